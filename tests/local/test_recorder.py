@@ -36,7 +36,7 @@ def test_what_was_before_the_first_view_is_kept_until_the_process_is_known() -> 
     record.takes(view(Member("us1", "bert", 9, 1), ME))
 
     kinds = [type(event) for event in record.events]
-    assert kinds == [trace.SessionConnected, trace.AsksJoin, trace.GroupInstalled]
+    assert kinds == [trace.ClientConnected, trace.AsksJoin, trace.GroupInstalled]
     assert {event.process for event in record.events} == {PROCESS}
     installed = record.events[-1]
     assert isinstance(installed, trace.GroupInstalled)

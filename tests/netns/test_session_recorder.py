@@ -65,7 +65,7 @@ def test_what_was_before_the_first_view_is_written_down_with_it(session: Session
 
     assert recorder.process == ME
     kinds = [type(one) for one in recorder.events]
-    assert kinds == [trace.SessionConnected, trace.AsksJoin, trace.GroupInstalled]
+    assert kinds == [trace.ClientConnected, trace.AsksJoin, trace.GroupInstalled]
     assert all(one.process == ME for one in recorder.events)
 
 

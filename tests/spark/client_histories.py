@@ -21,6 +21,7 @@ from hopring.check.trace import (
     AsksEnd,
     AsksJoin,
     AsksLeave,
+    ClientConnected,
     ClientDelivered,
     ClientEvent,
     ClientSent,
@@ -32,7 +33,6 @@ from hopring.check.trace import (
     GroupSignal,
     ProcessName,
     Recover,
-    SessionConnected,
 )
 from hopring.check.trace_files import write_parquet
 from hopring.services import Service
@@ -215,12 +215,12 @@ def _without_one(processes: tuple[ProcessName, ...], dice: Random) -> tuple[Proc
 ALTERATIONS: list[tuple[type, Alter]] = [
     *[
         (kind, drops)
-        for kind in (ClientDelivered, ClientSent, GroupInstalled, GroupSignal, GroupLeft, SessionConnected)
+        for kind in (ClientDelivered, ClientSent, GroupInstalled, GroupSignal, GroupLeft, ClientConnected)
     ],
     *[(kind, drops) for kind in (AsksJoin, AsksLeave, AsksEnd, Gone, Crash, Recover)],
     *[
         (kind, doubles)
-        for kind in (ClientDelivered, ClientSent, GroupInstalled, GroupSignal, GroupLeft, SessionConnected)
+        for kind in (ClientDelivered, ClientSent, GroupInstalled, GroupSignal, GroupLeft, ClientConnected)
     ],
     *[(kind, doubles) for kind in (AsksJoin, AsksLeave, AsksEnd, Gone)],
     *[(kind, names_fewer) for kind in (GroupInstalled, GroupSignal)],

@@ -8,6 +8,7 @@ from tests.spark.literals import at, bodies, gap, record, records, shown, trace,
 from tests.unit.spark.spooling import fill, remove
 
 from hopring.check.trace import (
+    ClientConnected,
     ClientDelivered,
     ClientSent,
     Counters,
@@ -22,7 +23,6 @@ from hopring.check.trace import (
     Ord,
     ProcessName,
     Recover,
-    SessionConnected,
     Signalled,
     ViewInstalled,
     ViewName,
@@ -232,7 +232,7 @@ def test_views_of_groups_come_from_sessions_and_from_spools(spark: Any) -> None:
     named, its = GroupViewName(ONE, (), 1), MessageId("eu1", 1, 1, 3)
     history: list[Event] = [
         Recover(EU, 0, 50_000_000),
-        SessionConnected(anna, 1_000_000, "anna", "#anna#eu1"),
+        ClientConnected(anna, 1_000_000, "anna", "#anna#eu1"),
         GroupInstalled(anna, 2_000_000, "g", named, (anna,), (anna,), "join"),
         ClientSent(anna, 2_100_000, ("g", "h"), its, Service.SAFE, 5),
         ClientDelivered(anna, 2_100_250, ("g", "h"), its, Service.SAFE, Ord(1, 0, ONE)),

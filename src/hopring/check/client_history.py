@@ -16,6 +16,7 @@ from hopring.check.trace import (
     AsksEnd,
     AsksJoin,
     AsksLeave,
+    ClientConnected,
     ClientDelivered,
     ClientEvent,
     ClientSent,
@@ -31,7 +32,6 @@ from hopring.check.trace import (
     Ord,
     ProcessName,
     Recover,
-    SessionConnected,
     Signalled,
     ViewInstalled,
     ViewName,
@@ -42,7 +42,7 @@ NOWHERE: Final = ViewName(0, 0, 0)
 
 CLIENTS: Final = (
     *(ClientDelivered, ClientSent, GroupInstalled, GroupSignal),
-    *(GroupLeft, SessionConnected, AsksJoin, AsksLeave, AsksEnd, Gone),
+    *(GroupLeft, ClientConnected, AsksJoin, AsksLeave, AsksEnd, Gone),
 )
 
 
@@ -174,7 +174,7 @@ class _Indexer:
                         self.history.left.add(present.pop(group))
                     else:
                         session.outside.append(event)
-                case SessionConnected(_, _, _, private_group):
+                case ClientConnected(_, _, _, private_group):
                     session.private_group = private_group
                 case Gone():
                     session.gone = True

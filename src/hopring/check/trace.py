@@ -143,7 +143,7 @@ class Counters(msgspec.Struct, frozen=True, gc=False):
 # Events of clients: the process is a session.
 
 
-class SessionConnected(msgspec.Struct, frozen=True, gc=False):
+class ClientConnected(msgspec.Struct, frozen=True, gc=False):
     """A session began: always its first event."""
 
     process: ProcessName
@@ -237,14 +237,14 @@ class ClientDelivered(msgspec.Struct, frozen=True, gc=False):
 
 Asked = AsksJoin | AsksLeave | AsksEnd
 ClientEvent = (
-    SessionConnected | Asked | GroupInstalled | GroupSignal | GroupLeft | Gone | ClientSent | ClientDelivered
+    ClientConnected | Asked | GroupInstalled | GroupSignal | GroupLeft | Gone | ClientSent | ClientDelivered
 )
 Event = Recover | Crash | ViewInstalled | Signalled | MessageSent | MessageDelivered | Counters | ClientEvent
 
 KINDS: Final[dict[type, str]] = {
     **{Recover: "recover", Crash: "crash", ViewInstalled: "view", Signalled: "transitional"},
     **{MessageSent: "send", MessageDelivered: "deliver", Counters: "counters"},
-    **{SessionConnected: "connect", AsksJoin: "join", AsksLeave: "leave", AsksEnd: "disconnect"},
+    **{ClientConnected: "connect", AsksJoin: "join", AsksLeave: "leave", AsksEnd: "disconnect"},
     **{GroupInstalled: "view", GroupSignal: "transitional", GroupLeft: "left", Gone: "gone"},
     **{ClientSent: "send", ClientDelivered: "deliver"},
 }

@@ -6,6 +6,7 @@ from hopring.check.trace import (
     AsksEnd,
     AsksJoin,
     AsksLeave,
+    ClientConnected,
     ClientDelivered,
     ClientEvent,
     ClientSent,
@@ -14,7 +15,6 @@ from hopring.check.trace import (
     GroupLeft,
     GroupSignal,
     MessageId,
-    SessionConnected,
 )
 from hopring.check.trace_row import (
     TraceRow,
@@ -44,7 +44,7 @@ def is_of_client(row: TraceRow) -> bool:
 def client_columns(event: ClientEvent) -> tuple[str, dict[str, Any]]:
     """The kind of an event and the columns that are its own."""
     match event:
-        case SessionConnected(_, _, name, private_group):
+        case ClientConnected(_, _, name, private_group):
             return "connect", {"name": name, "groups": [private_group]}
         case AsksJoin(_, _, group):
             return "join", {"group": group}
@@ -84,7 +84,7 @@ def read_client_event(row: TraceRow) -> ClientEvent:
     match row.kind:
         case "connect":
             (private_group,) = some(row.groups)
-            return SessionConnected(process, at_us, some(row.name), private_group)
+            return ClientConnected(process, at_us, some(row.name), private_group)
         case "disconnect":
             return AsksEnd(process, at_us)
         case "gone":

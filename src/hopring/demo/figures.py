@@ -121,7 +121,7 @@ class DemoFigures:
                 self.got[event.message].append(event)
         self._clients: dict[str, set[trace.ProcessName]] = {site: set() for site in SITES}
         for event in self._events:
-            if isinstance(event, trace.SessionConnected):
+            if isinstance(event, trace.ClientConnected):
                 self._clients[site_of(event.process.daemon)].add(event.process)
 
     def flows(self) -> list[DemoFlow]:

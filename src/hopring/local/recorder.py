@@ -33,7 +33,7 @@ class Recorder:
         self._early: list[Make] = []
         self._sent = 0
         at_us = now_us()
-        self._note(lambda me: trace.SessionConnected(me, at_us, name, private_group))
+        self._note(lambda me: trace.ClientConnected(me, at_us, name, private_group))
 
     def joins(self, group: str) -> None:
         """The client asks to join a group."""

@@ -243,7 +243,7 @@ class SimClientDaemon(SimDaemon):
             self.sessions[output.session] = set()
             name = output.private_group.split("#")[1]
             self.home.note(
-                trace.SessionConnected(self._client(output.session), at_us, name, output.private_group)
+                trace.ClientConnected(self._client(output.session), at_us, name, output.private_group)
             )
 
     def _deliver(self, output: DeliverBundle) -> None:

@@ -25,6 +25,7 @@ from hopring.check.trace import (
     AsksEnd,
     AsksJoin,
     AsksLeave,
+    ClientConnected,
     ClientDelivered,
     ClientSent,
     Crash,
@@ -38,7 +39,6 @@ from hopring.check.trace import (
     Ord,
     ProcessName,
     Recover,
-    SessionConnected,
     ViewName,
 )
 from hopring.check.verdict import Verdict
@@ -92,7 +92,7 @@ class _Line:
         phrases = [phrase.split() for phrase in text.split("|")]
         bare = phrases[0] == ["bare"]
         if not bare:
-            self.events += [Recover(self.daemon, 0), SessionConnected(self.me, 0, "x", f"#x#{self.me.daemon}")]
+            self.events += [Recover(self.daemon, 0), ClientConnected(self.me, 0, "x", f"#x#{self.me.daemon}")]
         for at_us, words in enumerate(phrases, start=1):
             self._read(at_us, words, bare)
         return self._with_sets()
@@ -123,7 +123,7 @@ class _Line:
             case ["gone"]:
                 self.events.append(Gone(self.me, at_us))
             case ["connect"]:
-                self.events.append(SessionConnected(self.me, at_us, "x", f"#x#{self.me.daemon}"))
+                self.events.append(ClientConnected(self.me, at_us, "x", f"#x#{self.me.daemon}"))
             case ["crash"]:
                 self.events.append(Crash(self.daemon, at_us))
             case ["bare"] | []:

@@ -12,7 +12,7 @@ from hopring.check.picture import PictureError, PictureOptions, draw
 from hopring.check.picture.drawing import LANE_PX, letter
 from hopring.check.picture.scene import make_scene
 from hopring.check.picture.style import PAPER, SERVICES, VIEWS, sheet
-from hopring.check.trace import Event, ProcessName, SessionConnected, ViewInstalled, ViewName
+from hopring.check.trace import ClientConnected, Event, ProcessName, ViewInstalled, ViewName
 
 SPLIT = """
     a: view 1 abc | send 1 safe | deliver a:1 | signal | view 2 ab
@@ -101,7 +101,7 @@ def test_what_one_lane_does_in_one_moment_is_pulled_apart_in_its_order() -> None
 
 def test_a_group_has_its_sessions_as_lanes_with_their_names() -> None:
     events = client_history(GROUP)
-    names = {event.process: event.name for event in events if isinstance(event, SessionConnected)}
+    names = {event.process: event.name for event in events if isinstance(event, ClientConnected)}
     shown = page(events, PictureOptions(group="red"))
 
     lanes = [one.text for one in shown.all("text", "end")]

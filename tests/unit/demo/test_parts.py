@@ -46,7 +46,7 @@ def got(daemon: str, message: trace.ClientSent, at_us: int, lts: int = 0) -> tra
 
 
 def connected() -> list[trace.Event]:
-    return [trace.SessionConnected(client(daemon), 0, "player", f"#player#{daemon}") for daemon in DAEMONS]
+    return [trace.ClientConnected(client(daemon), 0, "player", f"#player#{daemon}") for daemon in DAEMONS]
 
 
 def test_daemons_belong_to_sites_and_sides() -> None:
@@ -116,7 +116,7 @@ def story() -> list[trace.Event]:
     members = (here, there)
     for process, mine in ((here, one), (there, other)):
         events += [
-            trace.SessionConnected(process, 4, "player", f"#player#{process.daemon}"),
+            trace.ClientConnected(process, 4, "player", f"#player#{process.daemon}"),
             trace.AsksJoin(process, 5, "trades"),
             trace.GroupInstalled(process, 6, "trades", GROUP_VIEW, members, (process,), "network"),
             mine,

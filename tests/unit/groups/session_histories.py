@@ -51,7 +51,7 @@ class Book:
         session, private = connected.session, connected.private_group
         member = GroupMember(process.daemon, name, process.incarnation, session)
         self.traces[process, session] = Trace(member, private)
-        self.history.append(trace.SessionConnected(_client(process, session), self._at, name, private))
+        self.history.append(trace.ClientConnected(_client(process, session), self._at, name, private))
 
     def asked(self, process: Process, event: JoinGroup | LeaveGroup | Disconnect) -> None:
         session, client = self.traces[process, event.session], _client(process, event.session)

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from hopring.check.trace import (
     AsksJoin,
     AsksLeave,
+    ClientConnected,
     ClientDelivered,
     ClientSent,
     Event,
@@ -33,7 +34,6 @@ from hopring.check.trace import (
     Ord,
     ProcessName,
     Recover,
-    SessionConnected,
     ViewName,
 )
 from hopring.check.trace_files import SCHEMA_VERSION
@@ -271,7 +271,7 @@ class ClientTrace:
         for life in self._lives:
             yield Recover(life, 0)
         for session in self._sessions:
-            yield SessionConnected(session, 0, "x", f"#x{session.session}#{session.daemon}")
+            yield ClientConnected(session, 0, "x", f"#x{session.session}#{session.daemon}")
             for group in self._dice.sample(self._groups, self._each):
                 yield AsksJoin(session, 0, group.name)
                 yield from self._shown(group, joining=session)

@@ -9,6 +9,7 @@ from typing import Final
 from hopring.check.trace import (
     AsksJoin,
     AsksLeave,
+    ClientConnected,
     ClientDelivered,
     ClientSent,
     Crash,
@@ -23,7 +24,6 @@ from hopring.check.trace import (
     MessageSent,
     ProcessName,
     Recover,
-    SessionConnected,
     Signalled,
     ViewInstalled,
     ViewName,
@@ -76,7 +76,7 @@ def marks_of(history: Sequence[Event], group: str | None) -> list[PictureMark]:
 
 def names_of(history: Iterable[Event]) -> dict[ProcessName, str]:
     """The names that the sessions of a history have."""
-    return {event.process: event.name for event in history if isinstance(event, SessionConnected)}
+    return {event.process: event.name for event in history if isinstance(event, ClientConnected)}
 
 
 def told_apart(names: dict[ProcessName, str]) -> dict[ProcessName, str]:

@@ -16,6 +16,7 @@ from hopring.check.trace import (
     KINDS,
     Asked,
     AsksEnd,
+    ClientConnected,
     ClientSent,
     Crash,
     Gone,
@@ -23,7 +24,6 @@ from hopring.check.trace import (
     MessageId,
     MessageSent,
     Recover,
-    SessionConnected,
 )
 
 # Assumption 2.1.
@@ -81,12 +81,12 @@ def one_session(history: ClientHistory) -> str:
 
 def _flaws(session: SessionTrace, names: HistoryNames) -> Iterator[str]:
     who = names.process(session.process)
-    if not isinstance(session.events[0], SessionConnected):
+    if not isinstance(session.events[0], ClientConnected):
         yield f"{who} has no connect as its first event"
     asked_end = gone = False
     for at, event in enumerate(session.events):
         kind = KINDS[type(event)]
-        if at and isinstance(event, SessionConnected):
+        if at and isinstance(event, ClientConnected):
             yield f"{who} connected again at {event.at_us} us"
         if gone:
             yield f"{who} was gone, yet has a {kind} at {event.at_us} us"

@@ -17,6 +17,7 @@ from hopring.check.trace import (
     AsksEnd,
     AsksJoin,
     AsksLeave,
+    ClientConnected,
     ClientDelivered,
     ClientEvent,
     ClientSent,
@@ -31,7 +32,6 @@ from hopring.check.trace import (
     MessageSent,
     ProcessName,
     Recover,
-    SessionConnected,
     Signalled,
     ViewInstalled,
 )
@@ -284,7 +284,7 @@ def _named(history: ClientHistory, words: HistoryNames, named: set[str]) -> list
 
 def _what(event: ClientEvent, words: HistoryNames, messages: set[str]) -> Iterator[str]:
     match event:
-        case SessionConnected(_, _, name, _):
+        case ClientConnected(_, _, name, _):
             yield f"connected as {name}"
         case AsksJoin(_, _, group):
             yield f"asks to join {group}"

@@ -118,7 +118,7 @@ class SessionStay:
         )
 
 
-class GroupPresence:
+class SessionPresence:
     """The presence of a session in a group, as its events pass by."""
 
     def __init__(self, session: TracedSession, group: TracedGroup | None) -> None:
@@ -262,7 +262,7 @@ def _follow(
     marks: list[SessionEvent],
     strays: list[tuple[str, str, int]],
 ) -> GroupCourse:
-    presence = GroupPresence(session, group)
+    presence = SessionPresence(session, group)
     spans = [GroupSpan(-1)]
     for mark in marks:
         if not presence.take(mark):
