@@ -226,7 +226,7 @@ def test_with_a_full_disk_the_spooler_stays_and_goes_on_when_there_is_room(
         for number in range(20):
             bert.multicast("trades", b"%d " % number + bytes(10_000))
         assert spool.process.stderr is not None, "it speaks through a pipe"
-        while "not appended: the disk said: No space left" not in spool.process.stderr.readline():
+        while "not appended: disk error: No space left" not in spool.process.stderr.readline():
             pass
         assert both_are_in(bert, "trades", 1)
 

@@ -1,1 +1,1 @@
-"""Spools: durable logs of a group's ordered stream, each a directory of segment files with one writer."""
+"""Spools: durable logs of a group's events. Each is a directory of segment files with a single writer."""

@@ -1,7 +1,8 @@
-"""The archive of a spool: sealed segments as Parquet, one file each, for whoever reads tables.
+"""The archive of a spool: each sealed segment as a Parquet file.
 
-A file has its name when it is whole and on disk, so a reader of the directory sees whole ones only, and an
-archiving that was ended is begun again. The segment stays; retention may wait for its archive.
+A file gets its name when it is complete and on disk, so readers of the directory see complete files only, and
+an interrupted archiving starts again with the same segment. The segment itself stays; retention may wait for
+the archive.
 """
 
 import contextlib
@@ -24,7 +25,7 @@ COMPRESSION: Final = "zstd"
 
 
 class Archived(NamedTuple):
-    """A segment that is in the archive."""
+    """A segment that was added to the archive."""
 
     base: int
     end: int
@@ -33,7 +34,7 @@ class Archived(NamedTuple):
 
 
 def waiting_bytes(directory: Path) -> int:
-    """The size of the sealed segments that are not archived yet."""
+    """The size of the logs of sealed segments that are not archived yet."""
     waiting = [base for base in bases(directory)[:-1] if not archive_path(directory, base).exists()]
     return sum([log_path(directory, base).stat().st_size for base in waiting])
 
@@ -45,9 +46,9 @@ def archive(
     disk: Disk | None = None,
     progress: Progress = unwatched,
 ) -> Iterator[Archived]:
-    """Archives the sealed segments that are not yet, the oldest first; each is done when it is yielded.
+    """Archives the sealed segments that are missing there, the oldest first; yields each when it is on disk.
 
-    SpoolDamaged if records of a segment are spoiled, unless those are left out.
+    SpoolDamaged if a segment has damaged records, unless those are skipped.
     """
     arrow = load_arrow(str(directory))
     disk = disk or Disk()
@@ -71,7 +72,7 @@ def archive(
 def _write(arrow: Any, path: Path, portion: Slice, skip_damaged: bool, progress: Progress) -> None:
     parquet = import_module("pyarrow.parquet")
     batches = read_batches(portion, skip_damaged=skip_damaged, batch_bytes=ROW_GROUP_BYTES)
-    # A batch is known by its records; of the segment's bytes it has the same share.
+    # Progress in bytes is estimated: a batch has the same share of the bytes as of the records.
     left_bytes = log_path(Path(portion.directory), portion.base).stat().st_size
     left_records = portion.end - portion.start
     with parquet.ParquetWriter(path, schema(arrow), compression=COMPRESSION) as file:

@@ -1,8 +1,8 @@
-"""Blocks as tables of Arrow, without a look at single rows. Arrow is the extra `arrow`, loaded when it is used.
+"""Blocks as Arrow tables, without a Python loop over rows. The extra `arrow` is loaded on first use.
 
-Columns of a block lie in Arrow's layout already. What the records of a run share is written once per run; each
-row takes it from there by one list of places. Numbers are signed, as Spark has no others: a nonce or a stamp
-above 2^63 has the same bits and reads as negative.
+The columns of a block are in Arrow's layout already. Values that the records of a run share are stored once per
+run; one list of indexes distributes them to the rows. Numbers are signed, because Spark has no others: a nonce
+or a stamp above 2^63 keeps its bits and reads as negative.
 """
 
 from array import array
@@ -27,14 +27,14 @@ COLUMNS: Final = (
 
 
 class ArrowMissing(SpoolError):
-    """A call that needs pyarrow."""
+    """The call needs pyarrow, which is not installed."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path, "tables need pyarrow", "pip install 'hopring[arrow]'")
 
 
 def load_arrow(path: str) -> Any:
-    """The package; ArrowMissing if it is not installed."""
+    """The package pyarrow; ArrowMissing if it is not installed."""
     try:
         return import_module("pyarrow")
     except ImportError:
@@ -42,7 +42,7 @@ def load_arrow(path: str) -> Any:
 
 
 def schema(arrow: Any, *, payload: bool = True) -> Any:
-    """Of all tables of records."""
+    """The Arrow schema of tables of records."""
     view = [("counter", arrow.int64()), ("representative", arrow.int32()), ("nonce", arrow.int64())]
     types = {
         "group": arrow.string(),
@@ -71,7 +71,7 @@ def read_batches(
     skip_damaged: bool = False,
     batch_bytes: int = BATCH_BYTES_DEFAULT,
 ) -> Iterator[Any]:
-    """The records of a slice as record batches of about so many bytes; without payload, only their sizes."""
+    """The records of a slice as record batches of about `batch_bytes`; payloads can be left out."""
     arrow = load_arrow(portion.directory)
     group = read_head(Path(portion.directory), portion.base).group
     for blocks in _portions(slice_blocks(portion, skip_damaged=skip_damaged), batch_bytes):
@@ -105,7 +105,7 @@ def to_batch(
 
 
 def run_of_array(header: RecordHeader, payloads: Any, types: Sequence[int] | None = None) -> RecordRun:
-    """An array of binaries as a run to be appended, without a copy; a null is an empty body."""
+    """A run with the bodies of a binary array, without a copy; a null is an empty body."""
     _, ends, bodies = payloads.buffers()
     count, at = len(payloads), payloads.offset
     column = memoryview(ends).cast("B").cast("i")[at : at + count + 1] if count else array("i", [0])
@@ -114,7 +114,7 @@ def run_of_array(header: RecordHeader, payloads: Any, types: Sequence[int] | Non
 
 
 class _Columns:
-    """The columns of some blocks, one after the other."""
+    """Builds the Arrow columns of consecutive blocks."""
 
     def __init__(self, arrow: Any, blocks: Sequence[SpoolBlock]) -> None:
         self.arrow = arrow
@@ -131,10 +131,10 @@ class _Columns:
         places = arrow.RunEndEncodedArray.from_arrays(
             arrow.array(ends, arrow.int32()), self._numbers(range(len(ends)), "i")
         )
-        self.run_of = self.compute.run_end_decode(places)  # For each row, its run.
+        self.run_of = self.compute.run_end_decode(places)  # The index of each row's run.
 
     def one(self, name: str, group: str) -> Any:
-        """A column of the schema."""
+        """The column of the schema with this name."""
         arrow = self.arrow
         match name:
             case "group":
@@ -146,8 +146,8 @@ class _Columns:
             case "timestamp":
                 return self._of_runs("time_us", arrow.timestamp("us", tz="UTC"))
             case "kind" | "service":
-                words = RecordKind if name == "kind" else Service
-                return self._named(name, {one.value: one.name.lower() for one in words})
+                values = RecordKind if name == "kind" else Service
+                return self._named(name, {one.value: one.name.lower() for one in values})
             case "sender":
                 return self._by_row(self._strings("sender", lambda text: text or None), arrow.string())
             case "groups":
@@ -169,7 +169,7 @@ class _Columns:
                 )
 
     def _bodies(self, block: SpoolBlock) -> Any:
-        """The bodies of a block where they lie."""
+        """The bodies of a block, without a copy."""
         buffers = [None, self.arrow.py_buffer(block.section("ends")), self.arrow.py_buffer(block.bodies)]
         return self.arrow.Array.from_buffers(self.arrow.binary(), block.head.records, buffers)
 
@@ -178,7 +178,7 @@ class _Columns:
         return self.arrow.Array.from_buffers(kind, self.rows, [None, self.arrow.py_buffer(joined)])
 
     def _values(self, name: str, kind: Any) -> Any:
-        """One value for each run."""
+        """A column with one value per run."""
         joined = b"".join([block.section(name) for block in self.blocks])
         runs = len(self.starts)
         return self.arrow.Array.from_buffers(kind, runs, [None, self.arrow.py_buffer(joined)])
@@ -187,8 +187,8 @@ class _Columns:
         return self._values(name, kind).take(self.run_of)
 
     def _named(self, name: str, names: dict[int, str]) -> Any:
-        words = self.arrow.array([names.get(number) for number in range(max(names) + 1)], self.arrow.string())
-        return words.take(self._of_runs(name, self.arrow.uint8()))
+        texts = self.arrow.array([names.get(number) for number in range(max(names) + 1)], self.arrow.string())
+        return texts.take(self._of_runs(name, self.arrow.uint8()))
 
     def _strings(self, name: str, shown: Any) -> list[object]:
         out: list[object] = []
@@ -212,7 +212,7 @@ class _Columns:
         return self.arrow.StructArray.from_arrays(arrays, fields=list(kind)).take(self.run_of)
 
     def _number(self) -> Any:
-        """Of each row in its bundle: that of its run's first, and how far it is behind that."""
+        """The index of each row in its bundle: that of its run's first record, plus its distance from there."""
         numbers = [number for block in self.blocks for number in block.column("number").tolist()]
         shifts = self._numbers(
             [number - start for number, start in zip(numbers, self.starts, strict=True)], "i"

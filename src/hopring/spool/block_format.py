@@ -1,8 +1,8 @@
-"""How a block lies in its bytes: its head, and where each column begins. No state, no I/O.
+"""The byte layout of a block: its head, and the extent of each column. No state, no I/O.
 
-A block is one append, or a part of a long one: a head with a CRC of its own, so that lengths can be trusted
-even where the rest is damaged; then columns and bodies under a second CRC. Columns are in the layout of Arrow,
-and each begins at a multiple of 8. `docs/spool.md` has the table.
+A block is one append, or a part of a long one. It begins with a head that has a CRC of its own, so that its
+lengths can be trusted even where the rest is damaged. Columns and bodies follow under a second CRC. Columns are
+in the layout of Arrow, and each begins at a multiple of 8. `docs/spool.md` has the table.
 
 Limit  columns are mapped in place, so the machine has to be little-endian.
 """
@@ -28,7 +28,7 @@ so a spool that was written with one is read with the other.
 """
 
 BLOCK_MAGIC: Final = b"HBLK"
-MORE: Final = 0x0001  # The append goes on in the next block; it counts only when its last one is there.
+MORE: Final = 0x0001  # The append continues in the next block; it counts only if its last block is there.
 NO_BATCH: Final = -1
 NO_STRING: Final = 0xFFFF_FFFF
 
@@ -41,10 +41,10 @@ HEAD_BYTES: Final = _HEAD.size + _CRC.size
 BLOCK_RECORDS_MAX: Final = 65_536
 BLOCK_BYTES_MAX: Final = 64 * 1024 * 1024
 BODIES_BYTES_MAX: Final = 32 * 1024 * 1024
-"""A block holds at most so much; the largest message is half of it."""
+"""Limit for the bodies of a block; the largest message is half of it."""
 
 Typecode = Literal["Q", "q", "i", "I", "H", "B"]
-"""Of the array module."""
+"""A typecode of the array module."""
 
 # Columns with one item per run: name and typecode of the array module.
 RUN_COLUMNS: Final[tuple[tuple[str, Typecode], ...]] = (
@@ -55,13 +55,13 @@ RUN_COLUMNS: Final[tuple[tuple[str, Typecode], ...]] = (
     *(("kind", "B"), ("service", "B")),
 )
 _SHAPES_KEPT_MAX: Final = 1024
-"""Appends of a program are often alike."""
+"""Cached layouts: the appends of a program often have the same shape."""
 
 SIZES: Final[dict[Typecode, int]] = {"Q": 8, "q": 8, "i": 4, "I": 4, "H": 2, "B": 1}
 
 
 class BlockHead(NamedTuple):
-    """The head of a block."""
+    """The head of a block, in the order of its fields in the file."""
 
     flags: int
     size_bytes: int
@@ -71,25 +71,25 @@ class BlockHead(NamedTuple):
     strings_bytes: int
     bodies_bytes: int
     first: int  # Offset of the first record.
-    batch: int  # Of the application that appended it, or NO_BATCH.
-    time_us: int  # When it was appended.
-    key: int  # Of the spool: a block of another one is no block of this one.
-    app: int  # Which string is the application, or NO_STRING.
+    batch: int  # The application's number for this append, or NO_BATCH.
+    time_us: int  # Time of the append.
+    key: int  # The spool's key; a block with another key belongs to another spool.
+    app: int  # Index of the application's name among the strings, or NO_STRING.
     crc: int
 
     @property
     def end(self) -> int:
-        """The offset behind its last record."""
+        """The offset after its last record."""
         return self.first + self.records
 
     @property
     def more(self) -> bool:
-        """Whether the append goes on in the next block."""
+        """Whether the append continues in the next block."""
         return bool(self.flags & MORE)
 
 
 class ColumnExtent(NamedTuple):
-    """Where a column lies in a block."""
+    """Position, type and length of a column in a block."""
 
     at: int
     typecode: Typecode
@@ -97,13 +97,13 @@ class ColumnExtent(NamedTuple):
 
 
 def padded(size_bytes: int) -> int:
-    """The next multiple of 8."""
+    """The size rounded up to a multiple of 8."""
     return (size_bytes + 7) & ~7
 
 
 @lru_cache(maxsize=_SHAPES_KEPT_MAX)
 def sections(records: int, runs: int, strings: int, strings_bytes: int) -> tuple[dict[str, ColumnExtent], int]:
-    """Where everything before the bodies lies, and where the bodies begin."""
+    """The extent of each column, and the position of the bodies behind them."""
     found: dict[str, ColumnExtent] = {}
     at = HEAD_BYTES
     columns: list[tuple[str, Typecode, int]] = [(name, code, runs) for name, code in RUN_COLUMNS]
@@ -116,13 +116,13 @@ def sections(records: int, runs: int, strings: int, strings_bytes: int) -> tuple
 
 
 def pack_head(head: BlockHead) -> bytes:
-    """The head with its own CRC."""
+    """The bytes of a head, with its CRC."""
     packed = _HEAD.pack(BLOCK_MAGIC, head.flags, 0, *head[1:])
     return packed + _CRC.pack(crc32(packed))
 
 
 def unpack_head(buffer: bytes | memoryview, at: int = 0) -> BlockHead | str:
-    """The head at this place, or in words why there is none. Amounts are checked, so that they may be used."""
+    """The head at this position, or the reason why there is none. Sizes and counts are checked."""
     if len(buffer) - at < HEAD_BYTES:
         return "cut short"
     magic, flags, zero, *rest = _HEAD.unpack_from(buffer, at)
@@ -145,5 +145,5 @@ def _checked(head: BlockHead, zero: int) -> BlockHead | str:
         return "the application is not among the strings"
     _, bodies_at = sections(head.records, head.runs, head.strings, head.strings_bytes)
     if head.size_bytes != padded(bodies_at + head.bodies_bytes):
-        return f"{head.size_bytes} bytes are said, its parts have {padded(bodies_at + head.bodies_bytes)}"
+        return f"its size is {head.size_bytes} bytes, that of its parts {padded(bodies_at + head.bodies_bytes)}"
     return head

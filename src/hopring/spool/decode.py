@@ -1,4 +1,9 @@
-"""Blocks to records: a block as it lies in a buffer, checked, and its records. No state, no I/O."""
+"""Decodes blocks: checks one in a buffer, reads its records, and scans a damaged log for blocks.
+
+No state, no I/O. A scan skips a damaged block by its length if its head is intact, and otherwise searches for
+the next position at which an intact block of this spool begins. So it names all damage and finds all that is
+intact.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,41 +34,41 @@ _SERVICES = frozenset([0, *Service])
 
 @dataclass(frozen=True, slots=True)
 class SpoolBlock:
-    """A block whose bytes are what was written; columns are views of the buffer."""
+    """An intact block; its columns are views of the buffer."""
 
     head: BlockHead
-    buffer: memoryview  # Of this block alone.
+    buffer: memoryview  # Exactly the bytes of this block.
     places: dict[str, ColumnExtent]
     bodies_at: int
 
     def column(self, name: str) -> memoryview:
-        """A column, mapped with the type of its items."""
+        """The values of a column, mapped in place."""
         return self.section(name).cast(self.places[name].typecode)
 
     def section(self, name: str) -> memoryview:
-        """The bytes of a column."""
+        """The bytes of a column, mapped in place."""
         at, code, items = self.places[name]
         return self.buffer[at : at + items * SIZES[code]]
 
     @property
     def bodies(self) -> memoryview:
-        """All bodies, end to end."""
+        """The bodies of all records, end to end."""
         return self.buffer[self.bodies_at : self.bodies_at + self.head.bodies_bytes]
 
     @property
     def strings(self) -> list[str]:
-        """Senders, lists of groups and the application, each once."""
+        """The distinct strings of the block: senders, lists of groups, the application."""
         whole = bytes(self.section("strings"))
         return [whole[start:end].decode() for start, end in pairwise(self.column("string_ends").tolist())]
 
     @property
     def mark(self) -> AppendMark | None:
-        """Which batch of which application it is."""
+        """The application and batch that appended the block, if it had a mark."""
         head = self.head
         return None if head.app == NO_STRING else AppendMark(self.strings[head.app], head.batch)
 
     def runs(self) -> list[tuple[int, int, RecordHeader]]:
-        """Of each run: where it ends, the number of its first record, and what its records share."""
+        """The end of each run, the number of its first record, and the header of its records."""
         strings = self.strings
         names = [tuple(text.split(NAMES_BETWEEN)) if text else () for text in strings]
         columns = [self.column(name).tolist() for name, _ in RUN_COLUMNS]
@@ -90,7 +95,7 @@ class SpoolBlock:
 def _run(
     row: tuple[int, ...], strings: list[str], names: list[tuple[str, ...]]
 ) -> tuple[int, int, RecordHeader]:
-    """A run from its items, which are in the order of RUN_COLUMNS."""
+    """A run from its values in the order of RUN_COLUMNS."""
     counter, nonce, lts, view_counter, view_nonce, step, time_us, *rest = row
     end, number, sender, groups, representative, site, view_representative, kind, service = rest
     header = RecordHeader(
@@ -106,7 +111,7 @@ def _run(
 
 
 def decode_block(buffer: bytes | memoryview, at: int = 0, key: int | None = None) -> SpoolBlock | str:
-    """The block at this place, or in words why there is none; nothing is taken on trust but the CRC's word."""
+    """The block at this position, or the reason why there is none. Only the CRC is trusted."""
     head = unpack_head(buffer, at)
     if isinstance(head, str):
         return head
@@ -123,7 +128,7 @@ def decode_block(buffer: bytes | memoryview, at: int = 0, key: int | None = None
 
 
 def _inconsistency(block: SpoolBlock) -> str:
-    """What no writer of ours writes, even under a right CRC: columns are used as places in others."""
+    """Why a block with a correct CRC is unusable, or "". Columns index others, so values are checked."""
     head = block.head
     run_ends = block.column("run_end").tolist()
     if not _rises(block.column("ends").tolist(), head.bodies_bytes):
@@ -133,7 +138,7 @@ def _inconsistency(block: SpoolBlock) -> str:
     if not _rises([0, *run_ends], head.records) or len({0, *run_ends}) != len(run_ends) + 1:
         return "its runs do not fill it"
     if max(*block.column("sender"), *block.column("groups")) >= head.strings:
-        return "a string is named that is not there"
+        return "a string index is out of range"
     if not _KINDS.issuperset(block.column("kind").tolist()):
         return "an unknown kind of record"
     if not _SERVICES.issuperset(block.column("service").tolist()):
@@ -146,29 +151,29 @@ def _inconsistency(block: SpoolBlock) -> str:
 
 
 def _rises(ends: list[int], last: int) -> bool:
-    # Sorting what is sorted is one pass without a Python loop.
+    # Sorting a sorted list is a single pass without a Python loop.
     return ends[0] == 0 and ends[-1] == last and sorted(ends) == ends
 
 
 class FoundBlock(NamedTuple):
-    """A whole block."""
+    """An intact block and its position in the log."""
 
     position: int
     block: SpoolBlock
 
 
 class LostBytes(NamedTuple):
-    """Bytes that are no block."""
+    """A part of the log that is not an intact block."""
 
     position: int
     end_position: int
     reason: str
     first: int  # Offset of the first record that is lost.
-    end: int | None  # Behind the last one; None if nothing follows that would tell.
+    end: int | None  # Offset after the last one; None if no intact block follows.
 
 
 def scan(buffer: bytes | memoryview, at: int, first: int, key: int) -> Iterator[FoundBlock | LostBytes]:
-    """All blocks from this place on, where the record `first` is expected, and all that is lost among them."""
+    """The intact blocks from this position on, where record `first` is expected, and the damage between."""
     while at < len(buffer):
         block = _block(buffer, at, first, key)
         if isinstance(block, str):
@@ -187,7 +192,7 @@ def scan(buffer: bytes | memoryview, at: int, first: int, key: int) -> Iterator[
 
 
 def whole_appends(parts: list[FoundBlock | LostBytes]) -> list[FoundBlock | LostBytes]:
-    """The same without what is left at the end of an append that was not finished, and of what is no block."""
+    """The parts without damage at the end, and without the blocks of an unfinished append there."""
     end = len(parts)
     while end:
         last = parts[end - 1]
@@ -205,10 +210,10 @@ def _block(buffer: bytes | memoryview, at: int, first: int, key: int) -> SpoolBl
 
 
 def _next(buffer: bytes | memoryview, at: int, first: int, key: int) -> FoundBlock | None:
-    """The next whole block behind a place that has none."""
+    """The next intact block after a position that has none."""
     head = unpack_head(buffer, at)
     if not isinstance(head, str) and head.key == key:
-        # What looks like a block inside of a body is none.
+        # Skipped by its length: a body may contain bytes that look like a block.
         at += head.size_bytes - 8
     whole = bytes(buffer[at + 8 :]) if at + 8 < len(buffer) else b""
     found = whole.find(BLOCK_MAGIC)

@@ -1,6 +1,7 @@
-"""The system calls by which a spool is written, in one place: what goes wrong there is the writer's business.
+"""The system calls that write a spool: files, directories, the writer's lock, and syncs in the background.
 
-Tests put a disk in its place that fails where they say; it does what the real one would have done up to there.
+Errors are raised as OSError; the writer handles them. Tests replace `Disk` by one that fails at a chosen call
+and behaves like the real one up to there.
 """
 
 import fcntl
@@ -14,19 +15,19 @@ from hopring.spool.errors import SpoolOwned
 from hopring.spool.layout import LOCK
 
 _BUFFERS_MAX: Final = 1024
-"""That one gather write takes."""
+"""The number of buffers that one gather write takes (IOV_MAX)."""
 
 
 class Disk:
-    """The machine's own."""
+    """The file system of this machine."""
 
     def open(self, path: Path, *, create: bool = False) -> int:
-        """A file to be read and written; with `create` a new and empty one."""
+        """Opens a file for reading and writing; `create` makes it, or empties it."""
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT | os.O_TRUNC if create else 0)
         return os.open(path, flags, 0o640)
 
     def write(self, file: int, buffers: Sequence[bytes | memoryview], position: int) -> None:
-        """All of these, end to end, at this place."""
+        """Writes all buffers, end to end, at this position."""
         rest = [memoryview(one) for one in buffers if len(one)]
         while rest:
             size = os.pwritev(file, rest[:_BUFFERS_MAX], position)
@@ -40,24 +41,23 @@ class Disk:
                     rest[0] = rest[0][step:]
 
     def sync(self, file: int) -> None:
-        """All that was written is on disk when this returns."""
+        """Returns when all that was written is on disk."""
         os.fdatasync(file)
 
     def cut(self, file: int, size_bytes: int) -> None:
-        """Nothing is behind this size any more."""
+        """Truncates the file to this size."""
         os.ftruncate(file, size_bytes)
 
     def rename(self, old: Path, new: Path) -> None:
-        """At once or not at all; the directory is safe when this returns."""
+        """Renames atomically, and returns when the directory is on disk."""
         os.rename(old, new)
         self.sync_directory(new.parent)
 
     def remove(self, path: Path) -> None:
-        """The file is gone."""
         os.unlink(path)
 
     def sync_directory(self, path: Path) -> None:
-        """The names in it are on disk when this returns."""
+        """Returns when the names in this directory are on disk."""
         file = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(file)
@@ -66,28 +66,30 @@ class Disk:
 
 
 class BackgroundSync:
-    """One sync at a time, in a thread of its own that is there once it is needed."""
+    """Syncs in a thread, one at a time, so that disk and processor work in parallel.
+
+    The thread starts with the first sync.
+    """
 
     def __init__(self, disk: Disk) -> None:
-        """Nothing is under way."""
         self._disk = disk
         self._thread: ThreadPoolExecutor | None = None
         self._job: Future[None] | None = None
 
     @property
     def busy(self) -> bool:
-        """Whether one is under way, or has ended and nobody has asked."""
+        """Whether a sync is running, or has ended and its result was not fetched yet."""
         return self._job is not None
 
     def start(self, file: int) -> None:
-        """Begins one; what is written to the file from now on may be in it or not."""
+        """Starts a sync; it may or may not cover bytes that are written from now on."""
         assert not self.busy, "one at a time"
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="spool-sync")
         self._job = self._thread.submit(self._disk.sync, file)
 
     def has_ended(self, *, wait: bool) -> bool:
-        """Whether one has ended since it was started, which is told once; OSError if it failed."""
+        """Whether the sync has ended; true once for each. OSError if it failed."""
         if self._job is None or not (wait or self._job.done()):
             return False
         job, self._job = self._job, None
@@ -95,14 +97,14 @@ class BackgroundSync:
         return True
 
     def close(self) -> None:
-        """Waits for what is under way; its result is not asked for any more."""
+        """Waits for a running sync and drops its result."""
         self._job = None
         if self._thread is not None:
             self._thread.shutdown()
 
 
 def make_directory(directory: Path, disk: Disk) -> None:
-    """Its name is on disk, too, when this returns, and those of all that it is in; OSError if not."""
+    """Makes a directory and its parents, and returns when their names are on disk; OSError if that fails."""
     missing = [path for path in (directory, *directory.parents) if not path.exists()]
     directory.mkdir(parents=True, exist_ok=True)
     for path in missing:
@@ -110,14 +112,17 @@ def make_directory(directory: Path, disk: Disk) -> None:
 
 
 def take_lock(directory: Path) -> int:
-    """The open file that holds the lock; SpoolOwned if another writer has it."""
+    """The open file that holds the writer's lock; SpoolOwned if another process has it.
+
+    The kernel releases the lock when its holder ends, whatever ended it.
+    """
     file = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         owner = os.pread(file, 64, 0).decode(errors="replace").strip()
         os.close(file)
-        raise SpoolOwned(directory, owner or "it has not said which") from None
+        raise SpoolOwned(directory, owner or "unknown") from None
     except BaseException:
         os.close(file)
         raise

@@ -1,6 +1,6 @@
-"""Runs to blocks: one append becomes one block, or several if it is long. No state, no I/O.
+"""Encodes runs of records as blocks: one block per append, several if it is long. No state, no I/O.
 
-Bodies are not copied: a block is a list of buffers, for one gather write.
+Bodies are not copied: a block is a list of buffers for one gather write.
 """
 
 from array import array
@@ -23,21 +23,21 @@ from hopring.spool.block_format import (
 from hopring.spool.record import RecordRun
 
 BLOCK_BYTES_AIM: Final = 4 * 1024 * 1024
-"""A long append is cut at about this size: what one flipped bit can spoil, and what a reader has in hand."""
+"""A long append is cut at about this size. One flipped bit spoils one block, and readers hold one in memory."""
 
 NAMES_BETWEEN: Final = "\0"
-"""Stands between names of groups, in which it cannot be."""
+"""Separates names of groups, which cannot contain it."""
 
 
 class AppendMark(NamedTuple):
-    """By which an application knows its appends again: of each batch, one append counts."""
+    """An application and the number of its batch. Each batch is appended once, however often it is sent."""
 
     app: str
     batch: int
 
 
 class EncodedBlock(NamedTuple):
-    """A block to be written."""
+    """A block to be written: its head, and all its bytes."""
 
     head: BlockHead
     buffers: list[bytes | memoryview]
@@ -46,7 +46,7 @@ class EncodedBlock(NamedTuple):
 def encode_append(
     runs: Sequence[RecordRun], first: int, key: int, time_us: int, mark: AppendMark | None = None
 ) -> list[EncodedBlock]:
-    """The blocks of an append; all but the last one say that it goes on."""
+    """The blocks of an append; all but the last have the flag MORE."""
     parts = list(_parts(runs))
     blocks: list[EncodedBlock] = []
     for number, part in enumerate(parts, 1):
@@ -57,7 +57,7 @@ def encode_append(
 
 
 def _parts(runs: Sequence[RecordRun]) -> Iterator[list[RecordRun]]:
-    """The runs in portions that each fit a block."""
+    """Groups the runs so that each group fits into a block."""
     part: list[RecordRun] = []
     records = size_bytes = 0
     for whole in runs:
@@ -74,7 +74,7 @@ def _parts(runs: Sequence[RecordRun]) -> Iterator[list[RecordRun]]:
 
 
 def _pieces(run: RecordRun) -> Iterator[RecordRun]:
-    """A run that is too long for a block, in pieces; each has the number that its first message has."""
+    """Splits a run that is too long for a block; each piece keeps the number of its first message."""
     ends = run.ends
     if len(run) <= BLOCK_RECORDS_MAX and ends[-1] - ends[0] <= BLOCK_BYTES_AIM:
         if len(run):
@@ -89,7 +89,7 @@ def _pieces(run: RecordRun) -> Iterator[RecordRun]:
 
 
 def part_of(run: RecordRun, start: int, end: int) -> RecordRun:
-    """The records of a run from one to before another."""
+    """The records of a run from index `start` to before `end`."""
     return RecordRun(
         run.header, run.types[start:end], run.ends[start : end + 1], run.bodies, run.number + start
     )
@@ -140,7 +140,7 @@ def _run_columns(runs: list[RecordRun], strings: dict[str, int]) -> "list[array[
 
 
 def _row(run: RecordRun, end: int, strings: dict[str, int]) -> tuple[int, ...]:
-    """A run's items in the order of RUN_COLUMNS."""
+    """The values of a run in the order of RUN_COLUMNS."""
     header = run.header
     place, view = header.place, header.view
     names = NAMES_BETWEEN.join(header.groups)

@@ -1,4 +1,4 @@
-"""What can go wrong with a spool: each error says what happened and what to do, and carries fields."""
+"""Errors of spools. Each carries the path, the reason, a remedy, and fields of its own."""
 
 import errno
 from pathlib import Path
@@ -10,7 +10,7 @@ _FULL: Final = frozenset([errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
 
 
 class SpoolError(HopError):
-    """Root of what spools raise."""
+    """Base class of the errors of spools."""
 
     def __init__(self, path: Path | str, reason: str, remedy: str) -> None:
         super().__init__(f"{path}: {reason}; {remedy}")
@@ -20,15 +20,15 @@ class SpoolError(HopError):
 
 
 class NotASpool(SpoolError):
-    """The file or directory is something else."""
+    """The file or directory is not a spool, or is the spool of another group."""
 
 
 class NoSpool(SpoolError, FileNotFoundError):
-    """There is no spool at this place."""
+    """There is no spool in this directory."""
 
 
 class OtherVersion(SpoolError):
-    """Written by a hopring with another format."""
+    """The spool was written in another version of the format."""
 
     def __init__(self, path: Path | str, version: int, ours: int) -> None:
         newer = (
@@ -39,24 +39,24 @@ class OtherVersion(SpoolError):
 
 
 class SpoolDamaged(SpoolError):
-    """Bytes that were written are not what they were; the records from `start` to before `end` are lost."""
+    """Stored bytes have changed or are gone; the records from `start` to before `end` are lost."""
 
     def __init__(self, path: Path | str, reason: str, start: int, end: int | None = None) -> None:
         named = f"records from {start}" + ("" if end is None else f" to {end - 1}")
-        remedy = "the others can be read: `hop spool verify` names all damage, `--skip-damaged` passes over it"
+        remedy = "the others can be read: `hop spool verify` lists all damage, `--skip-damaged` skips it"
         super().__init__(path, f"{named} are damaged ({reason})", remedy)
         self.start = start
         self.end = end
 
 
 class OffsetMissing(SpoolError, LookupError):
-    """An offset that retention has removed, or that is not written yet."""
+    """Retention has removed the offset, or it is not written yet."""
 
     def __init__(self, path: Path | str, offset: int, start: int, end: int) -> None:
         if offset < start:
-            reason, remedy = "was removed by retention", f"begin at {start}, the oldest there is"
+            reason, remedy = "was removed by retention", f"begin at {start}, the oldest offset"
         else:
-            reason, remedy = "is not there yet", f"the spool ends before {end}"
+            reason, remedy = "is not written yet", f"the spool ends before {end}"
         super().__init__(path, f"offset {offset} {reason}", remedy)
         self.offset = offset
         self.start = start
@@ -64,54 +64,54 @@ class OffsetMissing(SpoolError, LookupError):
 
 
 class SpoolOwned(SpoolError):
-    """Another process writes to the spool."""
+    """Another process is the writer of the spool."""
 
     def __init__(self, path: Path | str, owner: str) -> None:
         super().__init__(
-            path, f"another process writes to it ({owner})", "stop that one first: a spool has one writer"
+            path, f"another process writes to it ({owner})", "stop that process first: a spool has one writer"
         )
         self.owner = owner
 
 
 class SpoolFull(SpoolError):
-    """The disk takes no more. Nothing of the append is kept, and the writer can be used on."""
+    """The disk is full. Nothing of the append is kept, and the writer stays usable."""
 
     def __init__(self, path: Path | str, reason: str) -> None:
-        remedy = "make room or tighten the retention, then append again"
+        remedy = "free some space or tighten the retention, then append again"
         super().__init__(path, f"not appended: {reason}", remedy)
 
 
 class AppendFailed(SpoolError):
-    """The disk refused. Nothing of the append is kept, and the writer can be used on."""
+    """The disk reported an error. Nothing of the append is kept, and the writer stays usable."""
 
     def __init__(self, path: Path | str, reason: str) -> None:
-        super().__init__(path, f"not appended: {reason}", "look at the disk, then append again")
+        super().__init__(path, f"not appended: {reason}", "check the disk, then append again")
 
 
 class SyncFailed(SpoolError):
-    """What was appended since the last sync is not acknowledged and may be lost; the writer is at its end."""
+    """Records appended since the last sync are not acknowledged and may be lost; the writer is closed."""
 
     def __init__(self, path: Path | str, reason: str, start: int) -> None:
-        remedy = "look at the disk, then open the spool again and see from its end what is there"
+        remedy = "check the disk, then open the spool again: its end says which records are there"
         super().__init__(path, f"records from {start} on are not acknowledged: {reason}", remedy)
         self.start = start
 
 
 class WriterClosed(SpoolError):
-    """The writer was closed, or has failed."""
+    """The writer was closed, or a failure has ended it."""
 
     def __init__(self, path: Path | str, reason: str) -> None:
         super().__init__(path, reason, "open the spool again")
 
 
 class AppendTooLarge(SpoolError, ValueError):
-    """An append above the limits."""
+    """The append is above a limit of size or number."""
 
     def __init__(self, path: Path | str, what: str) -> None:
         super().__init__(path, what, "append it in smaller parts")
 
 
 def refusal(path: Path | str, error: OSError) -> SpoolError:
-    """What a disk that refuses means for an append."""
-    reason = f"the disk said: {error.strerror or error}"
+    """The error of an append for an error of the disk."""
+    reason = f"disk error: {error.strerror or error}"
     return SpoolFull(path, reason) if error.errno in _FULL else AppendFailed(path, reason)

@@ -1,12 +1,13 @@
-"""Where the files of a spool are: one directory per group in a root, and in it a pair of files per segment.
+"""File names of a spool: one directory per group below a root, with a pair of files per segment.
 
-    ROOT/trades.eu/lock                        held by the writer
+    ROOT/trades.eu/lock                        locked by the writer
     ROOT/trades.eu/00000000000000000000.log    blocks; the name is the offset of the first record
-    ROOT/trades.eu/00000000000000000000.idx    where they are
-    ROOT/trades.eu/consumers/NAME              what a consumer has done with
+    ROOT/trades.eu/00000000000000000000.idx    the positions of the blocks
+    ROOT/trades.eu/consumers/NAME              the offset up to which a consumer is done
     ROOT/trades.eu/archive/*.parquet           sealed segments as tables
 
-A group's name is the directory's as far as it fits; the head of every segment has it in full.
+The directory has the name of its group, escaped and cut to a limit; the head of every segment has the full
+name.
 """
 
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ from hopring.spool.errors import NoSpool
 LOG: Final = ".log"
 INDEX: Final = ".idx"
 NEW: Final = ".new"
-"""A file that is being made; left behind by a crash it means nothing."""
+"""Suffix of a file that is not complete; a crash may leave one behind, and it is ignored."""
 
 PARQUET: Final = ".parquet"
 LOCK: Final = "lock"
@@ -27,54 +28,54 @@ CONSUMERS: Final = "consumers"
 ARCHIVE: Final = "archive"
 DIGITS: Final = 20
 NAME_BYTES_MAX: Final = 120
-"""Of a directory; a longer one is cut and ends in a digest of the whole."""
+"""Limit for the name of a directory; a longer one is cut and ends in a digest of the full name."""
 
 _PLAIN: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
 def safe_name(name: str) -> str:
-    """A name as a file may have it: other bytes than plain ones as %XX; no two names give the same."""
+    """The name with all but plain characters escaped as %XX; distinct names stay distinct."""
     encoded = name.encode()
     safe = "".join([chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in encoded])
     if safe.startswith("."):
         safe = f"%2E{safe[1:]}"
     if len(safe) <= NAME_BYTES_MAX:
         return safe
-    # A tilde is in no name that was not cut.
+    # Escaping replaces a tilde, so only cut names contain one.
     return f"{safe[: NAME_BYTES_MAX - 33]}~{sha256(encoded).hexdigest()[:32]}"
 
 
 def directory_of(root: Path, group: str) -> Path:
-    """Where the spool of a group is."""
+    """The directory of a group's spool."""
     return root / safe_name(group)
 
 
 def log_path(directory: Path, base: int) -> Path:
-    """The blocks of a segment."""
+    """The log of the segment that begins with this offset."""
     return directory / f"{base:0{DIGITS}}{LOG}"
 
 
 def index_path(directory: Path, base: int) -> Path:
-    """The index of a segment."""
+    """The index of the segment that begins with this offset."""
     return directory / f"{base:0{DIGITS}}{INDEX}"
 
 
 def archive_path(directory: Path, base: int) -> Path:
-    """The table of a segment."""
+    """The Parquet file of the segment that begins with this offset."""
     return directory / ARCHIVE / f"{base:0{DIGITS}}{PARQUET}"
 
 
 def bases(directory: Path) -> list[int]:
-    """The segments, by the offset of their first record, in their order."""
+    """The offset of the first record of each segment, in ascending order."""
     try:
         names = [path.stem for path in directory.iterdir() if path.suffix == LOG]
     except (FileNotFoundError, NotADirectoryError):
-        raise NoSpool(directory, "there is no spool", "look with `hop spool ls` which there are") from None
+        raise NoSpool(directory, "there is no spool", "list the spools with `hop spool ls`") from None
     return sorted([int(name) for name in names if len(name) == DIGITS and name.isdecimal()])
 
 
 def spools(root: Path) -> Iterator[Path]:
-    """The directories in a root that have segments, by name."""
+    """The directories below a root that have segments, sorted by name."""
     try:
         found = sorted(root.iterdir())
     except (FileNotFoundError, NotADirectoryError):

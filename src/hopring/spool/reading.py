@@ -1,8 +1,8 @@
-"""Reading a spool, while it is written or not: bounds, plans, blocks, records.
+"""Reads a spool, also while it is written: bounds, plans, blocks, records.
 
-Readers trust what the index has and nothing else, so they never see what a crash may take back. They take no
-lock. `plan` and `read` are functions of their arguments: the same offsets give the same records for as long as
-they are there, and an error afterwards.
+Readers rely on the index alone, so they never see a record that a crash may take back. They take no lock.
+`plan` and `read` are functions of their arguments: the same offsets give the same records as long as these
+exist, and an error afterwards.
 """
 
 import mmap
@@ -38,7 +38,7 @@ class Bounds(NamedTuple):
 
 
 class Slice(NamedTuple):
-    """Records of one segment; what one task reads."""
+    """A range of records of one segment, small enough for one task."""
 
     directory: str
     base: int
@@ -47,17 +47,17 @@ class Slice(NamedTuple):
 
 
 def bounds(directory: Path) -> Bounds:
-    """What is there now."""
+    """The offsets that can be read now."""
     there = bases(directory)
     if not there:
-        raise NoSpool(directory, "it has no segments", "look with `hop spool ls` which spools there are")
+        raise NoSpool(directory, "it has no segments", "list the spools with `hop spool ls`")
     return Bounds(there[0], _end(directory, there[-1]))
 
 
 def plan(directory: Path, start: int, end: int, records_max: int = 100_000) -> list[Slice]:
-    """The offsets from `start` to before `end` in portions, cut at segments and every so many records.
+    """The offsets from `start` to before `end` as slices, cut at segments and after `records_max` records.
 
-    OffsetMissing if they are not all there: nothing is left out in silence.
+    OffsetMissing if some of them are not there: nothing is left out silently.
     """
     if start >= end:
         return []
@@ -74,19 +74,19 @@ def plan(directory: Path, start: int, end: int, records_max: int = 100_000) -> l
 
 
 def read(directory: Path, start: int, end: int, *, skip_damaged: bool = False) -> Iterator[SpoolRecord]:
-    """The records from `start` to before `end`; SpoolDamaged where one is spoiled, unless those are skipped."""
+    """The records from `start` to before `end`; SpoolDamaged at a damaged one, unless those are skipped."""
     for block in read_blocks(directory, start, end, skip_damaged=skip_damaged):
         yield from block.records(start, end)
 
 
 def read_blocks(directory: Path, start: int, end: int, *, skip_damaged: bool = False) -> Iterator[SpoolBlock]:
-    """The blocks that hold these records; the first and the last may hold others, too."""
+    """The blocks with these records; the first and the last may contain others as well."""
     for portion in plan(directory, start, end, records_max=max(1, end - start)):
         yield from slice_blocks(portion, skip_damaged=skip_damaged)
 
 
 def slice_blocks(portion: Slice, *, skip_damaged: bool = False) -> Iterator[SpoolBlock]:
-    """The blocks that hold the records of a slice."""
+    """The blocks with the records of a slice."""
     directory = Path(portion.directory)
     path = log_path(directory, portion.base)
     try:
@@ -110,7 +110,7 @@ def slice_blocks(portion: Slice, *, skip_damaged: bool = False) -> Iterator[Spoo
 
 
 def _head(directory: Path, base: int, skip_damaged: bool) -> SegmentHead:
-    """The head of a segment, or what the index knows if it is spoiled."""
+    """The head of a segment; if it is damaged and may be skipped, one made from the index."""
     try:
         return read_head(directory, base)
     except SpoolDamaged:
@@ -122,13 +122,13 @@ def _head(directory: Path, base: int, skip_damaged: bool) -> SegmentHead:
 
 
 def entries(directory: Path, start: int, end: int) -> Iterator[IndexEntry]:
-    """Where the blocks are that hold these records, and how long they are; nothing of them is read."""
+    """The index entries of the blocks with these records; the blocks themselves are not read."""
     for portion in plan(directory, start, end, records_max=max(1, end - start)):
         yield from _entries(directory, read_head(directory, portion.base), portion.start, portion.end)
 
 
 def since_time(directory: Path, time_us: int) -> int:
-    """The offset of the first append that was made at this time or later; the end if there is none."""
+    """The offset of the first append at this time or later; the end if there is none."""
     known = bounds(directory)
     there = bases(directory)
     for base, following in zip(there, [*there[1:], known.end], strict=True):
@@ -141,7 +141,7 @@ def since_time(directory: Path, time_us: int) -> int:
 
 
 def marks_before(directory: Path, offset: int) -> dict[str, int]:
-    """The last batch of each application among the blocks that end at this offset or before."""
+    """The last batch of each application in the blocks that end at or before this offset."""
     base = max([one for one in bases(directory) if one <= offset], default=offset)
     marks = dict(read_head(directory, base).apps)
     for block in read_blocks(directory, base, offset):
@@ -151,7 +151,7 @@ def marks_before(directory: Path, offset: int) -> dict[str, int]:
 
 
 def after_place(directory: Path, place: Place) -> int | None:
-    """The offset behind the last message with this place, looked for from the end; None if it is not there."""
+    """The offset after the last message with this place, searched from the end; None if there is none."""
     known = bounds(directory)
     for base in reversed(bases(directory)):
         portion = Slice(str(directory), base, base, known.end)
@@ -170,7 +170,7 @@ def after_place(directory: Path, place: Place) -> int | None:
 
 
 def read_head(directory: Path, base: int) -> SegmentHead:
-    """The head of a segment."""
+    """The head of a segment, read from its log."""
     path = log_path(directory, base)
     head = decode_segment_head(mapped(path), str(path))
     if head.base != base:
@@ -179,7 +179,7 @@ def read_head(directory: Path, base: int) -> SegmentHead:
 
 
 def mapped(path: Path) -> memoryview:
-    """A file as it is now; what is added later is not in it."""
+    """A file mapped into memory, at its present size."""
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         size_bytes = os.fstat(file).st_size
@@ -191,7 +191,7 @@ def mapped(path: Path) -> memoryview:
 
 
 def _end(directory: Path, base: int) -> int:
-    """The end of a segment that may be growing: the last entry that is whole."""
+    """The end of a segment that may be growing, by the last intact entry of its index."""
     try:
         index = mapped(index_path(directory, base))
     except FileNotFoundError:
@@ -206,7 +206,7 @@ def _end(directory: Path, base: int) -> int:
 
 
 def _entries(directory: Path, head: SegmentHead, start: int, end: int) -> Iterator[IndexEntry]:
-    """The entries of blocks with these records; found by looking through the log if the index is spoiled."""
+    """The entries of the blocks with these records; a scan of the log finds them if the index is damaged."""
     try:
         index = mapped(index_path(directory, head.base))
     except FileNotFoundError:
@@ -228,7 +228,7 @@ def _entries(directory: Path, head: SegmentHead, start: int, end: int) -> Iterat
 
 
 def _first(index: memoryview, at: int) -> int:
-    """An entry's first offset, unchecked: the way to it is checked where it ends."""
+    """The first offset of an entry, unchecked; the entry that the search finds is checked."""
     place = INDEX_HEAD_BYTES + at * ENTRY_BYTES
     return int.from_bytes(index[place : place + 8], "little")
 

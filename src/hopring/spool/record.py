@@ -1,7 +1,9 @@
-"""Records: what a spool holds, one by one as programs read them, and in runs as they are written.
+"""Records of a spool: single records as programs read them, and runs of records as they are written.
 
-A *run* is records that share all but type and body: most often the messages of one bundle, which also share
-their place in the order. Runs are the unit of the hot path; nobody touches a record of a run singly.
+A *run* is a sequence of records that share everything except number, type and body: most often the messages of
+one bundle, which also share their place in the order. The writer handles whole runs and never single records.
+
+The body of a view, a transition or a gap is msgpack, so that programs in other languages can read it.
 """
 
 from array import array
@@ -19,24 +21,24 @@ from hopring.services import Service
 
 
 class RecordKind(IntEnum):
-    """What a record is; the number is the one in the file. The bodies of all but messages are below."""
+    """The kind of a record, by its number in the file."""
 
     MESSAGE = 1
     VIEW = 2
     TRANSITION = 3
-    GAP = 4  # Something is missing here, and the body says what is known of it.
+    GAP = 4  # Records are missing here; the body says what is known about them.
 
 
 NO_VIEW: Final = ViewId(0, DaemonId(0), Incarnation(0))
 NO_PLACE: Final = Place(NO_VIEW, 0, 0)
-"""Of records that have none: Unreliable messages, and all that is no message."""
+"""The place of records that have none: Unreliable messages, views, transitions and gaps."""
 
 
 class GroupStep(NamedTuple):
-    """The group's view that a record is in: the daemons' view in which it was made, and the step in that.
+    """The group view of a record: the daemons' view in which it was made, and its step within that view.
 
-    A negative step is one of a closing view. Views of the sides of a split may then share it: the record of
-    the view has the whole id.
+    A negative step means a closing view. The two sides of a split may then share the same step; only the record
+    of the view itself has the full id.
     """
 
     view: ViewId
@@ -47,22 +49,22 @@ NO_STEP: Final = GroupStep(NO_VIEW, 0)
 
 
 class RecordHeader(NamedTuple):
-    """What all records of a run share."""
+    """The fields that all records of a run share."""
 
     kind: RecordKind
-    time_us: int  # When the spooler received it; microseconds since 1970, by the clock of its host.
+    time_us: int  # Receipt by the spooler: microseconds since 1970, by the clock of its host.
     sender: str = ""  # The sender's private group.
     groups: tuple[str, ...] = ()
-    service: Service | None = None  # None if it is no message.
+    service: Service | None = None  # Only messages have one.
     place: Place = NO_PLACE
     view: GroupStep = NO_STEP
 
 
 class SpoolRecord(NamedTuple):
-    """One record as a program reads it."""
+    """A single record, as `reading.read` returns it."""
 
     offset: int
-    number: int  # Among the messages of its bundle, which have one place.
+    number: int  # Index in its bundle, whose messages share one place.
     type: int
     data: bytes
     header: RecordHeader
@@ -70,20 +72,20 @@ class SpoolRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RecordRun:
-    """Records that share their header, in columns; ends rise from `ends[0]`, where the bodies begin, on."""
+    """Records with a common header, in columns. The bodies begin at `ends[0]`, and `ends` rises."""
 
     header: RecordHeader
     types: Sequence[int]
     ends: Sequence[int]  # One more than types.
     bodies: bytes | memoryview
-    number: int = 0  # Of its first record, in its bundle.
+    number: int = 0  # Index of the first record in its bundle.
 
     def __len__(self) -> int:
         return len(self.types)
 
 
 def run_of(header: RecordHeader, bodies: Sequence[bytes], types: Sequence[int] | None = None) -> RecordRun:
-    """A run of these bodies."""
+    """A run with these bodies; without types, each type is 0."""
     assert types is None or len(types) == len(bodies), "one type for each body"
     ends = list(accumulate(map(len, bodies), initial=0))
     return RecordRun(
@@ -92,7 +94,7 @@ def run_of(header: RecordHeader, bodies: Sequence[bytes], types: Sequence[int] |
 
 
 class RecordedMember(msgspec.Struct, frozen=True, array_like=True):
-    """A session in a group."""
+    """A member of a group, as views and transitions list it."""
 
     daemon: str
     name: str
@@ -101,41 +103,41 @@ class RecordedMember(msgspec.Struct, frozen=True, array_like=True):
 
 
 class RecordedView(msgspec.Struct, frozen=True):
-    """VIEW: who is in the group from here on, with the whole id of the view."""
+    """Body of a VIEW record: the full id of the view and the members from here on."""
 
     id: GroupViewId
     members: tuple[RecordedMember, ...]
-    together: tuple[int, ...]  # Places in `members`: those who come from the same view as the spooler.
+    together: tuple[int, ...]  # Indexes of the members that come from the same view as the spooler.
     cause: ViewCause
     who: RecordedMember | None
     sets: tuple[tuple[int, ...], ...]
 
 
 class RecordedTransition(msgspec.Struct, frozen=True):
-    """TRANSITION: the view is closing; what follows is promised among these members."""
+    """Body of a TRANSITION record: the view is closing, and its promises hold among these members only."""
 
     id: GroupViewId
     members: tuple[RecordedMember, ...]
 
 
 class RecordedGap(msgspec.Struct, frozen=True):
-    """GAP: records are missing here."""
+    """Body of a GAP record: records are missing here."""
 
     reason: str
-    from_us: int  # Of the clock of the spooler's host.
+    from_us: int  # By the clock of the spooler's host.
     to_us: int
-    messages: int | None = None  # How many are missing, where that is known.
-    last: Place | None = None  # Of the last message before.
+    messages: int | None = None  # The number of missing messages, if it is known.
+    last: Place | None = None  # The place of the last message before the gap.
 
 
 Body = TypeVar("Body", RecordedView, RecordedTransition, RecordedGap)
 
 
 def encode_body(body: RecordedView | RecordedTransition | RecordedGap) -> bytes:
-    """The data of a record."""
+    """A body as the data of its record."""
     return msgspec.msgpack.encode(body)
 
 
 def decode_body(data: bytes, kind: type[Body]) -> Body:
-    """What the data of a record says."""
+    """The body that the data of a record encodes."""
     return msgspec.msgpack.decode(data, type=kind)

@@ -1,9 +1,9 @@
-"""Opening the last segment of a spool after whatever ended its writer.
+"""Opens a spool for its writer: a new one, or the last segment that an earlier writer left, however it ended.
 
-Blocks that the index has were acknowledged: if one of them is spoiled, it stays where it is, as damage that
-readers name. Behind the index stands what was written and perhaps not acknowledged. Whole appends among that
-are kept: they are written once more, because a sync that failed may have left them in memory only, synced, and
-entered. What is no whole append at the end is a torn tail, and cut.
+Blocks in the index were acknowledged: a damaged one stays where it is, as damage that readers report. The log
+behind the last entry holds appends that were written and perhaps not acknowledged. Complete appends there are
+kept: they are written again, because a failed sync may have left them in memory only, then synced and entered
+in the index. An incomplete append at the end is a torn tail and is cut off.
 """
 
 import mmap
@@ -38,27 +38,27 @@ from hopring.spool.segment_format import (
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What was found when a spool was opened."""
+    """What was repaired when the spool was opened."""
 
-    cut_bytes: int = 0  # Of a torn tail.
-    kept_records: int = 0  # That were behind the index.
-    damage: tuple[LostBytes, ...] = ()  # Behind the index, before something whole.
-    removed: tuple[str, ...] = ()  # Files that a crash had left.
+    cut_bytes: int = 0  # The size of the torn tail.
+    kept_records: int = 0  # Records that were in the log and not in the index.
+    damage: tuple[LostBytes, ...] = ()  # Damage behind the index that has intact blocks behind it.
+    removed: tuple[str, ...] = ()  # Incomplete files that a crash had left.
 
 
 @dataclass(slots=True)
 class Recovered:
-    """The last segment, ready to be written to, and what its writer has to know."""
+    """The last segment, open for writing, with the state of its spool."""
 
     segment: OpenSegment
     end: int
     apps: dict[str, int]
     report: Recovery
-    seal: bool = False  # Whether nothing may be added, because acknowledged bytes at its end are gone.
+    seal: bool = False  # Nothing may be appended, because acknowledged bytes at its end are gone.
 
 
 def sweep(directory: Path, disk: Disk) -> tuple[str, ...]:
-    """Removes what a crash left of segments that were being made or removed."""
+    """Removes the leftovers of segments that were being created or removed during a crash."""
     logs = set(bases(directory))
     left = [path for path in directory.iterdir() if path.suffix == NEW]
     left += [
@@ -72,7 +72,7 @@ def sweep(directory: Path, disk: Disk) -> tuple[str, ...]:
 
 
 def open_last(directory: Path, disk: Disk) -> Recovered:
-    """The last segment; OSError if the disk refuses, SpoolDamaged if its head is gone."""
+    """Opens the last segment; OSError if the disk fails, SpoolDamaged if its head is lost."""
     base = bases(directory)[-1]
     path = log_path(directory, base)
     log = disk.open(path)
@@ -85,9 +85,9 @@ def open_last(directory: Path, disk: Disk) -> Recovered:
         )
         missing = not index_path(directory, base).exists()
         index = disk.open(index_path(directory, base), create=missing)
-        head, spoiled = _head(directory, base, whole, index)
+        head, damaged = _head(directory, base, whole, index)
         found = _recover(head, whole, log, index, disk)
-        found.seal = found.seal or spoiled
+        found.seal = found.seal or damaged
         return found
     except BaseException:
         os.close(log)
@@ -97,7 +97,7 @@ def open_last(directory: Path, disk: Disk) -> Recovered:
 
 
 def _head(directory: Path, base: int, whole: memoryview, index: int) -> tuple[SegmentHead, bool]:
-    """The head, and whether it is spoiled: then what the index and the segment before know has to do."""
+    """The head, and whether it is damaged: it is then made from the index and the segment before."""
     path = log_path(directory, base)
     try:
         head = decode_segment_head(whole, str(path))
@@ -109,13 +109,13 @@ def _head(directory: Path, base: int, whole: memoryview, index: int) -> tuple[Se
         known = read_head(directory, before[-1])
         return other._replace(spool_id=known.spool_id, group=known.group, apps=known.apps), True
     if head.base != base:
-        raise SpoolDamaged(path, f"it was {head.base:020}{LOG} and has been renamed", base)
+        raise SpoolDamaged(path, f"it was {head.base:020}{LOG} and was renamed", base)
     return head, False
 
 
 @dataclass(slots=True)
 class _Tail:
-    """What stands behind the index."""
+    """The part of the log behind the last entry of the index."""
 
     position: int
     first: int
@@ -156,7 +156,7 @@ def _recover(head: SegmentHead, whole: memoryview, log: int, index: int, disk: D
 
 
 def _entries(index: int, head: SegmentHead, disk: Disk) -> list[IndexEntry]:
-    """The entries up to the first one that is spoiled; the index begins anew if its head is."""
+    """The entries up to the first damaged one; an index with a damaged head is emptied."""
     whole = os.pread(index, os.fstat(index).st_size, 0)
     if is_index_head(whole, head.base, head.key):
         return decode_entries(whole)
@@ -166,7 +166,7 @@ def _entries(index: int, head: SegmentHead, disk: Disk) -> list[IndexEntry]:
 
 
 def _marks(whole: memoryview, entries: list[IndexEntry], key: int) -> dict[str, int]:
-    """The last batch of each application among blocks that the index has; a spoiled one has none."""
+    """The last batch of each application among the intact blocks of the index."""
     apps: dict[str, int] = {}
     for entry in entries:
         head = unpack_head(whole, entry.position) if entry.end_position <= len(whole) else "gone"
@@ -184,7 +184,7 @@ def _marks_of(parts: Sequence[FoundBlock | LostBytes]) -> dict[str, int]:
 
 
 class OpenedSpool(NamedTuple):
-    """A spool that can be appended to."""
+    """An opened spool: its last segment and its state."""
 
     segment: OpenSegment
     end: int
@@ -193,7 +193,7 @@ class OpenedSpool(NamedTuple):
 
 
 def open_spool(directory: Path, group: str, disk: Disk, now_us: int) -> OpenedSpool:
-    """The spool of a group, whose lock is held; OSError if the disk refuses, SpoolError if it is spoiled."""
+    """Opens the spool of a group under its lock; OSError if the disk fails, SpoolError if it is damaged."""
     removed = sweep(directory, disk)
     if not bases(directory):
         head = SegmentHead(0, now_us, os.urandom(SPOOL_ID_BYTES), group, {})

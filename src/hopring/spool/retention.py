@@ -1,4 +1,7 @@
-"""What is removed from a spool: whole segments, the oldest first, that every consumer has let go of."""
+"""Retention: removes the oldest segments of a spool, as far as its consumers permit it.
+
+A consumer is a program that keeps records from being removed until it has reported that it is done with them.
+"""
 
 import contextlib
 import os
@@ -15,30 +18,30 @@ from hopring.spool.reading import read_head
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """What may be removed: whole segments, the oldest first, that no consumer still wants.
+    """Limits of a spool: above either one, whole segments are removed, the oldest first.
 
-    Without a limit nothing is removed. A segment goes when either limit says so.
+    Without a limit nothing is removed.
     """
 
-    bytes_max: int | None = None  # Of all segments.
-    seconds_max: float | None = None  # Since the last record of a segment.
-    archived_only: bool = False  # Whether a segment stays until it is in the archive.
+    bytes_max: int | None = None  # Of all segments together.
+    seconds_max: float | None = None  # Since a segment was sealed.
+    archived_only: bool = False  # A segment stays until it is in the archive.
 
 
 def retain(directory: Path, retention: Retention, now_us: int, disk: Disk) -> list[int]:
-    """Removes what may go; the bases of the segments that went. OSError if the disk refuses."""
+    """Removes the segments that are due and returns their bases; OSError if the disk fails."""
     if retention.bytes_max is None and retention.seconds_max is None:
         return []
     gone = list(due(directory, retention, now_us))
     for base in gone:
-        # The log first: without it the index is nothing, and swept away.
+        # The log first: recovery removes an index without a log.
         disk.remove(log_path(directory, base))
         disk.remove(index_path(directory, base))
     return gone
 
 
 def due(directory: Path, retention: Retention, now_us: int) -> Iterator[int]:
-    """The segments that may go, the oldest first; never the last one."""
+    """The segments to be removed, the oldest first; never the last one."""
     there = bases(directory)
     sizes = {base: _size_bytes(directory, base) for base in there}
     total_bytes = sum(sizes.values())
@@ -56,13 +59,13 @@ def due(directory: Path, retention: Retention, now_us: int) -> Iterator[int]:
 
 
 def _is_too_old(directory: Path, following: int, retention: Retention, now_us: int) -> bool:
-    """A segment ended when the next one began."""
+    """Whether a segment is above the age limit; it was sealed when the next one was created."""
     if retention.seconds_max is None:
         return False
     try:
         ended_at_us = read_head(directory, following).time_us
     except SpoolError:
-        return False  # Nobody knows.
+        return False  # Its age is not known.
     return now_us - ended_at_us > retention.seconds_max * 1_000_000
 
 
@@ -72,9 +75,12 @@ def _size_bytes(directory: Path, base: int) -> int:
 
 
 def permit(directory: Path, consumer: str, offset: int) -> None:
-    """This consumer is done with all records before the offset. Its first word makes it one, 0 for all."""
+    """Reports that a consumer is done with all records before the offset.
+
+    The first report registers the consumer; with offset 0 it keeps all records.
+    """
     if offset < 0:
-        raise ValueError(f"{offset} is no offset")
+        raise ValueError(f"{offset} is not an offset: offsets are counted from 0")
     place = directory / CONSUMERS
     place.mkdir(exist_ok=True)
     path = place / safe_name(consumer)
@@ -87,13 +93,13 @@ def permit(directory: Path, consumer: str, offset: int) -> None:
 
 
 def forget(directory: Path, consumer: str) -> None:
-    """The consumer is one no longer."""
+    """Removes a consumer, so that retention no longer waits for it."""
     with contextlib.suppress(FileNotFoundError):
         (directory / CONSUMERS / safe_name(consumer)).unlink()
 
 
 def consumers(directory: Path) -> dict[str, int]:
-    """How far each consumer is, by the name of its file."""
+    """The offset of each consumer, by the name of its file."""
     place = directory / CONSUMERS
     if not place.exists():
         return {}
@@ -102,11 +108,11 @@ def consumers(directory: Path) -> dict[str, int]:
 
 
 def permitted(directory: Path) -> int | None:
-    """All consumers are done with what is before this offset; None if there are none."""
+    """The lowest offset of all consumers; None if there are none."""
     return min(consumers(directory).values(), default=None)
 
 
 def _offset(path: Path) -> int:
-    """Nothing is let go of by a file that is spoiled."""
+    """The offset in a consumer's file; a damaged one counts as 0, so that nothing is removed."""
     text = path.read_text().strip()
     return int(text) if text.isdecimal() else 0

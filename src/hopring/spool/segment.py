@@ -1,7 +1,7 @@
-"""A segment that is written to: blocks to the log, then a sync, then their entries to the index.
+"""The segment that is being written: blocks go to the log, then a sync, then their entries to the index.
 
-Invariants  an entry of the index is written only when its block is safe on disk;
-            after an append that failed, the files are what they were before it, or the segment is broken.
+Invariants  an entry is written to the index only when its block is on disk;
+            after a failed append the files are as before it, or the segment is marked as broken.
 """
 
 import contextlib
@@ -27,33 +27,33 @@ from hopring.spool.segment_format import (
 
 
 class LogPosition(NamedTuple):
-    """A state of a segment's log."""
+    """An end of a segment's log, to which it can be cut back."""
 
     position: int
-    waiting: int  # Blocks that are not in the index.
+    waiting: int  # Blocks that are not in the index yet.
 
 
 @dataclass(slots=True)
 class OpenSegment:
-    """The last segment of a spool, in its writer's hands."""
+    """The last segment of a spool, open for its writer."""
 
     head: SegmentHead
     disk: Disk
     log: int
     index: int
-    position: int  # Where the next block goes.
-    entries: int  # In the index.
+    position: int  # The position of the next block.
+    entries: int  # The number of entries in the index.
     synced_position: int
-    waiting: list[IndexEntry] = field(default_factory=list)  # Of blocks that are not safe yet.
-    broken: str = ""  # Why the files are not what this says.
+    waiting: list[IndexEntry] = field(default_factory=list)  # Entries of blocks that are not synced yet.
+    broken: str = ""  # Why the files differ from this state.
 
     @property
     def size_bytes(self) -> int:
-        """Of both files, when all is written."""
+        """The size of both files once all entries are written."""
         return self.position + INDEX_HEAD_BYTES + (self.entries + len(self.waiting)) * ENTRY_BYTES
 
     def write(self, blocks: Sequence[EncodedBlock]) -> None:
-        """Adds an append to the log in one gather write; OSError if nothing came of it."""
+        """Adds the blocks of an append to the log in one gather write; on OSError, none of them."""
         begin = self.position
         entries: list[IndexEntry] = []
         for block in blocks:
@@ -62,14 +62,14 @@ class OpenSegment:
         try:
             self.disk.write(self.log, buffers, begin)
         except BaseException:
-            # Also if it was interrupted: what is left there could be taken for a block one day.
+            # Also after an interrupt: leftovers could be taken for a block later.
             self._cut_log(begin)
             raise
         self.position = entries[-1].end_position
         self.waiting += entries
 
     def write_index(self, count: int) -> None:
-        """Shows the first so many blocks that wait, which are safe, to readers; OSError if they see none."""
+        """Enters the first `count` waiting blocks, which are synced, in the index; on OSError, none of them."""
         safe = self.waiting[:count]
         at = INDEX_HEAD_BYTES + self.entries * ENTRY_BYTES
         try:
@@ -85,20 +85,20 @@ class OpenSegment:
         self.synced_position = safe[-1].end_position
 
     def seal(self) -> None:
-        """Makes the index safe as well: nobody makes that of a sealed segment again. OSError if it is not."""
+        """Syncs the index, because the index of a sealed segment is never rebuilt."""
         self.disk.sync(self.index)
 
     def mark(self) -> LogPosition:
-        """How far it is written, to take back what follows."""
+        """The current end of the log, for a later `take_back`."""
         return LogPosition(self.position, len(self.waiting))
 
     @property
     def synced(self) -> LogPosition:
-        """How far it is safe."""
+        """The end of the part of the log that is synced."""
         return LogPosition(self.synced_position, 0)
 
     def take_back(self, before: LogPosition) -> None:
-        """Forgets what was written since; readers have not seen it."""
+        """Removes what was written since; readers have not seen it."""
         del self.waiting[before.waiting :]
         self._cut_log(before.position)
 
@@ -107,17 +107,20 @@ class OpenSegment:
         try:
             self.disk.cut(self.log, position)
         except OSError as error:
-            self.broken = f"what was not acknowledged could not be cut off ({error.strerror})"
+            self.broken = f"unacknowledged bytes could not be cut off ({error.strerror})"
 
     def close(self) -> None:
-        """Ends it without a word more to the disk."""
+        """Closes both files without writing anything."""
         for file in (self.log, self.index):
             with contextlib.suppress(OSError):
                 os.close(file)
 
 
 def create_segment(directory: Path, head: SegmentHead, disk: Disk) -> OpenSegment:
-    """A new segment, on disk when this returns; OSError if there is none. Its name makes it one."""
+    """Creates a segment, and returns when it is on disk; after an OSError there is none.
+
+    The log is written under another name and renamed, so a segment exists from its first moment with its head.
+    """
     packed = encode_segment_head(head)
     index = log = -1
     fresh = log_path(directory, head.base).with_suffix(NEW)

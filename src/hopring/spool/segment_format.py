@@ -1,7 +1,7 @@
-"""The heads of a segment's two files, and the entries of its index. No state, no I/O.
+"""The byte layout of a segment's two files: the head of the log, the head and the entries of the index.
 
-A segment is a log of blocks and an index of them. An entry of the index is written only after its block is
-safe on disk, so whoever trusts the index alone never sees what a crash may take back.
+No state, no I/O. A segment is a log of blocks and an index of them. An entry is written to the index only after
+its block is on disk, so a reader that uses the index alone never sees a record that a crash may take back.
 """
 
 from struct import Struct
@@ -33,52 +33,52 @@ _ENTRY_PAD: Final = bytes(ENTRY_BYTES - _ENTRY.size)
 
 
 class SegmentInfo(msgspec.Struct, frozen=True, array_like=True):
-    """What stands in the head of a log beside its numbers."""
+    """The part of a log's head that is msgpack."""
 
     group: str
     apps: dict[str, int]  # The last batch of each application before this segment.
 
 
 class SegmentHead(NamedTuple):
-    """The head of a log."""
+    """The head of a segment's log."""
 
     base: int  # Offset of its first record.
-    time_us: int  # When it was begun.
-    spool_id: bytes  # The same in all segments of a spool.
+    time_us: int  # Time at which the segment was created.
+    spool_id: bytes  # Random; the same in all segments of a spool.
     group: str
     apps: dict[str, int]
-    size_bytes: int = 0  # Of the head; blocks follow.
+    size_bytes: int = 0  # Size of the head; blocks follow.
 
     @property
     def key(self) -> int:
-        """What every block of the spool carries."""
+        """The part of the spool's id that every block carries."""
         return int.from_bytes(self.spool_id[:4], "little")
 
 
 class IndexEntry(NamedTuple):
-    """Where a block is."""
+    """An entry of the index: position and extent of a block."""
 
     first: int
     position: int
     size_bytes: int
     records: int
-    time_us: int  # When it was appended.
-    crc: int  # The block's.
-    more: bool  # Whether its append goes on in the next block.
+    time_us: int  # Time of the append.
+    crc: int  # The CRC of the block.
+    more: bool  # Whether the append continues in the next block.
 
     @property
     def end(self) -> int:
-        """The offset behind its last record."""
+        """The offset after its last record."""
         return self.first + self.records
 
     @property
     def end_position(self) -> int:
-        """Where the next block begins."""
+        """The position of the next block."""
         return self.position + self.size_bytes
 
 
 def encode_segment_head(head: SegmentHead) -> bytes:
-    """The first bytes of a log."""
+    """The bytes of a log's head, padded."""
     assert len(head.group.encode()) <= GROUP_NAME_BYTES_MAX, "check the group's name first"
     info = msgspec.msgpack.encode(SegmentInfo(head.group, head.apps))
     packed = _LOG.pack(LOG_MAGIC, FORMAT_VERSION, 0, len(info), head.base, head.time_us, head.spool_id, 0)
@@ -88,7 +88,7 @@ def encode_segment_head(head: SegmentHead) -> bytes:
 
 
 def decode_segment_head(buffer: bytes | memoryview, path: str) -> SegmentHead:
-    """The head of a log; an error says what the file is instead."""
+    """The head of a log; NotASpool, OtherVersion or SpoolDamaged if the buffer does not begin with one."""
     if bytes(buffer[:8]) != LOG_MAGIC:
         raise NotASpool(path, "not a segment of a spool", "name the directory of a spool")
     if len(buffer) < _LOG.size:
@@ -97,7 +97,7 @@ def decode_segment_head(buffer: bytes | memoryview, path: str) -> SegmentHead:
     if version != FORMAT_VERSION:
         raise OtherVersion(path, version, FORMAT_VERSION)
     if zero or facts_bytes > min(INFO_BYTES_MAX, len(buffer) - _LOG.size):
-        raise SpoolDamaged(path, "its head is cut short or spoiled", base)
+        raise SpoolDamaged(path, "its head is cut short or damaged", base)
     end = _LOG.size + facts_bytes
     packed = bytes(buffer[: _LOG.size - 4]) + bytes(4)
     if crc != crc32(buffer[_LOG.size : end], crc32(packed)):
@@ -107,19 +107,19 @@ def decode_segment_head(buffer: bytes | memoryview, path: str) -> SegmentHead:
 
 
 def encode_index_head(base: int, key: int) -> bytes:
-    """The first bytes of an index."""
+    """The bytes of an index's head, padded."""
     packed = _INDEX.pack(INDEX_MAGIC, FORMAT_VERSION, 0, key, base, 0)
     whole = packed[:-4] + crc32(packed).to_bytes(4, "little")
     return whole + bytes(INDEX_HEAD_BYTES - len(whole))
 
 
 def is_index_head(buffer: bytes | memoryview, base: int, key: int) -> bool:
-    """Whether an index of this segment begins so."""
+    """Whether the buffer begins with the head of this segment's index."""
     return bytes(buffer[:INDEX_HEAD_BYTES]) == encode_index_head(base, key)
 
 
 def stand_in(index: bytes | memoryview, base: int) -> SegmentHead | None:
-    """For the head of a log that is spoiled: what its index knows, so that the blocks can still be read."""
+    """A head made from the index, for a log whose own head is damaged, so that its blocks can still be read."""
     key = bytes(index[12:16])
     if not is_index_head(index, base, int.from_bytes(key, "little")):
         return None
@@ -127,18 +127,18 @@ def stand_in(index: bytes | memoryview, base: int) -> SegmentHead | None:
 
 
 def entry_of(head: BlockHead, position: int) -> IndexEntry:
-    """The entry of a block."""
+    """The index entry of a block at this position."""
     return IndexEntry(head.first, position, head.size_bytes, head.records, head.time_us, head.crc, head.more)
 
 
 def encode_entry(entry: IndexEntry) -> bytes:
-    """An entry with its CRC."""
+    """The bytes of an entry, with its CRC."""
     packed = _ENTRY.pack(*entry[:6], entry.more, 0, 0)
     return packed[:-4] + crc32(packed).to_bytes(4, "little") + _ENTRY_PAD
 
 
 def decode_entry(buffer: bytes | memoryview, at: int) -> IndexEntry | None:
-    """The entry at this place, or None if it is not what was written."""
+    """The entry at this position, or None if it is damaged."""
     if len(buffer) - at < ENTRY_BYTES:
         return None
     first, position, size_bytes, records, time_us, block_crc, more, zero, crc = _ENTRY.unpack_from(buffer, at)
@@ -149,7 +149,7 @@ def decode_entry(buffer: bytes | memoryview, at: int) -> IndexEntry | None:
 
 
 def decode_entries(buffer: bytes | memoryview) -> list[IndexEntry]:
-    """The entries of a whole index up to the first one that is spoiled."""
+    """The entries of an index up to the first damaged one."""
     entries: list[IndexEntry] = []
     for at in range(INDEX_HEAD_BYTES, len(buffer) - ENTRY_BYTES + 1, ENTRY_BYTES):
         entry = decode_entry(buffer, at)
@@ -160,5 +160,5 @@ def decode_entries(buffer: bytes | memoryview) -> list[IndexEntry]:
 
 
 def follows(entry: IndexEntry, before: IndexEntry) -> bool:
-    """Whether it may stand behind the other; between them may be a block that was lost."""
+    """Whether the entry may follow the other; lost blocks may lie between them."""
     return entry.first >= before.end and entry.position >= before.end_position

@@ -1,4 +1,4 @@
-"""Verifying a spool: every byte of every segment is looked at, and all that is wrong is named."""
+"""Verifies a spool: checks every byte of every segment and lists all damage."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -13,38 +13,38 @@ from hopring.spool.segment_format import SegmentHead, decode_entries, is_index_h
 
 
 class SpoolFinding(NamedTuple):
-    """Something that is wrong."""
+    """A fault in a file of a spool."""
 
     file: str
     what: str
-    start: int | None = None  # The first record that is lost by it, and the one behind the last.
+    start: int | None = None  # The first record that is lost by it, and the offset after the last.
     end: int | None = None
 
 
 class SpoolVerdict(NamedTuple):
-    """What a spool is worth."""
+    """The result of a verification."""
 
-    records: int  # That can be read.
+    records: int  # The number of intact records.
     blocks: int
     size_bytes: int
     findings: tuple[SpoolFinding, ...]
 
 
 Progress = Callable[[int, int], None]
-"""Told of bytes and records as they are done."""
+"""Called with the bytes and records that were processed since the last call."""
 
 
 def unwatched(_bytes: int, _records: int) -> None:
-    """For callers that show no progress."""
+    """A progress function that does nothing."""
 
 
 def log_bytes(directory: Path) -> int:
-    """The size of all segments; what a writer adds meanwhile is not in it."""
+    """The present size of the logs of all segments."""
     return sum([log_path(directory, base).stat().st_size for base in bases(directory)])
 
 
 def verify(directory: Path, progress: Progress = unwatched) -> SpoolVerdict:
-    """Reads all that is acknowledged; a writer may go on meanwhile, what it adds is not looked at."""
+    """Reads all acknowledged records. A writer may continue meanwhile; its new records are not checked."""
     end = bounds(directory).end
     there = bases(directory)
     records = blocks = size_bytes = 0
@@ -72,7 +72,7 @@ def verify(directory: Path, progress: Progress = unwatched) -> SpoolVerdict:
 def _parts(
     log: memoryview, head: SegmentHead, following: int, progress: Progress
 ) -> list[FoundBlock | LostBytes]:
-    """What is there of the records before the next segment; what is behind is not acknowledged."""
+    """Blocks and damage up to the offset `following`; the rest of the log is not acknowledged."""
     parts: list[FoundBlock | LostBytes] = []
     left_bytes = len(log)
     for one in scan(log, head.size_bytes, head.base, head.key):
@@ -97,7 +97,7 @@ def _finding(path: Path, lost: LostBytes, following: int) -> SpoolFinding:
 def _missing(
     path: Path, parts: list[FoundBlock | LostBytes], head: SegmentHead, following: int
 ) -> list[SpoolFinding]:
-    """Records behind the last block that should be there."""
+    """A finding if the log ends before its last acknowledged record."""
     last = parts[-1] if parts else None
     if isinstance(last, LostBytes):
         return []
@@ -112,9 +112,9 @@ def _index_findings(
     try:
         index = mapped(path)
     except FileNotFoundError:
-        return [SpoolFinding(path.name, "it is not there: reading is slow until the writer is opened again")]
+        return [SpoolFinding(path.name, "it is missing: reading is slow until a writer opens the spool again")]
     if not is_index_head(index, head.base, head.key):
         return [SpoolFinding(path.name, "it does not belong to its log")]
     positions = {entry.position for entry in decode_entries(index)}
     lacking = [one for one in parts if isinstance(one, FoundBlock) and one.position not in positions]
-    return [SpoolFinding(path.name, f"{len(lacking)} blocks are not in it, or are spoiled")] if lacking else []
+    return [SpoolFinding(path.name, f"{len(lacking)} blocks are not in it, or are damaged")] if lacking else []

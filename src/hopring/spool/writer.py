@@ -1,9 +1,9 @@
-"""The writer of a spool: appends whole batches, and says when they are safe.
+"""The writer of a spool: appends whole batches and reports when they are on disk.
 
-Invariants  what `synced_end` covers survives any crash; nothing else is shown to readers;
-            of an append that failed nothing is kept, unless the disk also refuses to cut it off:
-            then the writer is at its end, and what is there is seen when the spool is opened again;
-            after a sync that failed nothing is acknowledged ever, and the writer is at its end.
+Invariants  records before `synced_end` survive any crash; readers see no others;
+            nothing of a failed append is kept, unless the disk also fails to cut it off:
+            then the writer ends, and the next one to open the spool finds out what is there;
+            after a failed sync nothing more is acknowledged, and the writer ends.
 """
 
 import os
@@ -45,44 +45,44 @@ APPEND_BYTES_MAX: Final = 1024 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class SpoolOptions:
-    """What the writer of a spool is told."""
+    """Options of a writer: when it syncs, when it begins a new segment, and what it removes."""
 
     sync_seconds: float = 0.0
-    """0: every append is safe when it returns. Otherwise it is safe, and seen by readers, so much later."""
+    """0: an append is on disk when it returns. Otherwise it is synced, and visible to readers, later."""
 
     segment_bytes: int = SEGMENT_BYTES_DEFAULT
     segment_seconds: float = SEGMENT_SECONDS_DEFAULT
     retention: Retention = field(default_factory=Retention)
 
     def __post_init__(self) -> None:
-        """ValueError says what is wrong."""
+        """Checks the options; ValueError if one is not positive."""
         if self.sync_seconds < 0 or self.segment_bytes < 1 or self.segment_seconds <= 0:
-            raise ValueError(f"a spool with {self}: sizes and times are positive")
+            raise ValueError(f"{self}: sizes and times have to be positive")
 
 
 class Appended(NamedTuple):
-    """What came of an append: its records have the offsets from `start` to before `end`."""
+    """The result of an append: its records have the offsets from `start` to before `end`."""
 
     start: int
     end: int
-    replayed: bool = False  # Whether the batch had been appended before, so that nothing was done now.
+    replayed: bool = False  # The batch had been appended before, so nothing was appended now.
 
 
 def wall_us() -> int:
-    """Microseconds since 1970."""
+    """The wall clock in microseconds since 1970."""
     return time.time_ns() // 1000
 
 
 class _State(NamedTuple):
-    """How far a spool is written."""
+    """An end of the spool: the state that a sync makes durable."""
 
-    waiting: int  # Blocks that are not in the index.
+    waiting: int  # Blocks that are not in the index yet.
     end: int
     apps: dict[str, int]
 
 
 class SpoolWriter:
-    """The one writer of the spool of a group."""
+    """The writer of a group's spool; there is at most one at a time."""
 
     def __init__(
         self,
@@ -93,9 +93,9 @@ class SpoolWriter:
         disk: Disk | None = None,
         clock: Callable[[], int] = wall_us,
     ) -> None:
-        """Opens the spool, or makes it; SpoolOwned if it has a writer, another SpoolError if it is spoiled."""
+        """Opens or creates the spool; SpoolOwned if it has a writer, another SpoolError if it is damaged."""
         if not is_legal_group(GroupName(group)):
-            raise ValueError(f"{group!r} is no name of a group")
+            raise ValueError(f"{group!r} is not a legal name of a group")
         self.group = group
         self.directory = directory_of(Path(root), group)
         self.options = options or SpoolOptions()
@@ -122,38 +122,38 @@ class SpoolWriter:
         self._apps = self._synced_apps = found.apps
         self._synced_at_us = clock()
 
-    # What is known.
+    # State.
 
     @property
     def end(self) -> int:
-        """The offset that the next record gets."""
+        """The offset of the next record."""
         return self._end
 
     @property
     def synced_end(self) -> int:
-        """All records before this offset are safe."""
+        """All records before this offset are on disk."""
         return self._synced_end
 
     def last_batch(self, app: str) -> int | None:
-        """The last batch of this application that was appended."""
+        """The number of the last batch that this application appended."""
         return self._apps.get(app)
 
     @property
     def marks(self) -> dict[str, int]:
-        """The last batch of each application."""
+        """The number of the last batch of each application."""
         return dict(self._apps)
 
     def takes_mark(self, mark: AppendMark) -> bool:
-        """Whether an append with this mark would be new, and there is room for its application."""
+        """Whether an append with this mark is new and its application is within the limit."""
         last = self._apps.get(mark.app)
         return len(self._apps) < APPS_MAX if last is None else mark.batch > last
 
-    # What is done.
+    # Actions.
 
     def append(self, runs: Sequence[RecordRun], mark: AppendMark | None = None) -> Appended:
-        """Adds the records of these runs, all or none; those of a batch that was appended before, not again.
+        """Appends the records of these runs, all or none; a batch that was appended before is skipped.
 
-        They are safe when `synced_end` has reached the end that is returned: at once if `sync_seconds` is 0.
+        The records are on disk when `synced_end` reaches the returned end: at once if `sync_seconds` is 0.
         """
         self._check()
         self._settle()
@@ -184,10 +184,10 @@ class SpoolWriter:
         return Appended(start, self._end)
 
     def sync(self) -> None:
-        """Makes all that was appended safe, and shows it to readers.
+        """Syncs all appended records and makes them visible to readers.
 
-        After SpoolFull or AppendFailed it is all still here, to be shown by a later call. After SyncFailed the
-        writer is at its end.
+        After SpoolFull or AppendFailed the records are still there, and a later call may succeed. After
+        SyncFailed the writer is closed.
         """
         self._check()
         self._settle(wait=True)
@@ -200,7 +200,7 @@ class SpoolWriter:
             self._show(self._written())
 
     def tick(self) -> None:
-        """What time asks for: a sync, a new segment, the end of old ones. Call it when nothing is appended."""
+        """Does what is due by time: a sync, a new segment, retention. To be called while no records come."""
         self._check()
         self._settle()
         now_us = self._clock()
@@ -211,7 +211,7 @@ class SpoolWriter:
             self._retain()
 
     def roll(self) -> None:
-        """Seals the segment and begins another, unless it has no records."""
+        """Seals the segment and creates the next one, unless it has no records."""
         self.sync()
         if self._end == self._segment.head.base:
             return
@@ -226,7 +226,7 @@ class SpoolWriter:
         self._retain()
 
     def close(self) -> None:
-        """Makes all safe and lets the spool go; an error says what is not acknowledged."""
+        """Syncs all records and releases the lock; an error says which records are not acknowledged."""
         if self._ended == "it was closed":
             return
         try:
@@ -246,7 +246,7 @@ class SpoolWriter:
     ) -> None:
         self.close()
 
-    # Within.
+    # Internals.
 
     def _write(self, blocks: list[EncodedBlock]) -> None:
         try:
@@ -257,8 +257,8 @@ class SpoolWriter:
             raise refusal(self.directory, error) from error
 
     def _sync_if_due(self, now_us: int) -> None:
-        """Begins a sync in the background; what came of it is seen by a later call."""
-        # A clock that was set back must not put it off.
+        """Starts a sync in the background if it is due; a later call fetches its result."""
+        # The absolute difference: a clock that was set back must not postpone the sync.
         due = abs(now_us - self._synced_at_us) >= self.options.sync_seconds * 1_000_000
         if due and not self._background.busy and self._end != self._synced_end:
             self._synced_at_us = now_us
@@ -266,7 +266,7 @@ class SpoolWriter:
             self._background.start(self._segment.log)
 
     def _settle(self, *, wait: bool = False) -> None:
-        """Shows to readers what a sync in the background has made safe."""
+        """Makes visible to readers what a sync in the background has covered."""
         try:
             ended = self._background.has_ended(wait=wait)
         except OSError as error:
@@ -290,7 +290,7 @@ class SpoolWriter:
         self._end, self._apps = self._synced_end, self._synced_apps
         self._take_back(self._segment.synced)
         self._end_with(f"a sync has failed ({error.strerror})")
-        return SyncFailed(self.directory, f"the disk said: {error.strerror}", self._end)
+        return SyncFailed(self.directory, f"disk error: {error.strerror}", self._end)
 
     def _retain(self) -> None:
         try:
@@ -321,12 +321,12 @@ class SpoolWriter:
 def check_limits(
     directory: Path, blocks: Sequence[EncodedBlock], mark: AppendMark | None, apps: Mapping[str, int]
 ) -> None:
-    """AppendTooLarge or ValueError if this cannot be appended."""
+    """Checks an append against the limits; AppendTooLarge or ValueError if it is above one."""
     if sum([block.head.size_bytes for block in blocks]) > APPEND_BYTES_MAX:
         raise AppendTooLarge(directory, f"an append of more than {APPEND_BYTES_MAX} bytes")
     if mark is None:
         return
     if not 0 < len(mark.app.encode()) <= APP_BYTES_MAX or mark.batch < 0:
-        raise ValueError(f"{mark}: a name of 1 to {APP_BYTES_MAX} bytes, a number that is not negative")
+        raise ValueError(f"{mark}: the name has to have 1 to {APP_BYTES_MAX} bytes, the batch to be 0 or more")
     if mark.app not in apps and len(apps) >= APPS_MAX:
         raise AppendTooLarge(directory, f"more than {APPS_MAX} applications")

@@ -73,8 +73,8 @@ def test_replay_as_json_has_all_that_is_known(hop: Hop, filled: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--from", "9"], "offset 9 is not there yet; the spool ends before 4"),
-        (["--from", "2", "--to", "7"], "offset 6 is not there yet"),
+        (["--from", "9"], "offset 9 is not written yet; the spool ends before 4"),
+        (["--from", "2", "--to", "7"], "offset 6 is not written yet"),
     ],
 )
 def test_an_offset_that_is_not_there_is_an_error(hop: Hop, filled: Path, words: list[str], said: str) -> None:
@@ -88,7 +88,7 @@ def test_a_group_without_a_spool_is_an_error(hop: Hop, filled: Path) -> None:
     for verb in ("replay", "verify", "archive"):
         shown = hop("spool", verb, "news", "--spool", filled)
         assert shown.exit_code == 1
-        assert "there is no spool; look with `hop spool ls`" in shown.output
+        assert "there is no spool; list the spools with `hop spool ls`" in shown.output
 
 
 def test_verify_names_damage_and_ends_with_one(hop: Hop, filled: Path) -> None:

@@ -78,7 +78,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("spool ls --spool none", 1, "name the root of spools"),
         ("spool verify --spool none", 1, "name the root of spools"),
         ("spool archive --spool none", 1, "name the root of spools"),
-        ("spool replay g --spool dir", 1, "look with `hop spool ls`"),
+        ("spool replay g --spool dir", 1, "list the spools with `hop spool ls`"),
         (f"spool run --group g --spool dir --at {NOBODY}", 3, START),
         ("pipeline run --out dir", 2, "give --spool, --trace or both"),
         ("pipeline run --trace none --out dir", 1, "give a directory of traces"),

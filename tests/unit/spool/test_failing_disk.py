@@ -194,7 +194,7 @@ def test_a_full_disk_refuses_appends_until_there_is_room(tiny: Path) -> None:
     acknowledged: list[bytes] = []
     with SpoolWriter(tiny, GROUP) as writer:
         bodies = (b"%d" % number + bytes(10_000) for number in range(100))
-        with pytest.raises(SpoolFull, match="make room or tighten the retention"):
+        with pytest.raises(SpoolFull, match="free some space or tighten the retention"):
             acknowledged.extend(body for body in bodies if writer.append(messages(body)))
         assert bodies_in(writer.directory) == acknowledged
         with pytest.raises(SpoolFull):

@@ -18,10 +18,9 @@ from hopring.spool.writer import SpoolOptions, SpoolWriter
 
 CHILD = """
 import sys
-from hopring.spool.encode import Mark
-from hopring.spool.writer import SpoolOptions
-from hopring.spool.record import Facts, Kind, run_of
-from hopring.spool.writer import SpoolWriter
+from hopring.spool.encode import AppendMark
+from hopring.spool.record import RecordHeader, RecordKind, run_of
+from hopring.spool.writer import SpoolOptions, SpoolWriter
 
 root, sync_seconds = sys.argv[1], float(sys.argv[2])
 writer = SpoolWriter(root, "trades", SpoolOptions(sync_seconds=sync_seconds, segment_bytes=3_000))
@@ -31,7 +30,7 @@ print(said, flush=True)
 while True:
     batch += 1
     bodies = [b"%d " % (writer.end + at) + bytes(batch % 7 * 100) for at in range(1 + batch % 5)]
-    writer.append([run_of(Facts(Kind.MESSAGE, 0), bodies)], Mark("app", batch))
+    writer.append([run_of(RecordHeader(RecordKind.MESSAGE, 0), bodies)], AppendMark("app", batch))
     if writer.synced_end > said:
         said = writer.synced_end
         print(said, flush=True)

@@ -113,7 +113,7 @@ def test_readers_find_their_way_without_the_index_of_a_sealed_segment(tmp_path: 
     assert "does not belong to its log" in verify(writer.directory).findings[0].what
     index.unlink()
     assert list(read(writer.directory, 1, 12)) == expected
-    assert "not there" in verify(writer.directory).findings[0].what
+    assert "it is missing" in verify(writer.directory).findings[0].what
 
 
 @pytest.mark.slow

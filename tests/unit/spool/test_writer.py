@@ -54,7 +54,7 @@ def test_a_spool_that_is_opened_again_goes_on(tmp_path: Path) -> None:
 def test_the_second_writer_is_refused_and_told_who_writes(tmp_path: Path) -> None:
     with (
         SpoolWriter(tmp_path, "trades"),
-        pytest.raises(SpoolOwned, match=rf"process {os.getpid()}\); stop that one first"),
+        pytest.raises(SpoolOwned, match=rf"process {os.getpid()}\); stop that process first"),
     ):
         SpoolWriter(tmp_path, "trades")
 
