@@ -162,7 +162,7 @@ def test_the_sink_of_spark_says_in_one_line_what_is_wrong(served: ServedCluster,
         for _ in range(2):
             publish(where, b"x", 0)
         with pytest.raises(
-            SparkError, match=r"a payload of 200000 bytes, and the daemon takes 1.* at most; split"
+            SparkError, match=r"a payload has 200000 bytes, and the daemon's limit is 1.*; split"
         ):
             publish(where, bytes(200_000), 1)
         publish(where, b"shorter", 1)  # The query was mended, and makes the batch in another way.

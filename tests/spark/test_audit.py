@@ -81,7 +81,7 @@ def test_a_witness_names_who_did_what_and_where(spark: Any, tmp_path: Path) -> N
 @pytest.mark.slow
 def test_half_a_history_and_foreign_files_are_refused(spark: Any, tmp_path: Path) -> None:
     spark.range(3).write.parquet(str(tmp_path / "foreign"))
-    with pytest.raises(ForeignInput, match="this is no trace, it has no column schema"):
+    with pytest.raises(ForeignInput, match="this is not a trace, it has no column schema"):
         read_trace(spark, str(tmp_path / "foreign"))
 
     histories = Histories(tmp_path / "half")

@@ -57,6 +57,6 @@ def test_what_is_wrong_is_one_line_of_ours(hopring: Any, tmp_path: Path) -> None
     neither = r"reading: option payload: 'no' is neither true nor false; write true"
     with pytest.raises(SparkError, match=neither), readable("reading"):
         table(hopring, tmp_path, payload="no").count()
-    missing = r"reading: .*offset 19 is not there yet; the spool ends before 10"
+    missing = r"reading: .*offset 19 is not written yet; the spool ends before 10"
     with pytest.raises(SparkError, match=missing), readable("reading"):
         table(hopring, tmp_path, endingOffsets='{"a": 20}').count()

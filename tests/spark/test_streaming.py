@@ -46,7 +46,7 @@ def test_a_stream_is_copied_in_batches_once_also_if_its_last_one_is_made_again(
 
     # Another checkpoint under the same name would have its batches dropped: it is told so.
     other = pipe(hopring, str(tmp_path), str(tmp_path / "other"), 100)
-    behind = "batch 0 of 'pipe' comes behind batch 3; a query with another checkpoint"
+    behind = "batch 0 of 'pipe' comes after batch 3; a query with another checkpoint"
     with pytest.raises(SparkError, match=behind), readable("copying"):
         other.awaitTermination()
     assert copied(tmp_path) == expected(280)

@@ -1,7 +1,7 @@
-"""A standalone cluster of Spark on this machine, of the installed PySpark: one master and some workers.
+"""Starts a standalone Spark cluster on this machine from the installed PySpark: a master and some workers.
 
-For trials: the same jobs run on it as on a large one, with processes of their own for driver and executors. All
-of it listens on loopback only.
+For trials: the same jobs run on it as on a large cluster, with separate processes for driver and executors. All
+processes listen on loopback only.
 
     python -m hopring.spark.cluster --workers 2
 """
@@ -34,12 +34,12 @@ _WORKER: Final = "org.apache.spark.deploy.worker.Worker"
 
 
 class Standalone:
-    """A cluster that lives as long as the block; `url` is its master's."""
+    """A cluster that exists inside a `with` block; `url` is the address of its master."""
 
     def __init__(
         self, workers: int = 2, cores: int = 1, memory: str = "1g", directory: Path | None = None
     ) -> None:
-        """Nothing is started yet; logs and work go to the directory, or to one that is gone in the end."""
+        """Starts nothing yet. Logs and work go to the directory, or to a temporary one that is removed."""
         self.workers = workers
         self.cores = cores
         self.memory = memory
@@ -77,7 +77,7 @@ class Standalone:
             )
         self._wait(lambda: (_ask(self._page) or {}).get("aliveworkers") == self.workers)
 
-    def _launch(self, name: str, kind: str, *words: str) -> None:
+    def _launch(self, name: str, kind: str, *arguments: str) -> None:
         spec = find_spec("pyspark")
         assert spec is not None, "it is installed"
         assert spec.origin is not None, "it is a package"
@@ -85,7 +85,7 @@ class Standalone:
         ours = {"SPARK_HOME": str(home), "SPARK_LOCAL_IP": LOOPBACK, "SPARK_NO_DAEMONIZE": "1"}
         environment = {"PYSPARK_PYTHON": sys.executable, "SPARK_DAEMON_MEMORY": "256m", **os.environ, **ours}
         with (self.directory / f"{name}.log").open("ab") as log:
-            command = [str(home / "bin" / "spark-class"), kind, "-h", LOOPBACK, *words]
+            command = [str(home / "bin" / "spark-class"), kind, "-h", LOOPBACK, *arguments]
             process = subprocess.Popen(
                 command,
                 env=environment,
@@ -101,18 +101,18 @@ class Standalone:
         while not condition():
             ended = any(process.poll() is not None for process in self._processes)
             if ended or time.monotonic() >= end:
-                problem = "a process of it has ended" if ended else f"not there after {START_SECONDS:g} s"
+                problem = "one of its processes ended" if ended else f"not ready after {START_SECONDS:g} s"
                 raise SparkError(f"the cluster does not start: {problem}", f"see the logs in {self.directory}")
             time.sleep(LOOK_SECONDS)
 
     def close(self) -> None:
-        """Ends all of it."""
+        """Ends all processes of the cluster."""
         for process in reversed(self._processes):
             process.terminate()
         for process in reversed(self._processes):
             with suppress(subprocess.TimeoutExpired):
                 process.wait(END_SECONDS)
-            # Executors, and whoever did not hear.
+            # Executors, and processes that ignored SIGTERM.
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
@@ -121,13 +121,13 @@ class Standalone:
 
 
 def _ask(page: str) -> dict[str, Any] | None:
-    """What the master says of itself; None if it does not."""
+    """The master's status, or None if it does not answer."""
     try:
         with urllib.request.urlopen(page, timeout=2.0) as answer:
-            told: dict[str, Any] = json.load(answer)
+            status: dict[str, Any] = json.load(answer)
     except (urllib.error.URLError, OSError, ValueError):
         return None
-    return told
+    return status
 
 
 def _free_ports(count: int) -> list[int]:
@@ -141,7 +141,7 @@ def _free_ports(count: int) -> list[int]:
 
 
 def main() -> None:
-    """Runs a cluster until it is interrupted; says its address when it is there."""
+    """Runs a cluster until it is interrupted, and prints its address once it is ready."""
     parser = argparse.ArgumentParser(
         prog="python -m hopring.spark.cluster", description=__doc__.splitlines()[0]
     )
@@ -149,11 +149,12 @@ def main() -> None:
     parser.add_argument("--cores", type=int, default=1, help="of each worker")
     parser.add_argument("--memory", default="1g", help="of each worker")
     parser.add_argument("--directory", type=Path, help="for logs and work")
-    wish = parser.parse_args()
+    arguments = parser.parse_args()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: sys.exit(0))
     try:
-        with Standalone(wish.workers, wish.cores, wish.memory, wish.directory) as cluster:
+        options = (arguments.workers, arguments.cores, arguments.memory, arguments.directory)
+        with Standalone(*options) as cluster:
             print(cluster.url, flush=True)
             signal.pause()
     except SparkError as error:

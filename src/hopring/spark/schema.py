@@ -1,7 +1,7 @@
-"""The schemas of the pipeline, in one place.
+"""The schemas of all tables of the pipeline.
 
-The trace's columns are those of `check/trace_row`, in their order, those of records are of `spool/arrow`; tests
-hold them together. A trace comes from outside, so `check_trace` looks at it before any job does.
+The columns of the trace are those of `check/trace_row`, those of records are those of `spool/arrow`; tests
+compare them. A trace is foreign input, so `check_columns` and `check_version` examine it before any job does.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,10 +15,9 @@ from hopring.spark.errors import ForeignInput
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructType
 
 RUN: Final = "run"
-"""Which history a row is of, where many are audited at once; each is judged by itself."""
+"""The column that names a row's history; many can be audited at once, each separately."""
 
 _TYPES: Final = {
     int: "bigint",
@@ -29,7 +28,7 @@ _TYPES: Final = {
 }
 
 TRACE: Final = {field.name: _TYPES[field.type] for field in msgspec.structs.fields(TraceRow)}
-"""The columns of a trace and their types, as SQL writes them."""
+"""The columns of a trace with their SQL types."""
 
 KINDS: Final = (
     *("recover", "crash", "view", "transitional", "send", "deliver", "counters"),
@@ -53,7 +52,7 @@ RECORDS: Final = {
     "size": "int",
     "payload": "binary",
 }
-"""The columns of a spool's records and their types, as SQL writes them."""
+"""The columns of a spool's records with their SQL types."""
 
 Columns = Mapping[str, str]
 
@@ -61,7 +60,7 @@ BRONZE: Final[Mapping[str, Columns]] = {
     "records": {"spool": "string", **RECORDS},
     "trace": {RUN: "string", **TRACE, "file": "string", "row": "bigint"},
 }
-"""What came in, as it came: of which spool a record is, where in which file a row of the trace stood."""
+"""Bronze tables: the input unchanged, with the spool of each record and the file and row of each trace row."""
 
 BODIES: Final = {
     "spool": "string",
@@ -76,7 +75,7 @@ BODIES: Final = {
     "until": "timestamp",
     "messages": "bigint",
 }
-"""What the records say that are no messages: views and their members, gaps and their reasons."""
+"""The decoded bodies of views, transitions and gaps: members, causes, reasons."""
 
 SILVER: Final[Mapping[str, Columns]] = {
     "messages": {
@@ -111,7 +110,7 @@ SILVER: Final[Mapping[str, Columns]] = {
         "explanation": "string",
     },
 }
-"""One table of messages for all spools, and what is missing where."""
+"""Silver tables: each message once across all spools, and the gaps of each spool."""
 
 _WHERE: Final = {"service": "string", "from_site": "string", "to_site": "string"}
 _STAY: Final = {"view": "string", "installed": "timestamp", "ended": "timestamp"}
@@ -168,18 +167,18 @@ GOLD: Final[Mapping[str, Columns]] = {
     },
     "summary": {"name": "string", "value": "double"},
 }
-"""What was measured; `docs/pipeline.md` says what the columns mean."""
+"""Gold tables: measurements. `docs/pipeline.md` explains the columns."""
 
 LAYERS: Final = {"bronze": BRONZE, "silver": SILVER, "gold": GOLD}
 
 
 def ddl(columns: Columns) -> str:
-    """Columns as Spark is given a schema."""
+    """The columns as a DDL string for Spark."""
     return ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
 
 
 def shaped(table: "DataFrame", columns: Columns) -> "DataFrame":
-    """A table with these columns in their order and of their types; a stage that lacks one is wrong."""
+    """The table with exactly these columns, in order and cast to their types."""
     from pyspark.sql import functions as F  # noqa: PLC0415  An extra, and slow to load.
 
     missing = [name for name in columns if name not in table.columns]
@@ -188,43 +187,34 @@ def shaped(table: "DataFrame", columns: Columns) -> "DataFrame":
 
 
 def records_ddl(*, payload: bool) -> str:
-    """The schema of a spool; without payload there are only sizes."""
+    """The schema of a spool's records, with or without payloads."""
     return ddl({name: kind for name, kind in RECORDS.items() if payload or name != "payload"})
 
 
 def check_records(columns: Iterable[str]) -> None:
-    """Whether a schema that was given to a reader is what spools have; raises ForeignInput if not."""
+    """Checks a schema that was given to a reader; ForeignInput if it is not that of records."""
     if tuple(columns) not in (tuple(RECORDS), tuple(name for name in RECORDS if name != "payload")):
-        raise ForeignInput(
-            "a schema was given, and that of spools is another", "leave .schema() out, and select"
-        )
-
-
-def trace_schema() -> "StructType":
-    """The same as Spark's value."""
-    from pyspark.sql.types import StructType  # noqa: PLC0415  An extra, and slow to load.
-
-    return StructType.fromDDL(ddl(TRACE))
+        raise ForeignInput("the given schema is not that of spools", "leave .schema() out, and select columns")
 
 
 def check_columns(columns: Iterable[tuple[str, str]], where: str) -> None:
-    """Whether these are the columns of a trace, by name and type; raises ForeignInput if not."""
+    """Checks names and types of columns; ForeignInput if they are not those of a trace."""
     found = dict(columns)
     for name, kind in TRACE.items():
         if name not in found and name not in LATER:
             raise ForeignInput(
-                f"{where}: this is no trace, it has no column {name}",
+                f"{where}: this is not a trace, it has no column {name}",
                 "give what hop sim --trace or hopd --trace wrote",
             )
         if found.get(name, kind) != kind:
             raise ForeignInput(
-                f"{where}: this is no trace, its column {name} is {found[name]} and not {kind}",
+                f"{where}: this is not a trace, its column {name} is {found[name]} and not {kind}",
                 "give what hop sim --trace or hopd --trace wrote",
             )
 
 
 def check_version(versions: Iterable[int | None], where: str) -> None:
-    """Whether all rows are of the version that is known here."""
+    """Checks that all rows have the schema version of this hopring; ForeignInput if not."""
     for version in versions:
         if version != SCHEMA_VERSION:
             raise ForeignInput(
@@ -234,7 +224,7 @@ def check_version(versions: Iterable[int | None], where: str) -> None:
 
 
 def with_later_columns(trace: "DataFrame") -> "DataFrame":
-    """A trace of an older file with the columns it does not have yet."""
+    """The trace with the columns that files of older versions lack, as nulls."""
     from pyspark.sql import functions as F  # noqa: PLC0415  An extra, and slow to load.
 
     missing = {name: F.lit(None).cast(TRACE[name]) for name in LATER if name not in trace.columns}

@@ -1,10 +1,10 @@
-"""A Spark session that is quiet, knows its Python and its Java, and counts time in UTC.
+"""Makes Spark sessions that are quiet, find their Python and Java, and use UTC.
 
-Locally it is made here; on a cluster (`master`) or behind Spark Connect (`remote`) the same jobs run unchanged.
-What is said nowhere is what Spark finds in its own configuration, and here if it finds nothing.
+A session runs on this machine, on a cluster (`master`) or behind Spark Connect (`remote`); jobs are the same
+for all. Without an argument, Spark's own configuration decides, and without one it runs on this machine.
 
-The Java process inherits stderr from the moment it is started, and prints to it before any setting can act. So
-stderr is the log file while the session starts, and Java's stays that.
+The Java process inherits stderr when it starts and prints to it before any setting takes effect. So stderr is
+redirected to the log file while the session starts, and Java keeps it.
 """
 
 import logging
@@ -36,10 +36,10 @@ _RELUCTANT: Final = " ".join(
         *("-XX:Tier4CompileThreshold=150000", "-XX:Tier4BackEdgeThreshold=400000"),
     )
 )
-"""Java's best compiler begins ten times as late as it would.
+"""Delays Java's optimizing compiler by a factor of ten.
 
-A job of minutes plans a hundred queries, each a little other code: optimizing that takes longer than it saves.
-The loops over rows are hot enough all the same.
+A job of a few minutes plans a hundred queries, each with slightly different code; optimizing that code takes
+longer than it saves. The loops over rows still get hot enough to be compiled.
 """
 
 EVERYWHERE: Final = {
@@ -48,18 +48,18 @@ EVERYWHERE: Final = {
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
-"""What our jobs rely on, wherever they run."""
+"""Settings that our jobs rely on, wherever they run."""
 
 
 def session(
     app: str, master: str | None = None, remote: str | None = None, settings: Mapping[str, str] | None = None
 ) -> "SparkSession":
-    """A session for a job of this name; the one that there is already, if there is one."""
+    """The existing Spark session, or a new one for a job of this name."""
     if master is not None and remote is not None:
-        raise SparkError("a master and a remote were given", "give one of them")
+        raise SparkError("both a master and a remote were given", "give one of them")
     must_be_installed()
     remote = remote or (None if master else os.environ.get("SPARK_REMOTE"))
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # Workers would take the python3 of the PATH.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # Otherwise workers use the python3 of the PATH.
     _silence_python()
     if remote is not None:
         return _connected(app, remote, dict(settings or {}))
@@ -67,7 +67,7 @@ def session(
 
 
 def must_be_installed() -> None:
-    """NoSpark if PySpark is not."""
+    """Raises NoSpark if PySpark is not installed."""
     if find_spec("pyspark") is None:
         raise NoSpark("PySpark is not installed", "pip install 'hopring[spark,jdk]'")
 
@@ -80,7 +80,7 @@ def _connected(app: str, remote: str, settings: dict[str, str]) -> "SparkSession
     with readable(f"Spark Connect at {remote}"):
         builder = SparkSession.builder.appName(app).remote(remote)
         found = builder.config(map=EVERYWHERE | settings).getOrCreate()
-        found.range(1).count()  # Nothing was asked of the server until now.
+        found.range(1).count()  # The first request to the server: an error shows up here.
     return found
 
 
@@ -103,27 +103,27 @@ def _started(app: str, master: str | None, settings: dict[str, str]) -> "SparkSe
     except SparkError as error:
         if local:
             raise
-        # Spark itself says only that it has made no session.
+        # Spark's own message does not name the cluster.
         raise no_cluster(str(master), error.detail) from None
 
 
 def no_cluster(master: str, detail: Path | None) -> SparkError:
-    """The error if a cluster gives no session."""
-    remedy = "is it up, is that its address, and does it see this host? The log has what Spark says"
+    """The error if no session can be made on a cluster."""
+    remedy = "check its address, that it runs, and that it reaches this host; the log has Spark's messages"
     return SparkError(f"no session at {master}", remedy, detail)
 
 
 def check_master(master: str | None) -> None:
-    """Whether this can be a master: of one that cannot be, Spark says only that Java did not start."""
+    """Checks the syntax of a master; for a wrong one Spark would only report that Java did not start."""
     if master is not None and not re.match(r"(local(\[.+\])?|yarn)$|(spark|k8s)://.", master):
         raise SparkError(
-            f"{master!r} is no address of a cluster",
+            f"{master!r} is not the address of a cluster",
             "write it as local[2], spark://HOST:7077, k8s://.. or yarn",
         )
 
 
 def _configured_elsewhere() -> bool:
-    """Whether somebody who runs us, such as spark-submit, has said where."""
+    """Whether the environment decides where Spark runs, as spark-submit does."""
     return "PYSPARK_GATEWAY_PORT" in os.environ or "SPARK_CONF_DIR" in os.environ
 
 
@@ -135,7 +135,7 @@ def _quiet() -> dict[str, str]:
 
 
 def _at_home() -> dict[str, str]:
-    """On one machine: no page in a browser, nothing on the network, and memory for all in one process."""
+    """Settings for one machine: no web page, loopback only, and memory for a single process."""
     return {
         "spark.ui.enabled": "false",
         "spark.driver.host": LOOPBACK,
@@ -145,7 +145,7 @@ def _at_home() -> dict[str, str]:
 
 
 def memory_mbytes(machine_mbytes: int) -> int:
-    """What Java may have: half of the machine, within limits."""
+    """Java's memory: half of the machine's, within limits."""
     return max(MEMORY_MBYTES_MIN, min(MEMORY_MBYTES_MAX, machine_mbytes // 2))
 
 
@@ -154,7 +154,7 @@ def _machine_mbytes() -> int:
 
 
 def _silence_python() -> None:
-    # One line of several kilobytes for every query that fails.
+    # It writes a line of several kilobytes for every failed query.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
 
 

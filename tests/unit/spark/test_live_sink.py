@@ -57,23 +57,23 @@ def test_the_last_batch_is_kept_beside_the_checkpoint_or_where_it_is_said() -> N
 @pytest.mark.parametrize(
     ("said", "stream", "match"),
     [
-        ({"path": "/s", **LIVE}, True, "option daemon: path is given, too; give path for a spool or daemon"),
+        ({"path": "/s", **LIVE}, True, "option daemon: path is given as well; give path for a spool or daemon"),
         ({"group": "g", "txnAppId": "a"}, True, "option path: it is missing; .*option daemon, as host:port"),
         (
             {**LIVE, "service": "fast"},
             True,
-            "no service 'fast' for it; write reliable, fifo, causal, agreed, safe",
+            "no service 'fast'; write reliable, fifo, causal, agreed, safe",
         ),
-        ({**LIVE, "service": "unreliable"}, True, "no service 'unreliable' for it"),
-        ({**LIVE, "daemon": "ftp://x"}, True, "'ftp://x' is no address of a daemon; write host:port"),
+        ({**LIVE, "service": "unreliable"}, True, "no service 'unreliable'"),
+        ({**LIVE, "daemon": "ftp://x"}, True, "'ftp://x' is not the address of a daemon; write host:port"),
         ({**LIVE, "daemon": "h:1,"}, True, "option daemon: it is empty"),
-        ({**LIVE, "sender": "me"}, True, "option sender: it means nothing in a live group"),
+        ({**LIVE, "sender": "me"}, True, "option sender: it has no meaning in a live group"),
         ({**LIVE, "txnAppId": "x" * 129}, True, "option txnAppId: it is too long"),
         ({**LIVE, "checkpointLocation": "s3://b/c"}, True, "option staging: it is missing"),
         ({"daemon": "h:1", "group": "g"}, False, "txnAppId and txnVersion are missing"),
         ({**LIVE, "txnVersion": "2147483648"}, False, "it is above 2147483647; count the writes"),
-        ({"path": "/s", "group": "g", "service": "safe"}, False, "means nothing in a sink to a spool"),
-        ({"path": "/s", "group": "g", "staging": "/t"}, False, "means nothing in a sink to a spool"),
+        ({"path": "/s", "group": "g", "service": "safe"}, False, "has no meaning in a sink to a spool"),
+        ({"path": "/s", "group": "g", "staging": "/t"}, False, "has no meaning in a sink to a spool"),
     ],
 )
 def test_what_is_wrong_is_refused(said: dict[str, str], stream: bool, match: str) -> None:
@@ -105,7 +105,7 @@ def test_the_next_batch_takes_the_place_of_the_last_and_an_older_one_is_an_error
         keep(tmp_path, AppendMark("a", number), staged(tmp_path, batch("x")))
 
     assert [path.name for path in tmp_path.rglob("*.arrow")] == ["5.arrow"]
-    with pytest.raises(DataLost, match="batch 2 of 'a' comes behind batch 5; a query with another checkpoint"):
+    with pytest.raises(DataLost, match="batch 2 of 'a' comes after batch 5; a query with another checkpoint"):
         keep(tmp_path, AppendMark("a", 2), staged(tmp_path, batch("x")))
 
 

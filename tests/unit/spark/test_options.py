@@ -46,24 +46,30 @@ def test_a_moment_is_milliseconds_or_a_time_with_its_zone(said: str) -> None:
         ({}, "option path: it is missing; give the directory"),
         ({"path": " "}, "option path: it is empty; give it a value"),
         ({"path": "/s", "startingOffset": "3"}, "option startingOffset: .* did you mean startingOffsets"),
-        ({"path": "/s", "zzz": "3"}, "has no such option; there are path, groups"),
+        ({"path": "/s", "zzz": "3"}, "has no such option; the options are path, groups"),
         ({"path": "/s", "payload": "no"}, "option payload: 'no' is neither true nor false; write true"),
-        ({"path": "/s", "minPartitions": "0"}, "option minPartitions: '0' is no number from 1 on"),
-        ({"path": "/s", "startingOffsets": "first"}, "'first' is neither a word nor JSON; write earliest"),
-        ({"path": "/s", "startingOffsets": '{"a": "x"}'}, "does not give a number for each group"),
-        ({"path": "/s", "endingOffsets": '{"a": -3}'}, "does not give a number for each group"),
-        ({"path": "/s", "endingOffsets": '{"a": true}'}, "does not give a number for each group"),
-        ({"path": "/s", "startingTimestamp": "2023-11-14T22:13:20"}, "is no moment; write milliseconds"),
-        ({"path": "/s", "groupPattern": "("}, "is no regular expression"),
-        ({"path": "/s", "groups": "a", "groupPattern": "a"}, "groups are given, too; give one"),
+        ({"path": "/s", "minPartitions": "0"}, "option minPartitions: '0' is not a number from 1 on"),
+        (
+            {"path": "/s", "startingOffsets": "first"},
+            "'first' is neither earliest, latest nor JSON; write earliest",
+        ),
+        ({"path": "/s", "startingOffsets": '{"a": "x"}'}, "is not a JSON object with a number for each group"),
+        ({"path": "/s", "endingOffsets": '{"a": -3}'}, "is not a JSON object with a number for each group"),
+        ({"path": "/s", "endingOffsets": '{"a": true}'}, "is not a JSON object with a number for each group"),
+        (
+            {"path": "/s", "startingTimestamp": "2023-11-14T22:13:20"},
+            "is not a time with its zone; write milliseconds",
+        ),
+        ({"path": "/s", "groupPattern": "("}, "is not a regular expression"),
+        ({"path": "/s", "groups": "a", "groupPattern": "a"}, "groups is given as well; give one"),
         ({"path": "/s", "groups": "a,,b"}, "option groups: it is empty"),
         (
             {"path": "/s", "startingTimestamp": "1", "startingOffsets": "latest"},
-            "startingOffsets are given, too",
+            "startingOffsets is given as well",
         ),
         (
             {"path": "/s", "startingOffsets": "latest", "endingOffsets": "earliest"},
-            "they end before they start",
+            "the end is before the start",
         ),
     ],
 )
@@ -78,7 +84,7 @@ def test_an_option_where_it_means_nothing_is_refused() -> None:
     refuse({"path": "/s"}, ("maxOffsetsPerTrigger",), "without a stream")
 
     with pytest.raises(
-        WrongOption, match="maxOffsetsPerTrigger: it means nothing without a stream; leave it out"
+        WrongOption, match="maxOffsetsPerTrigger: it has no meaning without a stream; leave it out"
     ):
         refuse({"maxoffsetspertrigger": "3"}, ("maxOffsetsPerTrigger",), "without a stream")
 

@@ -40,7 +40,7 @@ def test_a_spool_is_called_by_its_directory_or_by_a_name(tmp_path: Path) -> None
         SpoolRoot("eu", str(tmp_path / "eu")),
         SpoolRoot("x", str(tmp_path / "a=b")),
     )
-    with pytest.raises(ForeignInput, match=r"two spools are called eu: .*; name them: --spool NAME=DIR"):
+    with pytest.raises(ForeignInput, match=r"two spools have the name eu: .*; name them: --spool NAME=DIR"):
         named_spools([str(tmp_path / "eu"), str(tmp_path / "other" / "eu")])
     with pytest.raises(ForeignInput, match="'a=b' cannot be the name of a spool; name it"):
         named_spools([str(tmp_path / "a=b")])
@@ -49,7 +49,7 @@ def test_a_spool_is_called_by_its_directory_or_by_a_name(tmp_path: Path) -> None
 def test_what_is_no_spool_is_refused_with_the_remedy(tmp_path: Path) -> None:
     with pytest.raises(ForeignInput, match="gone: no such directory; give the directory that hop spool run"):
         named_spools([str(tmp_path / "gone")])
-    with pytest.raises(ForeignInput, match="holds no spool; give the directory that hop spool run"):
+    with pytest.raises(ForeignInput, match="has no spool; give the directory that hop spool run"):
         named_spools([f"x={tmp_path}"])
 
 
@@ -84,12 +84,12 @@ def test_a_table_takes_its_name_when_it_is_whole(tmp_path: Path) -> None:
 def test_files_of_others_are_not_written_over(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").touch()
     with pytest.raises(
-        ForeignInput, match=r"holds thesis.tex, which is of no run of the pipeline; give an empty"
+        ForeignInput, match=r"contains thesis.tex, which is not from a run of the pipeline; give an empty"
     ):
         Store(tmp_path).open()
     with pytest.raises(ForeignInput, match="not a directory; give another for --out"):
         Store(tmp_path / "thesis.tex").open()
-    with pytest.raises(ForeignInput, match="s3:/bucket/out: no directory of this machine"):
+    with pytest.raises(ForeignInput, match="s3:/bucket/out: not a local directory"):
         Store(Path("s3://bucket/out")).open()
 
 
@@ -99,7 +99,7 @@ def test_what_the_disk_says_is_one_line(tmp_path: Path) -> None:
         on_disk(tmp_path / "out"),
     ):
         raise OSError(errno.ENOSPC, "No space left on device")
-    with pytest.raises(SparkError, match="x: Permission denied; look at its rights"), on_disk(tmp_path):
+    with pytest.raises(SparkError, match="x: Permission denied; check its permissions"), on_disk(tmp_path):
         raise OSError(errno.EACCES, "Permission denied", "x")
 
 
@@ -175,7 +175,7 @@ def test_the_command_refuses_what_cannot_be_before_anything_starts(tmp_path: Pat
     assert (code, "no.toml" in said) == (7, True)
     code, said = run(*out, *spool, "--master", "nonsense")
     address = "write it as local[2], spark://HOST:7077, k8s://.. or yarn"
-    assert (code, said) == (1, f"hop: 'nonsense' is no address of a cluster; {address}\n")
+    assert (code, said) == (1, f"hop: 'nonsense' is not the address of a cluster; {address}\n")
 
 
 def test_an_interrupt_ends_a_stream_and_nothing_else() -> None:

@@ -99,7 +99,7 @@ def test_a_spool_that_is_gone_or_another_one_is_a_loss(tmp_path: Path) -> None:
     its, careless = options(tmp_path), options(tmp_path, fail_on_data_loss=False)
     shutil.rmtree(tmp_path / "a")
 
-    with pytest.raises(DataLost, match="the spool of 'a' is gone; begin anew"):
+    with pytest.raises(DataLost, match="the spool of 'a' is gone; start with a new checkpoint"):
         latest({"a": 7, "b": 0}, None, its)
     with pytest.raises(DataLost, match="the spool of 'a' is gone"):
         wanted({"a": 7, "b": 0}, {"a": 9, "b": 0}, its)

@@ -20,7 +20,7 @@ from hopring.spark.report.braid import (
     view_in,
     views_of,
 )
-from hopring.spark.report.braid_chart import counted, placed, told, views, what_changed
+from hopring.spark.report.braid_chart import counted, placed, view_text, views, what_changed
 from hopring.spark.report.gold import StayRow
 from hopring.spark.report.scales import LinearScale
 
@@ -186,7 +186,7 @@ def test_a_view_is_told_with_its_members_cause_and_times() -> None:
 
     assert [one.letter for one in (first, second, third, last)] == ["A", "B", "C", "D"]
     assert (second.members, second.causes, second.first_us) == (("a", "b"), ("silence",), 10 * SECOND)
-    assert told(second) == "View B (2) · 2 members: a, b · 10 s · cause: silence · closing for 510 ms"
+    assert view_text(second) == "View B (2) · 2 members: a, b · 10 s · cause: silence · closing for 510 ms"
     assert last.lasts
 
 

@@ -16,7 +16,7 @@ def test_an_older_file_may_lack_the_later_columns() -> None:
 
 
 def test_a_foreign_file_is_named_with_the_column_it_lacks() -> None:
-    with pytest.raises(ForeignInput, match="here: this is no trace, it has no column schema; give what"):
+    with pytest.raises(ForeignInput, match="here: this is not a trace, it has no column schema; give what"):
         check_columns([("a", "bigint")], "here")
 
 

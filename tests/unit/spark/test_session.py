@@ -23,7 +23,7 @@ def test_a_master_that_can_be_one_passes(master: str | None) -> None:
 
 @pytest.mark.parametrize("master", ["nonsense", "", "http://head", "spark://", "localhost"])
 def test_a_master_that_cannot_be_one_is_refused_before_java_starts(master: str) -> None:
-    with pytest.raises(SparkError, match=r"is no address of a cluster; write it as local\[2\]"):
+    with pytest.raises(SparkError, match=r"is not the address of a cluster; write it as local\[2\]"):
         check_master(master)
 
 
@@ -31,8 +31,8 @@ def test_a_cluster_that_is_not_there_is_named_with_what_to_look_at() -> None:
     told = str(no_cluster("spark://head:7077", None))
 
     assert told == (
-        "no session at spark://head:7077; is it up, is that its address, and does it see this host? "
-        "The log has what Spark says"
+        "no session at spark://head:7077; check its address, that it runs, "
+        "and that it reaches this host; the log has Spark's messages"
     )
 
 

@@ -147,7 +147,7 @@ def test_an_archive_before_a_gap_does_not_count(tmp_path: Path) -> None:
 def test_what_is_not_written_yet_is_a_loss_too(tmp_path: Path) -> None:
     directory = fill(tmp_path, "g", 20)
 
-    with pytest.raises(OffsetMissing, match="offset 29 is not there yet"):
+    with pytest.raises(OffsetMissing, match="offset 29 is not written yet"):
         of(directory, 10, 30)
     assert numbers(of(directory, 10, 30, fail=False)) == list(range(10, 20))
     assert checked(directory, range(0), [], fail=True) == range(20, 0)
@@ -193,7 +193,7 @@ def test_groups_are_chosen_by_name_glob_or_pattern(tmp_path: Path) -> None:
     assert groups(groups=("trades.*", "a/b")) == ["a/b", "trades.eu", "trades.us"]
     assert groups(group_pattern=r"trades\.(eu|fr)") == ["trades.eu"]
     assert list(all_spools(tmp_path / "alarms")) == ["alarms"]
-    with pytest.raises(NoSpool, match=r"there is no spool of 'news'; look with"):
+    with pytest.raises(NoSpool, match=r"there is no spool of 'news'; list"):
         groups(groups=("news",))
     with pytest.raises(NoSpool, match="there is no such directory"):
         all_spools(tmp_path / "nowhere")
@@ -210,7 +210,7 @@ def test_a_batch_is_from_where_to_where_it_is_told(tmp_path: Path) -> None:
     assert ranges() == {"a": range(30), "b": range(30)}
     assert ranges(starting={"b": 7}, ending={"a": 9}) == {"a": range(9), "b": range(7, 30)}
     assert ranges(starting=-1) == {"a": range(30, 30), "b": range(30, 30)}
-    with pytest.raises(WrongOption, match="'c' is none of the groups that are read"):
+    with pytest.raises(WrongOption, match="'c' is not among the groups that are read"):
         ranges(starting={"c": 1})
 
 

@@ -81,11 +81,11 @@ def test_the_source_hands_out_what_the_options_ask_for(tmp_path: Path) -> None:
     assert type(source.reader(own)) is SpoolPushReader
     assert type(SpoolDataSource({"path": "/s", "pushFilters": "false"}).reader(own)) is SpoolReader
     assert "payload" not in SpoolDataSource({"path": "/s", "payload": "false"}).schema()
-    with pytest.raises(WrongOption, match="maxOffsetsPerTrigger: it means nothing without a stream"):
+    with pytest.raises(WrongOption, match="maxOffsetsPerTrigger: it has no meaning without a stream"):
         SpoolDataSource({"path": "/s", "maxOffsetsPerTrigger": "3"}).reader(own)
-    with pytest.raises(WrongOption, match="endingOffsets: it means nothing in a stream"):
+    with pytest.raises(WrongOption, match="endingOffsets: it has no meaning in a stream"):
         SpoolDataSource({"path": "/s", "endingOffsets": "latest"}).streamReader(own)
-    with pytest.raises(SparkError, match="never written over"):
+    with pytest.raises(SparkError, match="a sink cannot overwrite"):
         source.writer(PAYLOADS, overwrite=True)
     with pytest.raises(WrongOption, match="txnAppId: it is missing"):
         SpoolDataSource({"path": "/s", "group": "g"}).streamWriter(PAYLOADS, overwrite=False)

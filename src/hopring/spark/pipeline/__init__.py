@@ -1,7 +1,7 @@
 """The pipeline: from spools and traces to tables, an audit and a report. Its page is `docs/pipeline.md`.
 
-Each stage is a function from tables to a table, whose columns are in `spark/schema.py`: *ingest* to bronze,
-*reconcile* to silver, *measure* to gold; then the audit and the report.
+Each stage is a function from tables to a table; `spark/schema.py` has the columns. *Ingest* makes the bronze
+tables, *reconcile* the silver ones, *measure* the gold ones; the audit and the report follow.
 """
 
 from hopring.spark.pipeline.inputs import PipelineOptions, SpoolRoot, named_spools, sites_of

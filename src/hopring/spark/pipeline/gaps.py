@@ -1,10 +1,12 @@
-"""What is missing in which spool, and why: the other half of reconcile.
+"""Which records are missing in which spool, and why: the silver table of gaps.
 
-Four kinds of gaps. `offsets`: numbers that a spool does not have, because retention or damage took them.
-`away`: what the spooler itself wrote down that it could not hear. `views`: messages of a view that others of
-the group's spools were in and this one was not. `messages`: those of a view that it was in, and that another
-spool in that view has. Only the last may be left unexplained, and then a promise was broken: in one view all
-hold the same Causal, Agreed and Safe messages.
+offsets   Offsets that the spool does not have, because of retention or damage.
+away      A time in which the spooler could not receive, by its own record.
+views     Messages of a view that other spools of the group were in and this one was not.
+messages  Messages of a view that this spool was in, which another spool in that view has.
+
+Only the last kind may stay unexplained. A promise was then broken: in one view all spools have the same Causal,
+Agreed and Safe messages.
 """
 
 from functools import reduce
@@ -20,9 +22,9 @@ KEY = ("group", "view")
 
 
 def gaps(records: DataFrame, bodies: DataFrame) -> DataFrame:
-    """All of them; `bodies` are those of the same records."""
+    """All gaps of these records, whose decoded bodies are `bodies`."""
     seen = records.withColumn("view", group_view_text())
-    # Both are small and are looked at many times.
+    # Both are small and are used several times.
     stays = _kept(_stays(seen))
     away = _kept(recorded(bodies))
     found = [holes(records), away, absent(stays, away), lacking(seen, stays, away)]
@@ -30,13 +32,13 @@ def gaps(records: DataFrame, bodies: DataFrame) -> DataFrame:
 
 
 def _kept(table: DataFrame) -> DataFrame:
-    """A table that is made now. Its columns are new: Spark would confuse them with those it was made of."""
+    """The table, computed now, with new columns: Spark would confuse them with those of its origin."""
     made = table.localCheckpoint()
     return made.toDF(*made.columns)
 
 
 def holes(records: DataFrame) -> DataFrame:
-    """Offsets that are not there: those before the oldest, and those between two that are."""
+    """Gaps in the offsets of a spool: before its oldest record, and between two records."""
     order = Window.partitionBy("spool", "group").orderBy("offset")
     before = records.select(
         "spool",
@@ -54,16 +56,16 @@ def holes(records: DataFrame) -> DataFrame:
 
 
 def recorded(bodies: DataFrame) -> DataFrame:
-    """What spoolers say they could not hear."""
+    """Gaps that spoolers recorded themselves."""
     found = bodies.where("kind = 'gap'").withColumn("explanation", F.col("cause"))
     found = found.withColumns({"from_offset": F.col("offset"), "to_offset": F.col("offset")})
-    # What is in these columns of a gap is not about it.
+    # These columns describe the record and not the gap.
     found = found.drop("view", "members", "cause")
     return found.withColumns({"kind": F.lit("away"), "explained": F.lit(True)})
 
 
 def _stays(seen: DataFrame) -> DataFrame:
-    """A spool in a view of its group: from when to when, how many messages, whether it saw it closing."""
+    """The stays of spools in views of their groups: times, number of messages, whether the view was closing."""
     return (
         seen.where("view IS NOT NULL")
         .groupBy("spool", *KEY)
@@ -78,7 +80,7 @@ def _stays(seen: DataFrame) -> DataFrame:
 
 
 def absent(stays: DataFrame, away: DataFrame) -> DataFrame:
-    """Views with messages that some spools of a group were in and others were not."""
+    """Views with messages that some spools of a group were in and this one was not."""
     spools = stays.groupBy("group").agg(F.collect_set("spool").alias("all"))
     views = stays.groupBy(*KEY).agg(
         F.sort_array(F.collect_set("spool")).alias("others"),
@@ -101,7 +103,7 @@ def absent(stays: DataFrame, away: DataFrame) -> DataFrame:
 
 
 def lacking(seen: DataFrame, stays: DataFrame, away: DataFrame) -> DataFrame:
-    """Messages that one spool in a view has and another one in it has not."""
+    """Messages that a spool lacks and another spool in the same view has."""
     present = stays.groupBy(*KEY).agg(F.collect_set("spool").alias("present")).where("size(present) > 1")
     held = seen.where(f"kind = 'message' AND {PLACED} AND view IS NOT NULL")
     held = held.groupBy(*KEY, "place", "number").agg(
@@ -144,14 +146,14 @@ def _why_lacking() -> Column:
 
 
 def _extents(stays: DataFrame) -> DataFrame:
-    """From when to when a spool has records of a group."""
+    """The time from the first to the last record of each spool and group."""
     return stays.groupBy("spool", "group").agg(
         F.min("since").alias("begins"), F.max("until").alias("ends"), F.max("last_offset").alias("last")
     )
 
 
 def _with_reason(found: DataFrame, away: DataFrame) -> DataFrame:
-    """With the reason why the spooler was away at that time, if it said so."""
+    """Adds the reason why the spooler was away at that time, if it recorded one."""
     said = away.select(
         *[F.col(name).alias(f"away_{name}") for name in ("spool", "group", "since", "until")],
         F.col("explanation").alias("reason"),
@@ -163,7 +165,7 @@ def _with_reason(found: DataFrame, away: DataFrame) -> DataFrame:
 
 
 def _filled(found: DataFrame) -> DataFrame:
-    """With all columns of the table, empty where a kind has none."""
+    """Adds the columns that this kind of gap does not have, as nulls."""
     missing = {name: kind for name, kind in SILVER["gaps"].items() if name not in found.columns}
     return shaped(
         found.withColumns({name: F.lit(None).cast(kind) for name, kind in missing.items()}), SILVER["gaps"]

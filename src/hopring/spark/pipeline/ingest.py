@@ -1,8 +1,8 @@
-"""Ingest: spools and traces as they are, into partitioned Parquet. The first stage.
+"""The first stage, ingest: copies spools and traces unchanged into the bronze tables.
 
-Records keep their spool's name and are cut by spool, batch and group; a batch run has one batch, 0. Rows of the
-trace keep the file and the place in it where they stood, because of the starts of one daemon the earlier is the
-one that comes first there.
+Records get the name of their spool and are partitioned by spool, batch and group; a run that is not a stream
+has one batch, 0. A stream runs one query per spool, until it is interrupted or has read everything. Rows of the
+trace keep their file and row number, which order the starts of a daemon.
 """
 
 import signal
@@ -27,22 +27,22 @@ TRACE_PARTS = (RUN, "daemon")
 
 
 def read_records(spark: SparkSession, spools: tuple[SpoolRoot, ...]) -> DataFrame:
-    """All records that can be read now; what retention or damage has taken is named by `gaps`."""
+    """All records that can be read now; `gaps` lists those that are missing."""
     return reduce(DataFrame.unionByName, [_labelled(spool, _source(spark.read, spool)) for spool in spools])
 
 
 def write_records(records: DataFrame, store: Store) -> None:
-    """In place of what was there."""
+    """Writes the table of records, replacing an old one."""
     with store.making("bronze", "records") as place:
         table = shaped(records, BRONZE["records"]).withColumn(BATCH, F.lit(0))
         table.write.partitionBy(*RECORD_PARTS).parquet(uri(place))
 
 
 def stream_records(spark: SparkSession, spool: SpoolRoot, store: Store, trigger: dict[str, Any]) -> Any:
-    """A query, started, that appends what comes to this spool.
+    """Starts a query that appends the records of a spool to the table.
 
-    A batch is a function of its two offsets, and its directory is replaced when it is made again after a crash:
-    so every record is there once.
+    A batch is a function of its two offsets and has a directory of its own, which is replaced when Spark
+    repeats the batch after a crash. So every record is in the table once.
     """
     place = store.place("bronze", "records") / f"spool={spool.name}"
 
@@ -66,21 +66,21 @@ def _labelled(spool: SpoolRoot, records: DataFrame) -> DataFrame:
 
 
 def bronze_records(spark: SparkSession, store: Store) -> DataFrame:
-    """The table, as the later stages read it."""
+    """The bronze table of records; empty if there is none."""
     return _read(spark, store, "records", {BATCH: "int"})
 
 
 def write_trace(spark: SparkSession, where: str, store: Store) -> None:
-    """The rows of all daemons, in place of what was there."""
+    """Writes the table of the trace of all daemons, replacing an old one."""
     with store.making("bronze", "trace") as place:
         trace = shaped(read_trace(spark, where), BRONZE["trace"])
         trace.write.partitionBy(*TRACE_PARTS).parquet(uri(place))
 
 
 def bronze_trace(spark: SparkSession, store: Store) -> DataFrame:
-    """The table, as the later stages read it; also what `audit` takes."""
+    """The bronze table of the trace, which `audit` reads as well; empty if there is none."""
     trace = _read(spark, store, "trace", {})
-    return trace.withColumn(RUN, F.coalesce(RUN, F.lit("")))  # A directory cannot be named by no text.
+    return trace.withColumn(RUN, F.coalesce(RUN, F.lit("")))  # A partition directory turns "" into null.
 
 
 def _read(spark: SparkSession, store: Store, table: str, more: dict[str, str]) -> DataFrame:
@@ -88,28 +88,28 @@ def _read(spark: SparkSession, store: Store, table: str, more: dict[str, str]) -
     place = store.place("bronze", table)
     if not place.exists():
         return spark.createDataFrame([], ddl(columns))
-    # With the schema given, a group or daemon that is called 1 stays a text.
+    # The schema is given, so that a group or daemon with the name 1 stays a string.
     return shaped(spark.read.schema(ddl({**columns, **more})).parquet(uri(place)), columns)
 
 
 TRIGGER: Final = "5 seconds"
-"""How often a batch is made while records come; each is a directory."""
+"""The interval between batches while records arrive; each batch is a directory."""
 
 LOOK_SECONDS: Final = 0.2
 
 Say = Callable[[str], None]
 
 
-def stream(spark: SparkSession, wish: PipelineOptions, store: Store, say: Say) -> None:
-    """Reads on where the checkpoints of an earlier stream into this directory are, or from the beginning."""
+def stream(spark: SparkSession, options: PipelineOptions, store: Store, say: Say) -> None:
+    """Continues from the checkpoints of an earlier stream into this directory, or starts from the beginning."""
     if not store.checkpoints.exists():
-        store.remove("bronze/records")  # What a batch run has left there would be there twice.
-    trigger: dict[str, Any] = {"availableNow": True} if wish.until_idle else {"processingTime": TRIGGER}
+        store.remove("bronze/records")  # The stream reads the records of an earlier batch run again.
+    trigger: dict[str, Any] = {"availableNow": True} if options.until_idle else {"processingTime": TRIGGER}
     with interrupted() as ended:
-        queries = [stream_records(spark, spool, store, trigger) for spool in wish.spools]
+        queries = [stream_records(spark, spool, store, trigger) for spool in options.spools]
         try:
             while any(query.isActive for query in queries) and not ended.is_set():
-                say(_progress(queries, wish.until_idle))
+                say(_progress(queries, options.until_idle))
                 time.sleep(LOOK_SECONDS)
             for query in queries:
                 if not query.isActive:
@@ -120,7 +120,7 @@ def stream(spark: SparkSession, wish: PipelineOptions, store: Store, say: Say) -
 
 
 def forget(store: Store) -> None:
-    """A batch run begins anew: what streams had read is of no use to later ones."""
+    """Removes the checkpoints of streams, because a batch run replaces their records."""
     store.remove(CHECKPOINTS)
 
 
@@ -134,7 +134,7 @@ def _progress(queries: list[Any], until_idle: bool) -> str:
 
 @contextmanager
 def interrupted() -> Iterator[threading.Event]:
-    """Set when SIGINT or SIGTERM comes inside the block; elsewhere than in the main thread, never."""
+    """An event that is set on SIGINT or SIGTERM inside the block; outside the main thread it is never set."""
     asked = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield asked

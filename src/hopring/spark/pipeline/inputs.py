@@ -1,4 +1,4 @@
-"""What goes into a run of the pipeline, checked before anything is started. No pyspark here."""
+"""Inputs and options of a pipeline run, checked before anything is started. No pyspark."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -16,52 +16,52 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 class SpoolRoot(msgspec.Struct, frozen=True):
-    """The stock of one spooler: a root with a directory for each group."""
+    """The spools of one spooler: a name, and a root with a directory for each group."""
 
     name: str
     path: str
 
 
 class PipelineOptions(msgspec.Struct, frozen=True):
-    """What is to be done; of spools and trace one may be missing."""
+    """Options of a run; it needs spools, a trace, or both."""
 
     out: Path
     spools: tuple[SpoolRoot, ...] = ()
     trace: Path | None = None
-    sites: Mapping[str, str] = {}  # By daemon; of others it is the name without its digits.
+    sites: Mapping[str, str] = {}  # By daemon; the default is a daemon's name without its digits.
     ends: Ends = Ends()
     stream: bool = False
-    until_idle: bool = False  # Of a stream: it ends when it has read what was there as it began.
+    until_idle: bool = False  # A stream ends when it has read the records that existed at its start.
     report: bool = True
 
 
-def named_spools(words: Iterable[str]) -> tuple[SpoolRoot, ...]:
-    """Of `DIR`, which has its own name, and `NAME=DIR`; ForeignInput if there is none, or two share a name."""
+def named_spools(arguments: Iterable[str]) -> tuple[SpoolRoot, ...]:
+    """Spools from arguments `DIR` or `NAME=DIR`; ForeignInput if one has no spools, or two share a name."""
     found: dict[str, SpoolRoot] = {}
-    for word in words:
-        spool = _named(word)
+    for argument in arguments:
+        spool = _named(argument)
         if spool.name in found:
             raise ForeignInput(
-                f"two spools are called {spool.name}: {found[spool.name].path} and {spool.path}",
+                f"two spools have the name {spool.name}: {found[spool.name].path} and {spool.path}",
                 "name them: --spool NAME=DIR",
             )
         found[spool.name] = spool
     return tuple(found.values())
 
 
-def _named(word: str) -> SpoolRoot:
-    name, equals, path = word.partition("=")
-    if not equals or Path(word).is_dir():
-        name, path = Path(word).resolve().name, word
+def _named(argument: str) -> SpoolRoot:
+    name, equals, path = argument.partition("=")
+    if not equals or Path(argument).is_dir():
+        name, path = Path(argument).resolve().name, argument
     if not _NAME.fullmatch(name):
         raise ForeignInput(f"{name!r} cannot be the name of a spool", "name it: --spool NAME=DIR")
     if not Path(path).is_dir():
         raise ForeignInput(f"{path}: no such directory", "give the directory that hop spool run writes to")
     if not all_spools(Path(path)):
-        raise ForeignInput(f"{path}: holds no spool", "give the directory that hop spool run writes to")
+        raise ForeignInput(f"{path}: has no spool", "give the directory that hop spool run writes to")
     return SpoolRoot(name, str(Path(path).resolve()))
 
 
 def sites_of(config: Config) -> dict[str, str]:
-    """By daemon, its site."""
+    """The site of each daemon, by name."""
     return {daemon.name: site.name for site in config.sites for daemon in site.daemons}

@@ -1,10 +1,12 @@
-"""The time of the trace on one clock, and the sites of daemons: what all measures begin with.
+"""The third stage, measure: the gold tables of throughput, latency, links, membership, group views and totals.
 
-A daemon's times count from the start of its machine, and its `recover` row says what the wall clock showed
-then. Where it says nothing, as in the simulator, times are of one clock already. A session's times are those of
-its daemon's machine: clients that record a trace are on it.
-
-Limit       a wall clock that is set while a daemon runs is not noticed: its times stay on that of its start.
+Time        a daemon's times count from the start of its machine, and its `recover` row has the wall clock of
+            that moment. Without it, as in the simulator, all times are of one clock already. A session's times
+            are those of its daemon's machine, because clients that record a trace run there.
+Latency     counts from the stamp of a message at its sender to each delivery, that at the sender included. It
+            compares the wall clocks of two machines, so it is as exact as these agree; negative values are
+            counted separately.
+Limit       a wall clock that is set while a daemon runs is not noticed: its times keep their offset.
 """
 
 from collections.abc import Mapping
@@ -19,7 +21,7 @@ from hopring.spark.schema import GOLD, RUN, shaped
 
 
 def on_the_wall(trace: DataFrame) -> DataFrame:
-    """The trace with `at_us` and `at`, in microseconds since 1970 and as a moment."""
+    """The trace with wall clock times: `at_us` in microseconds since 1970, and `at` as a timestamp."""
     life = F.substring_index("process", "/", 1)
     anchors = trace.where("kind = 'recover' AND wall_us IS NOT NULL").groupBy(RUN, life.alias("life"))
     shifts = anchors.agg(F.min(F.col("wall_us") - F.col("time_us")).alias("shift"))
@@ -29,12 +31,12 @@ def on_the_wall(trace: DataFrame) -> DataFrame:
 
 
 def of_daemons() -> Column:
-    """Whether a row of a send or delivery is a daemon's own, and not of one of its sessions."""
+    """A condition: the send or delivery was recorded by a daemon and not by one of its sessions."""
     return (F.col("group") == "") & F.col("groups").isNull()
 
 
 def site(daemon: str, sites: Mapping[str, str]) -> Column:
-    """A daemon's site: what the configuration says, or else its name without the digits behind it."""
+    """A daemon's site: from the configuration, or its name without the digits at the end."""
     name = F.col(daemon)
     bare = F.regexp_replace(name, "[0-9]+$", "")
     if not sites:
@@ -44,7 +46,7 @@ def site(daemon: str, sites: Mapping[str, str]) -> Column:
 
 
 def throughput(trace: DataFrame, sites: Mapping[str, str]) -> DataFrame:
-    """Of daemons; the bytes are those that were sent."""
+    """Messages sent and delivered, and bytes sent, by second, daemon and service."""
     sent = F.col("kind") == "send"
     moved = trace.where(of_daemons() & F.col("kind").isin("send", "deliver"))
     found = moved.groupBy(F.date_trunc("second", "at").alias("second"), "daemon", "service").agg(
@@ -56,7 +58,7 @@ def throughput(trace: DataFrame, sites: Mapping[str, str]) -> DataFrame:
 
 
 EXACT_MAX: Final = 10_000_000
-"""Above so many deliveries percentiles are estimated, each to within a ten-thousandth of the rank."""
+"""Above this number of deliveries percentiles are estimated, with an error of a ten-thousandth of the rank."""
 
 LATENCY_US_MAX: Final = 2**31 - 1
 _STAMP: Final = ("ord_view", "ord_lts", "ord_site")
@@ -64,7 +66,7 @@ _WHERE: Final = ("service", "from_site", "to_site")
 
 
 def journeys(trace: DataFrame, sites: Mapping[str, str]) -> DataFrame:
-    """A row for each delivery by a daemon of a message whose send is in the trace too."""
+    """The latency of each delivery by a daemon, if the send of its message is in the trace."""
     own = trace.where(of_daemons())
     sends = own.where("kind = 'send'").select(
         RUN, "message", "service", *_STAMP, F.col("at_us").alias("sent_us"), F.col("daemon").alias("from")
@@ -81,7 +83,7 @@ def journeys(trace: DataFrame, sites: Mapping[str, str]) -> DataFrame:
 
 
 def session_journeys(trace: DataFrame, sites: Mapping[str, str]) -> DataFrame:
-    """The same from session to session, by group: once for each group of the message."""
+    """The latency of each delivery to a session, with one row for each group of the message."""
     own = trace.where(F.col("groups").isNotNull())
     sends = own.where("kind = 'send'").select(
         RUN, "message", "service", F.col("at_us").alias("sent_us"), F.col("daemon").alias("from")
@@ -99,7 +101,7 @@ def session_journeys(trace: DataFrame, sites: Mapping[str, str]) -> DataFrame:
 
 
 def in_groups(all_journeys: DataFrame, records: DataFrame) -> DataFrame:
-    """The same by group: spools know which groups the messages at a place of the order were for."""
+    """The deliveries with the groups of their messages, which records have for each place in the order."""
     placed = records.where(f"kind = 'message' AND {PLACED}")
     places = placed.select(
         view_text("place").alias("ord_view"),
@@ -111,7 +113,7 @@ def in_groups(all_journeys: DataFrame, records: DataFrame) -> DataFrame:
 
 
 def latency(all_journeys: DataFrame, by_group: DataFrame, *, exact: bool) -> DataFrame:
-    """Percentiles by service and sites: of all messages, and of each group by itself."""
+    """Percentiles by service and pair of sites: of all messages, and of each group."""
     whole = all_journeys.withColumn("group", F.lit(""))
     columns = [*_WHERE, "group", "latency_us"]
     found = whole.select(*columns).unionByName(by_group.select(*columns))
@@ -134,9 +136,9 @@ def _percentiles(exact: bool) -> Column:
 
 
 def latency_histogram(all_journeys: DataFrame) -> DataFrame:
-    """How many took how long, in buckets of which two make a doubling; all below a microsecond are in one."""
+    """A histogram with two buckets for each factor of two; values below a microsecond share one."""
     short = F.least(F.greatest("latency_us", F.lit(0)), F.lit(LATENCY_US_MAX))
-    # In whole numbers: a logarithm may fall short of a border that is exactly reached.
+    # In integers: a logarithm may be slightly below a border that is reached exactly.
     octave = F.expr("length(bin(us)) - 1")
     upper = F.expr("CASE WHEN us * us >= shiftleft(1L, CAST(2 * octave + 1 AS INT)) THEN 1 ELSE 0 END")
     found = all_journeys.withColumn("us", short).withColumn("octave", octave)
@@ -151,25 +153,25 @@ _COUNTS = ("sent", "received", "lost", "nacks", "retransmissions", "round_trip_u
 
 
 def links(trace: DataFrame) -> DataFrame:
-    """One row for each link of each daemon; a link is made anew for every network."""
+    """The last counters of each link of each daemon; every network has new links."""
     last = trace.where("kind = 'counters'").groupBy(RUN, "process", "daemon", "link")
     found = last.agg(
         F.max_by("peer", "position").alias("named"),
         *[F.max_by(name, "position").alias(name) for name in _COUNTS],
     )
-    # Files from before there was a column for the peer have it in the link's name.
+    # Older files have no column for the peer; the link's name begins with it.
     peer = F.coalesce("named", F.substring_index("link", "@", 1))
     ratio = F.when(F.col("received") > 0, F.col("lost") / F.col("received")).otherwise(0.0)
     return shaped(found.withColumns({"peer": peer, "loss_ratio": ratio}), GOLD["links"])
 
 
 def _names(processes: str) -> Column:
-    """The daemons of processes, which are written as `name#incarnation/0`."""
+    """The names of daemons, from processes with names like `name#incarnation/0`."""
     return F.transform(processes, lambda one: F.substring_index(one, "#", 1))
 
 
 def membership(trace: DataFrame) -> DataFrame:
-    """Daemons in views, until the next view or their own end; null if neither came."""
+    """The stays of daemons in views, until the next view or a crash; the end is null if neither came."""
     order = Window.partitionBy(RUN, "process").orderBy("position")
     own = trace.where((F.col("group") == "") & F.col("kind").isin("view", "crash"))
     stays = own.withColumn("ended", F.lead("at").over(order)).where("kind = 'view'")
@@ -187,13 +189,13 @@ def membership(trace: DataFrame) -> DataFrame:
 
 
 def group_views(trace: DataFrame, bodies: DataFrame) -> DataFrame:
-    """The views of groups that sessions were shown; a spooler has the name of its spool."""
+    """The stays of sessions in group views, from the trace and from spools; a spooler has its spool's name."""
     return _of_sessions(trace).unionByName(_of_spools(bodies))
 
 
 def _of_sessions(trace: DataFrame) -> DataFrame:
     order = Window.partitionBy(RUN, "process", "group").orderBy("position")
-    # A session that is gone has left all its groups; that it is gone is written down once.
+    # A session that is gone has left all its groups; the trace has one row for that.
     groups = trace.where("kind = 'view' AND `group` <> ''").select(RUN, "process", "group").distinct()
     gone = trace.where("kind = 'gone'").drop("group").join(groups, [RUN, "process"])
     own = trace.where("kind IN ('view', 'left') AND `group` <> ''").unionByName(gone)
@@ -216,7 +218,7 @@ Tables = Mapping[str, DataFrame]
 
 
 def summary(tables: Tables) -> DataFrame:
-    """Of the tables by their names: the records of bronze, those of silver, and those of gold."""
+    """The totals of a run, from its other tables by name."""
     parts = [
         _row(
             tables["throughput"],

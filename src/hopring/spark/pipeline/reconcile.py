@@ -1,4 +1,13 @@
-"""Ids in records as the text that the trace has for them, so that the two can be joined."""
+"""The second stage, reconcile: deduplicates records into one table of messages. Gaps are in `gaps.py`.
+
+A message is identified by its place in the order of all daemons and its number in its bundle: records with the
+same pair are copies, in two spools or in the spools of two groups. Messages without a place, namely Unreliable
+ones and those that programs wrote to spools themselves, cannot be compared in this way, and each of their
+records counts.
+
+This module also decodes the bodies of views, transitions and gaps, and formats ids as the trace does, so that
+records and trace can be joined.
+"""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -20,13 +29,13 @@ def _hex(number: str, digits: int) -> str:
 
 
 def view_text(struct: str) -> Column:
-    """A view of daemons; null where a record has none. It is `check.trace_names.view_text`."""
+    """The name of a view of daemons, as `check.trace_names.view_text` has it; null where a record has none."""
     parts = [_hex(f"{struct}.counter", 16), _hex(f"{struct}.representative", 4), _hex(f"{struct}.nonce", 16)]
     return F.expr(f"CASE WHEN {struct}.counter <> 0 THEN concat_ws('.', {', '.join(parts)}) END")
 
 
 def group_view_text() -> Column:
-    """The view of its group that a record is in, as far as records carry it: of a closing one not the way."""
+    """The name of a record's group view; that of a closing view without its path, which records lack."""
     step = F.expr(f"concat(CASE WHEN view.step < 0 THEN '/..-' ELSE '-' END, {_hex('abs(view.step)', 8)})")
     return F.concat(view_text("view"), step)
 
@@ -42,7 +51,7 @@ _ARROW = pa.schema([(name, _TYPES[kind]) for name, kind in BODIES.items()])
 
 
 def bodies(records: DataFrame) -> DataFrame:
-    """Views, transitions and gaps, with what is in them."""
+    """The records of views, transitions and gaps with their decoded bodies."""
     others = records.where("kind <> 'message'").select(*_KEYS, "payload")
     return others.mapInArrow(_decoded, ddl(BODIES))
 
@@ -54,7 +63,7 @@ def _decoded(batches: Iterable[Any]) -> Iterator[Any]:
 
 
 def body_columns(kind: str, data: bytes) -> dict[str, Any]:
-    """The columns that one body fills."""
+    """The values of one decoded body, by column."""
     match kind:
         case "view":
             view = decode_body(data, RecordedView)
@@ -69,8 +78,8 @@ def body_columns(kind: str, data: bytes) -> dict[str, Any]:
 
 
 def _view(view: GroupViewId) -> str:
-    way = tuple([ViewName(*one) for one in view.path])
-    return group_view_name(GroupViewName(ViewName(*view.view), way, view.step))
+    path = tuple([ViewName(*one) for one in view.path])
+    return group_view_name(GroupViewName(ViewName(*view.view), path, view.step))
 
 
 def _members(members: Iterable[RecordedMember]) -> list[str]:
@@ -82,10 +91,10 @@ _SHARED = ("sender", "groups", "service", "type", "size", "payload")
 
 
 def messages(records: DataFrame) -> DataFrame:
-    """Each message once, with the view of daemons that delivered it and the spools that hold it."""
+    """Each message once, with the daemons' view that delivered it and the spools that contain it."""
     own = F.expr(f"CASE WHEN NOT {PLACED} THEN struct(spool, `group`, offset) END")
     keyed = records.where("kind = 'message'").withColumn("alone", own)
-    # A message stands where it was stamped, and is delivered in that view or nowhere.
+    # A message is delivered in the view in which it was stamped, or not at all.
     keyed = keyed.withColumn("in_view", F.coalesce(view_text("place"), view_text("view")))
     found = keyed.groupBy("place", "number", "alone").agg(
         *[F.first(name).alias(name) for name in _SHARED],

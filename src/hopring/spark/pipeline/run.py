@@ -1,4 +1,4 @@
-"""A run: ingest, reconcile, measure, audit, report; each stage reads what those before it wrote."""
+"""Runs the pipeline: ingest, reconcile, measure, audit, report. Each stage reads tables of earlier stages."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,21 +19,22 @@ from hopring.spark.report import write_report
 from hopring.spark.schema import BODIES, LAYERS, ddl, shaped
 
 Say = Callable[[str], None]
+"""Shows the step that begins."""
 
 _PARTITIONS: Final = "spark.sql.shuffle.partitions"
 
 
 class Pipeline:
-    """One run over one directory, which `Store.open` has taken."""
+    """One run into one directory, which `Store.open` has prepared."""
 
-    def __init__(self, spark: SparkSession, wish: PipelineOptions, store: Store, say: Say) -> None:
+    def __init__(self, spark: SparkSession, options: PipelineOptions, store: Store, say: Say) -> None:
         self.spark = spark
-        self.wish = wish
+        self.options = options
         self.store = store
         self.say = say
 
     def run(self) -> AuditReport | None:
-        """All stages; what the audit found, or None if there is no trace. One line if something is wrong."""
+        """Runs all stages and returns the result of the audit, or None without a trace."""
         with on_disk(self.store.out), readable("pipeline"):
             self.ingest()
             with self._cut_by_size():
@@ -45,26 +46,26 @@ class Pipeline:
             return report
 
     def ingest(self) -> None:
-        """bronze."""
+        """Copies spools and traces into the bronze tables."""
         register(self.spark)
-        wish, store = self.wish, self.store
-        if wish.stream and wish.spools:
-            ingest.stream(self.spark, wish, store, self.say)
-        elif wish.spools:
+        options, store = self.options, self.store
+        if options.stream and options.spools:
+            ingest.stream(self.spark, options, store, self.say)
+        elif options.spools:
             self.say("ingest: records")
-            ingest.write_records(ingest.read_records(self.spark, wish.spools), store)
+            ingest.write_records(ingest.read_records(self.spark, options.spools), store)
             ingest.forget(store)
         else:
             store.remove("bronze/records")
-        if wish.trace is None:
+        if options.trace is None:
             store.remove("bronze/trace")
             return
         self.say("ingest: trace")
-        with as_parquet(wish.trace, store.workshop) as files:
-            ingest.write_trace(self.spark, str(files or wish.trace), store)
+        with as_parquet(options.trace, store.workshop) as files:
+            ingest.write_trace(self.spark, str(files or options.trace), store)
 
     def reconcile(self) -> None:
-        """silver."""
+        """Deduplicates records into the silver table of messages, and lists the gaps of each spool."""
         records = ingest.bronze_records(self.spark, self.store)
         self.say("reconcile: messages")
         self._write("silver", "messages", reconcile.messages(records))
@@ -72,10 +73,10 @@ class Pipeline:
         self._write("silver", "gaps", gaps.gaps(records, self._bodies(records)))
 
     def measure(self) -> None:
-        """gold."""
+        """Computes the gold tables from the trace and the records."""
         records = ingest.bronze_records(self.spark, self.store)
         trace = measure.on_the_wall(ingest.bronze_trace(self.spark, self.store))
-        sites = self.wish.sites
+        sites = self.options.sites
         journeys = measure.journeys(trace, sites).persist()
         for name, make in self._measures(records, trace, journeys).items():
             self.say(f"measure: {name.replace('_', ' ')}")
@@ -92,11 +93,11 @@ class Pipeline:
     def _measures(
         self, records: DataFrame, trace: DataFrame, journeys: DataFrame
     ) -> dict[str, Callable[[], DataFrame]]:
-        sites = self.wish.sites
+        sites = self.options.sites
 
         def percentiles() -> DataFrame:
-            # Spools know which groups a place was for; without them, sessions know their groups.
-            if self.wish.spools:
+            # Records have the groups of each place in the order; without spools, sessions have theirs.
+            if self.options.spools:
                 by_group = measure.in_groups(journeys, records)
             else:
                 by_group = measure.session_journeys(trace, sites)
@@ -113,24 +114,24 @@ class Pipeline:
         }
 
     def audit(self) -> AuditReport | None:
-        """audit.json."""
-        if self.wish.trace is None:
+        """Audits the trace and writes audit.json."""
+        if self.options.trace is None:
             self.store.remove(AUDIT)
             return None
         trace = ingest.bronze_trace(self.spark, self.store)
         found = audit(
             self.spark,
             trace,
-            str(self.wish.trace),
-            otherwise=self.wish.ends,
+            str(self.options.trace),
+            otherwise=self.options.ends,
             say=lambda it: self.say(f"audit: {it}"),
         )
         self.store.write(AUDIT, as_json_text(found))
         return found
 
     def report(self) -> None:
-        """report.html."""
-        if not self.wish.report:
+        """Writes report.html, or removes an old one."""
+        if not self.options.report:
             self.store.remove(REPORT)
             return
         self.say("report")
@@ -138,7 +139,7 @@ class Pipeline:
 
     @contextmanager
     def _cut_by_size(self) -> Iterator[None]:
-        """Shuffles have as many pieces as there are rows; Spark's default is for clusters, and slow for few."""
+        """Sets the number of shuffle partitions by the number of rows: Spark's default is slow for few rows."""
         rows = sum(
             [read(self.spark, self.store).count() for read in (ingest.bronze_records, ingest.bronze_trace)]
         )
@@ -150,13 +151,13 @@ class Pipeline:
             self.spark.conf.set(_PARTITIONS, before)
 
     def table(self, layer: str, name: str) -> DataFrame:
-        """A table that a stage has written."""
+        """Reads a table that an earlier stage has written."""
         columns = LAYERS[layer][name]
         return shaped(self.spark.read.schema(ddl(columns)).parquet(uri(self.store.place(layer, name))), columns)
 
     def _bodies(self, records: DataFrame) -> DataFrame:
-        """Without spools no worker of Python is started for nothing."""
-        return reconcile.bodies(records) if self.wish.spools else self.spark.createDataFrame([], ddl(BODIES))
+        """The decoded bodies; without spools an empty table, so that no Python worker is started."""
+        return reconcile.bodies(records) if self.options.spools else self.spark.createDataFrame([], ddl(BODIES))
 
     def _write(self, layer: str, name: str, table: DataFrame, files: int | None = None) -> None:
         with self.store.making(layer, name) as place:
@@ -164,7 +165,7 @@ class Pipeline:
 
 
 def run(
-    spark: SparkSession, wish: PipelineOptions, store: Store, say: Say = lambda _words: None
+    spark: SparkSession, options: PipelineOptions, store: Store, say: Say = lambda _text: None
 ) -> AuditReport | None:
-    """A run; what the audit found, or None if there is no trace."""
-    return Pipeline(spark, wish, store, say).run()
+    """Runs the pipeline and returns the result of the audit, or None without a trace."""
+    return Pipeline(spark, options, store, say).run()

@@ -1,7 +1,8 @@
-"""The directory of a run: bronze, silver, gold, the audit and the report. No pyspark here.
+"""The output directory of a run: bronze, silver, gold, the audit and the report. No pyspark.
 
-Invariant   a table is there whole or not at all: it is made beside its place and takes it by its name. So a run
-            that fails leaves the tables of the run before.
+Invariant   a table is complete or absent: it is written elsewhere and renamed. So a failed run leaves the
+tables
+            of the run before.
 """
 
 import errno
@@ -20,12 +21,12 @@ AUDIT: Final = "audit.json"
 REPORT: Final = "report.html"
 CHECKPOINTS: Final = "checkpoints"
 _NEW: Final = ".new"
-_ELSEWHERE: Final = re.compile(r"[a-z][a-z0-9+]*:/")  # A path has lost the second stroke of `s3://`.
+_ELSEWHERE: Final = re.compile(r"[a-z][a-z0-9+]*:/")  # Path() turns `s3://` into `s3:/`.
 _OURS: Final = frozenset({MARK, AUDIT, REPORT, CHECKPOINTS, _NEW, *LAYERS})
 
 
 class Store:
-    """One directory. Calls here raise OSError where the disk refuses; `on_disk` makes one line of it."""
+    """The directory of a run. Methods raise OSError if the disk fails; `on_disk` makes one line of it."""
 
     def __init__(self, out: Path) -> None:
         self._given = str(out)
@@ -33,10 +34,10 @@ class Store:
         self.checkpoints = self.out / CHECKPOINTS
 
     def open(self) -> bool:
-        """Takes the directory; whether it is of an earlier run. ForeignInput if it holds anything else."""
+        """Prepares the directory; returns whether it has an earlier run. ForeignInput if it has other files."""
         if _ELSEWHERE.match(self._given):
             raise ForeignInput(
-                f"{self._given}: no directory of this machine", "give one that all workers see too"
+                f"{self._given}: not a local directory", "give one that all workers can reach as well"
             )
         if self.out.exists() and not self.out.is_dir():
             raise ForeignInput(f"{self.out}: not a directory", "give another for --out")
@@ -44,7 +45,7 @@ class Store:
         strangers = sorted(there - _OURS) if MARK in there else sorted(there)
         if strangers:
             raise ForeignInput(
-                f"{self.out}: holds {strangers[0]}, which is of no run of the pipeline",
+                f"{self.out}: contains {strangers[0]}, which is not from a run of the pipeline",
                 "give an empty directory, or that of an earlier run, for --out",
             )
         self.out.mkdir(parents=True, exist_ok=True)
@@ -54,19 +55,19 @@ class Store:
 
     @property
     def workshop(self) -> Path:
-        """Where things are made; what is left there by a run that was killed means nothing."""
+        """A directory for incomplete tables and files; leftovers of a killed run are ignored."""
         place = self.out / _NEW
         place.mkdir(exist_ok=True)
         return place
 
     def place(self, layer: str, table: str) -> Path:
-        """Where a table is."""
+        """The directory of a table."""
         assert table in LAYERS[layer], "a table has a schema"
         return self.out / layer / table
 
     @contextmanager
     def making(self, layer: str, table: str) -> Iterator[Path]:
-        """A place to write a table to; it takes its name when the block ends well."""
+        """A directory to write a table to; it replaces the table when the block ends without an error."""
         new, place = self.workshop / f"{layer}-{table}", self.place(layer, table)
         shutil.rmtree(new, ignore_errors=True)
         yield new
@@ -79,13 +80,13 @@ class Store:
         shutil.rmtree(old, ignore_errors=True)
 
     def write(self, name: str, text: str) -> Path:
-        """A file, whole."""
+        """Writes a file, which appears only when it is complete."""
         new = self.workshop / name
         new.write_text(text, encoding="utf-8")
         return new.replace(self.out / name)
 
     def remove(self, *names: str) -> None:
-        """Takes away what an earlier run has left and this one does not make."""
+        """Removes tables or files of an earlier run that this run does not make."""
         for name in names:
             path = self.out / name
             if path.is_dir():
@@ -94,23 +95,23 @@ class Store:
                 path.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Clears up."""
+        """Removes the directory of incomplete tables."""
         shutil.rmtree(self.out / _NEW, ignore_errors=True)
 
 
 @contextmanager
 def on_disk(out: Path) -> Iterator[None]:
-    """Turns what the disk says inside the block into one line."""
+    """Turns an OSError inside the block into a SparkError with a remedy."""
     try:
         yield
     except OSError as error:
         place = error.filename or out
-        remedy = "look at its rights and its disk"
+        remedy = "check its permissions and its disk"
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             remedy = "free some space, or give another disk for --out"
         raise SparkError(f"{place}: {error.strerror or error}", remedy) from None
 
 
 def uri(path: Path) -> str:
-    """The same for Spark, whose own idea of where paths are may be another file system."""
+    """The path as a URI: Spark's default file system may be another one."""
     return f"file://{path}"

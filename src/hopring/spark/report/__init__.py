@@ -1,7 +1,8 @@
-"""The report: one page about a run, from the gold tables and the audit. No pyspark here, only pyarrow.
+"""The report: one HTML page about a run, from the gold tables and the audit. Needs pyarrow, but no pyspark.
 
-`read` takes the tables in, `scales` and `words` turn values into places and text, one file per plot draws, and
-`page` puts all of it together. `docs/pipeline.md` says how to read it.
+`gold` reads the tables, `scales` and `texts` turn values into positions and text, `membership`, `throughput`,
+`latency`, `summary` and `verdicts` make the sections, and `page` joins them. `docs/pipeline.md` explains the
+page.
 """
 
 from hopring.spark.report.page import REPORT_FILE, write_report

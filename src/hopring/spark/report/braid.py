@@ -1,11 +1,13 @@
-"""The braid: where each daemon's strand runs while views part and come together. Pure.
+"""The geometry of a braid: the course of each daemon's strand as views split and merge. Pure.
 
 Below       stays of daemons in views, in any order.
 Above       `braid_chart`, which draws it.
-Invariants  strands of one view lie beside each other, with a gap to those of another; between two knots
-            nothing moves; a daemon has one place in each epoch in which it is in a view, and none in others.
-Deviation   changes that come within `knot_us` of each other are one knot: daemons install a view within
-            milliseconds, and a page has a thousand pixels. A view that lived only inside a knot has no epoch.
+Invariants  strands of one view are adjacent, with a gap to those of another; between two knots nothing moves;
+            a daemon has one height in each epoch in which it is in a view, and none in others.
+Order       each split refines the order of daemons, the longest one first, so that few strands cross.
+            Where two splits contradict each other, strands cross at the shorter one.
+Deviation   changes within `knot_us` of each other are one knot: daemons install a view within milliseconds, and
+            a page has a thousand pixels. A view that existed only inside a knot has no epoch.
 """
 
 from bisect import bisect_right
@@ -22,35 +24,35 @@ from hopring.spark.report.scales import LinearScale
 
 
 class StayEnd(StrEnum):
-    """How a stay ended."""
+    """How a stay in a view ended."""
 
     MOVED = "moved"  # To the next view.
     STOPPED = "stopped"  # The trace says when.
-    LOST = "lost"  # In silence: the others went on without it.
+    LOST = "lost"  # Not in the trace: the other members installed another view without it.
     LASTS = "lasts"
 
 
 class Spacing(msgspec.Struct, frozen=True):
-    """Distances between strands, in pixels."""
+    """The distances between strands, in pixels."""
 
     strand: float = 11.0
-    gap: float = 72.0  # Between two views; less where there are more of them.
-    home: float = 17.0  # Where names stand, before the first view.
+    gap: float = 72.0  # Between two views; less if there are more of them.
+    home: float = 17.0  # Between the names on the left.
 
     def between(self, parts: int) -> float:
-        """The gap between so many views: their whole grows with the root of their number."""
+        """The gap between this many views; the sum of all gaps grows with the root of their number."""
         return max(self.gap / sqrt(max(parts - 1, 1)), 2 * self.strand)
 
 
 class ViewBand(msgspec.Struct, frozen=True):
-    """A view in an epoch, with those that are in it by then, from top to bottom."""
+    """A view in an epoch, with its daemons at that time from top to bottom."""
 
     view: str
     daemons: tuple[str, ...]
 
 
 class Epoch(msgspec.Struct, frozen=True):
-    """The time from one knot to the next."""
+    """The time from one knot to the next, with the height of each daemon."""
 
     begin_us: int
     end_us: int
@@ -59,7 +61,7 @@ class Epoch(msgspec.Struct, frozen=True):
 
 
 class Leg(msgspec.Struct, frozen=True):
-    """A stay with its end, whether or not the table knew it."""
+    """A stay with its end, which is inferred if the table does not have it."""
 
     stay: StayRow
     end_us: int
@@ -67,9 +69,9 @@ class Leg(msgspec.Struct, frozen=True):
 
 
 class Braid(msgspec.Struct, frozen=True):
-    """All strands."""
+    """The layout of all strands."""
 
-    daemons: tuple[str, ...]  # From top to bottom, where they stand before the first view.
+    daemons: tuple[str, ...]  # From top to bottom, as their names are listed on the left.
     home: dict[str, float]
     epochs: tuple[Epoch, ...]
     legs: tuple[Leg, ...]
@@ -77,12 +79,12 @@ class Braid(msgspec.Struct, frozen=True):
 
     @property
     def knots(self) -> tuple[tuple[Epoch | None, Epoch], ...]:
-        """What is before and behind each knot."""
+        """The epochs before and after each knot."""
         return ((None, self.epochs[0]), *pairwise(self.epochs)) if self.epochs else ()
 
 
 def lay_out(stays: Sequence[StayRow], end_us: int, knot_us: int, spacing: Spacing | None = None) -> Braid:
-    """The braid of these stays, up to the end of the page."""
+    """Lays out the braid of these stays, up to the end of the page."""
     spacing = spacing or Spacing()
     legs = tuple(sorted(closed(stays, end_us), key=lambda leg: leg.stay))
     found = _epochs(legs, end_us, knot_us)
@@ -99,7 +101,7 @@ def lay_out(stays: Sequence[StayRow], end_us: int, knot_us: int, spacing: Spacin
 
 
 def closed(stays: Sequence[StayRow], end_us: int) -> list[Leg]:
-    """Every stay with an end. Of one that has none, and whose fellows went on, the end is when they did."""
+    """Every stay with an end; without one in the table, it ends when the first other member leaves the view."""
     left_us: dict[str, int] = {}  # By view: when the first of its members went on to another.
     ordered = sorted(stays)
     for _, some in groupby(ordered, lambda stay: stay.daemon):
@@ -126,11 +128,11 @@ def _closed(stay: StayRow, follows: StayRow | None, left_us: int | None, end_us:
 
 
 Present = dict[str, str]
-"""Who is there, and in which view."""
+"""The view of each daemon that is in one."""
 
 
 def _epochs(legs: Sequence[Leg], end_us: int, knot_us: int) -> list[tuple[int, int, Present]]:
-    """Who is where between knots. A knot takes in all changes up to `knot_us` after its first."""
+    """The views of daemons between knots. A knot includes all changes up to `knot_us` after its first."""
     changes: list[tuple[int, bool, str, str]] = []
     for leg in legs:
         changes.append((leg.stay.begin_us, True, leg.stay.daemon, leg.stay.view))
@@ -155,7 +157,7 @@ def _epochs(legs: Sequence[Leg], end_us: int, knot_us: int) -> list[tuple[int, i
 
 
 def _parts(present: Present) -> list[tuple[str, ...]]:
-    """The daemons of each view, in the order of their names."""
+    """The daemons of each view, sorted by name."""
     by_view: dict[str, list[str]] = {}
     for daemon in sorted(present):
         by_view.setdefault(present[daemon], []).append(daemon)
@@ -170,7 +172,7 @@ def _height(parts: Sequence[Sequence[str]], spacing: Spacing) -> float:
 def _epoch(
     begin_us: int, end_us: int, present: Present, order: dict[str, int], spacing: Spacing, height: float
 ) -> Epoch:
-    """Views from top to bottom as their daemons stand in the order, in the middle of the height."""
+    """An epoch with its views from top to bottom by the order of their daemons, centred vertically."""
     parts = [tuple(sorted(part, key=order.__getitem__)) for part in _parts(present)]
     parts.sort(key=lambda part: (sum(order[one] for one in part) / len(part), order[part[0]]))
     y = (height - _height(parts, spacing)) / 2
@@ -188,7 +190,7 @@ Parts = Sequence[tuple[str, ...]]
 
 
 def ranks(daemons: Sequence[str], partitions: Sequence[tuple[int, Parts]]) -> dict[str, int]:
-    """The place of each daemon, from 0; the partitions come with how long they lasted."""
+    """The rank of each daemon from 0; each partition comes with its duration."""
     lasted: dict[frozenset[tuple[str, ...]], int] = {}
     for span_us, parts in partitions:
         key = frozenset(tuple(sorted(part)) for part in parts)
@@ -201,7 +203,7 @@ def ranks(daemons: Sequence[str], partitions: Sequence[tuple[int, Parts]]) -> di
 
 
 def _refined(blocks: list[list[str]], part_of: dict[str, tuple[str, ...]]) -> list[list[str]]:
-    """Each block falls apart; what belongs to the blocks beside it goes to that side."""
+    """Splits each block by a partition; a piece that continues in a neighbouring block goes to that side."""
     out: list[list[str]] = []
     for at, block in enumerate(blocks):
         pieces: dict[tuple[str, ...], list[str]] = {}
@@ -230,18 +232,18 @@ HOME_PX: Final = 44.0  # From the names to the first view.
 ROUNDS: Final = 24
 
 Step = tuple[str, tuple[float, ...]]
-"""A letter of a path with its numbers."""
+"""A command of an SVG path with its numbers."""
 
 
 class Knot(msgspec.Struct, frozen=True):
-    """A change on the page: its middle, and how far it reaches to both sides."""
+    """A change on the page: its centre, and half of its width."""
 
     x: float
     half: float
 
 
 class StrandCourse(msgspec.Struct, frozen=True):
-    """Where strands are."""
+    """The course of all strands over the page: straight in an epoch, a smooth curve at each knot."""
 
     braid: Braid
     knots: tuple[Knot, ...]  # One where each epoch begins.
@@ -249,7 +251,7 @@ class StrandCourse(msgspec.Struct, frozen=True):
     right: float
 
     def piece(self, daemon: str, first: int, last: int) -> list[Step]:
-        """The strand from the middle of the first epoch's knot to that of the knot behind the last one."""
+        """The strand from the centre of the first epoch's knot to that of the knot after the last epoch."""
         y = self._place(daemon, first)
         before = self._before(daemon, first)
         knot = self.knots[first]
@@ -268,7 +270,7 @@ class StrandCourse(msgspec.Struct, frozen=True):
         return steps
 
     def way_to(self, daemon: str, first: int) -> list[Step]:
-        """From where it was before, its name or the place where it was lost, into the first epoch's knot."""
+        """The line from the daemon's name, or from where it was lost, into the first epoch's knot."""
         last = self._last(daemon, first)
         y = self._before(daemon, first)
         begin = self.left if last is None else self.knots[last + 1].x
@@ -280,7 +282,7 @@ class StrandCourse(msgspec.Struct, frozen=True):
         ]
 
     def y_at(self, daemon: str, x: float) -> float:
-        """The height of a strand; that of the nearest epoch where it has none."""
+        """The height of a strand at this x; if it has none there, that of the nearest epoch."""
         at = max(bisect_right([knot.x for knot in self.knots], x) - 1, 0)
         near = self.knots[at]
         if at + 1 < len(self.knots) and x > self.knots[at + 1].x - self.knots[at + 1].half:
@@ -295,7 +297,7 @@ class StrandCourse(msgspec.Struct, frozen=True):
         return self.braid.epochs[at].places[daemon]
 
     def _last(self, daemon: str, at: int) -> int | None:
-        """The last epoch before this one in which it has a place."""
+        """The last epoch before this one in which the daemon was in a view."""
         return next((n for n in range(at - 1, -1, -1) if daemon in self.braid.epochs[n].places), None)
 
     def _before(self, daemon: str, at: int) -> float:
@@ -304,35 +306,35 @@ class StrandCourse(msgspec.Struct, frozen=True):
 
 
 def course(braid: Braid, scale: LinearScale, left: float, right: float) -> StrandCourse:
-    """Knots where epochs begin, none of which reaches into another."""
+    """The course of a braid, with a knot at the start of each epoch; knots do not overlap."""
     xs = [scale.at(epoch.begin_us) for epoch in braid.epochs]
     knots: list[Knot] = []
     for at, x in enumerate(xs):
         room_before = (x - xs[at - 1]) / 2 if at else x - left
         room_behind = (xs[at + 1] - x) / 2 if at + 1 < len(xs) else right - x
         if at == 0 and x - left <= HOME_PX + 1:
-            knots.append(Knot((left + x) / 2, (x - left) / 2))  # All of the way from the names.
+            knots.append(Knot((left + x) / 2, (x - left) / 2))  # The whole distance from the names.
         else:
             knots.append(Knot(x, max(min(KNOT_PX / 2, room_before, room_behind), 0.5)))
     return StrandCourse(braid, tuple(knots), left, right)
 
 
 def half_out(knot: Knot, y: float, behind: float) -> Step:
-    """The first half of the curve, from the height before to the middle."""
+    """The first half of a knot's curve, from the height before it to the centre."""
     middle = (y + behind) / 2
     x, half = knot.x, knot.half
     return "C", (x - half / 2, y, x - half / 4, (y + middle) / 2, x, middle)
 
 
 def half_in(knot: Knot, before: float, y: float) -> Step:
-    """The second half."""
+    """The second half of a knot's curve, from the centre to the height after it."""
     middle = (before + y) / 2
     x, half = knot.x, knot.half
     return "C", (x + half / 4, (middle + y) / 2, x + half / 2, y, x + half, y)
 
 
 def _eased(part: float) -> float:
-    """How far up the curve is, at a part of its width: its x is a cubic too, so it is found by halving."""
+    """The height of the curve at a part of its width, found by bisection because x is a cubic as well."""
     if part <= 0 or part >= 1:
         return 0.0 if part <= 0 else 1.0
     low, high = 0.0, 1.0
@@ -343,7 +345,7 @@ def _eased(part: float) -> float:
 
 
 def views_of(braid: Braid, daemon: str) -> list[tuple[str, int, int]]:
-    """The views that a daemon is in, each with its first and last epoch."""
+    """The views of a daemon, each with its first and last epoch."""
     found: list[tuple[str, int, int]] = []
     for at, epoch in enumerate(braid.epochs):
         view = view_in(epoch, daemon)
@@ -357,5 +359,5 @@ def views_of(braid: Braid, daemon: str) -> list[tuple[str, int, int]]:
 
 
 def view_in(epoch: Epoch, daemon: str) -> str | None:
-    """The view that a daemon is in."""
+    """The view of a daemon in an epoch, if it has one."""
     return next((bundle.view for bundle in epoch.bundles if daemon in bundle.daemons), None)

@@ -1,4 +1,4 @@
-"""What the braid tells: of each knot what changed, of each view its members and its times. Pure."""
+"""Draws a braid: bands of views, strands of daemons, labels of knots, and marks of signals and ends. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -32,7 +32,7 @@ from hopring.spark.report.scales import LinearScale, time_axis
 
 
 class ViewSummary(msgspec.Struct, frozen=True):
-    """A view, from all daemons that were in it."""
+    """A view, summarized from the stays of all its daemons."""
 
     view: str
     letter: str
@@ -40,27 +40,27 @@ class ViewSummary(msgspec.Struct, frozen=True):
     name: str
     members: tuple[str, ...]
     causes: tuple[str, ...]
-    first_us: int  # Installed at the first of them,
-    last_us: int  # and at the last.
-    end_us: int  # When the last of them left it.
+    first_us: int  # The first daemon installed it.
+    last_us: int  # The last daemon installed it.
+    end_us: int  # The last daemon left it.
     lasts: bool
-    closing_us: int | None  # The longest time from the signal to the end.
+    closing_us: int | None  # The longest time from the transitional signal to the end.
 
 
 def views(legs: Iterable[Leg]) -> list[ViewSummary]:
-    """All views in the order of time."""
+    """All views in order of their first installation."""
     by_view = {
         view: list(them) for view, them in groupby(sorted(legs, key=lambda leg: leg.stay.view), _view_of_leg)
     }
     order = sorted(by_view, key=lambda view: (min(leg.stay.begin_us for leg in by_view[view]), view))
-    return [_facts(number, view, by_view[view]) for number, view in enumerate(order)]
+    return [_summaries(number, view, by_view[view]) for number, view in enumerate(order)]
 
 
 def _view_of_leg(leg: Leg) -> str:
     return leg.stay.view
 
 
-def _facts(number: int, view: str, legs: list[Leg]) -> ViewSummary:
+def _summaries(number: int, view: str, legs: list[Leg]) -> ViewSummary:
     closing = [leg.end_us - leg.stay.signalled_us for leg in legs if leg.stay.signalled_us is not None]
     causes = Counter([leg.stay.cause for leg in legs if leg.stay.cause])
     return ViewSummary(
@@ -78,8 +78,8 @@ def _facts(number: int, view: str, legs: list[Leg]) -> ViewSummary:
     )
 
 
-def told(view: ViewSummary) -> str:
-    """All of a view in one line."""
+def view_text(view: ViewSummary) -> str:
+    """The tooltip of a view, in one line."""
     parts = [
         f"View {view.letter} ({view.name})",
         f"{texts.plural(len(view.members), 'member')}: {texts.names(view.members)}",
@@ -91,7 +91,7 @@ def told(view: ViewSummary) -> str:
 
 
 def what_changed(before: Epoch | None, behind: Epoch) -> str:
-    """In a word or two."""
+    """The change between two epochs in a few words."""
     if before is None:
         return "start"
     now = {daemon: bundle.view for bundle in behind.bundles for daemon in bundle.daemons}
@@ -114,7 +114,7 @@ def _who(daemons: Sequence[str], what: str) -> list[str]:
 
 
 def counted(knots: Iterable[tuple[Epoch | None, Epoch]]) -> Counter[str]:
-    """How many splits and merges there were."""
+    """The number of changes of each kind, such as splits and merges."""
     return Counter(word for pair in knots for word in what_changed(*pair).split(", "))
 
 
@@ -125,7 +125,7 @@ FIRST: Final = ("split", "merge")
 
 
 class Label(msgspec.Struct, frozen=True):
-    """A name at its place; `side` says which end of it that place is."""
+    """A label at its position; `side` says which end of the text that position is."""
 
     x: float
     what: str
@@ -134,7 +134,7 @@ class Label(msgspec.Struct, frozen=True):
 
 
 def placed(knots: Sequence[tuple[float, str, str]], right: float) -> list[Label]:
-    """Splits and merges first, then the others from left to right; of a long name perhaps its beginning."""
+    """The labels that fit: splits and merges first, then others from left to right; long ones may be cut."""
     taken: list[tuple[float, float]] = []
     found: list[Label] = []
     for x, what, when in sorted(knots, key=lambda knot: (not knot[1].startswith(FIRST), knot[0])):
@@ -162,13 +162,13 @@ BAND_PX: Final = 9.0  # Beyond the outer strands.
 LETTER_PX: Final = 6.3
 STRANDS_MAX: Final = 48
 PIECES_MAX: Final = 900
-"""Strands times knots: with more daemons, knots stand further apart."""
+"""Limit for strands times knots: with more daemons, knots are further apart."""
 
 
 def draw_braid(
     stays: Sequence[StayRow], window_us: tuple[int, int], width: float, site_class: dict[str, str], label: str
 ) -> str:
-    """The picture at this width."""
+    """The SVG picture of a braid at this width."""
     daemons = {stay.daemon for stay in stays}
     left = min(8 + LETTER_PX * max(len(texts.short(one, 14)) for one in daemons), width / 4) + 6
     right = width - RIGHT_PX
@@ -192,18 +192,18 @@ class _Picture:
     course: StrandCourse
     scale: LinearScale
     site_class: dict[str, str]
-    _facts: dict[str, ViewSummary] = field(init=False)
+    _summaries: dict[str, ViewSummary] = field(init=False)
     _legs: dict[str, list[Leg]] = field(init=False)  # By daemon, in the order of time.
     _letters: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._facts = {facts.view: facts for facts in views(self.braid.legs)}
+        self._summaries = {summary.view: summary for summary in views(self.braid.legs)}
         self._legs = {daemon: [] for daemon in self.braid.daemons}
         for leg in self.braid.legs:
             self._legs[leg.stay.daemon].append(leg)
 
     def all(self) -> list[str]:
-        """What lies below first."""
+        """All parts, from the bottom to the top."""
         parts = self._bands()
         for daemon in self.braid.daemons:
             parts += self._strand(daemon)
@@ -212,17 +212,17 @@ class _Picture:
         return parts + self._letters
 
     def knots(self) -> list[str]:
-        """A line through each knot, and above it what changed if there is room."""
+        """A line through each knot, with a label above it if there is space."""
         parts, labels = [], []
         height = self.braid.height + BAND_PX
         for knot, pair in zip(self.course.knots, self.braid.knots, strict=True):
             what = what_changed(*pair)
             x = knot.x if pair[0] is not None else knot.x + knot.half
-            now = "; ".join([told(self._facts[bundle.view]) for bundle in pair[1].bundles[:4]])
-            words_of_it = tip(f"{texts.moment(pair[1].begin_us, 3)}: {what}. {now}")
+            now = "; ".join([view_text(self._summaries[bundle.view]) for bundle in pair[1].bundles[:4]])
+            tooltip = tip(f"{texts.moment(pair[1].begin_us, 3)}: {what}. {now}")
             parts.append(line(x, TOP_PX - 22, x, TOP_PX + height + 8, "knot"))
             space: Attributes = {"x": x - 16, "y": 0, "width": 32, "height": TOP_PX - 14, "class": "hit"}
-            parts.append(element("rect", space, words_of_it))
+            parts.append(element("rect", space, tooltip))
             labels.append((x, what, texts.moment(pair[1].begin_us)))
         for label in placed(labels, self.course.right + RIGHT_PX):
             parts.append(text(label.x, 14, label.what, f"what {label.side}"))
@@ -230,20 +230,20 @@ class _Picture:
         return parts
 
     def _bands(self) -> list[str]:
-        """Each view as a band around its strands, for as long as it is one."""
+        """Each view as a band around its strands."""
         parts = []
         for view, first, last in self._runs():
-            facts = self._facts[view]
+            summary = self._summaries[view]
             top, bottom = self._edges(view, first, last)
             steps = [*top, *bottom, ("Z", ())]
-            shape = path(steps, f"band {view_class(facts.number)}")
-            parts.append(shape.replace("/>", f">{tip(told(facts))}</path>"))
+            shape = path(steps, f"band {view_class(summary.number)}")
+            parts.append(shape.replace("/>", f">{tip(view_text(summary))}</path>"))
             x, y = top[0][1]
-            self._letters.append(text(x + 1, y - 5, facts.letter, "small letter"))
+            self._letters.append(text(x + 1, y - 5, summary.letter, "small letter"))
         return parts
 
     def _runs(self) -> list[tuple[str, int, int]]:
-        """Each view with its first and last epoch; twice if there was nobody in it in between."""
+        """Each view with its first and last epoch; a view that was empty in between appears twice."""
         found: dict[str, list[list[int]]] = {}
         for at, epoch in enumerate(self.braid.epochs):
             for bundle in epoch.bundles:
@@ -255,7 +255,7 @@ class _Picture:
         return sorted((view, first, last) for view, runs in found.items() for first, last in runs)
 
     def _edges(self, view: str, first: int, last: int) -> tuple[list[Step], list[Step]]:
-        """The upper edge from left to right, and the lower one back."""
+        """The upper edge of a band from left to right, and the lower edge back."""
         knots = self.course.knots
         spans = []
         for at in range(first, last + 1):
@@ -295,21 +295,21 @@ class _Picture:
                 parts.append(path(self.course.way_to(daemon, first), f"absent {colour}"))
             seen = last
             shape = path(self.course.piece(daemon, first, last), f"strand {colour}")
-            parts.append(shape.replace("/>", f">{tip(self._told(legs[view]))}</path>"))
+            parts.append(shape.replace("/>", f">{tip(self._tooltip(legs[view]))}</path>"))
         return parts
 
-    def _told(self, leg: Leg) -> str:
-        stay, facts = leg.stay, self._facts[leg.stay.view]
+    def _tooltip(self, leg: Leg) -> str:
+        stay, summary = leg.stay, self._summaries[leg.stay.view]
         since = f"from {texts.moment(stay.begin_us, 3)} for {texts.span(leg.end_us - stay.begin_us)}"
         with_whom = f"{texts.plural(len(stay.members), 'member')}: {texts.names(stay.members)}"
-        parts = [f"{texts.short(stay.daemon)} in view {facts.letter} ({facts.name})", since, with_whom]
+        parts = [f"{texts.short(stay.daemon)} in view {summary.letter} ({summary.name})", since, with_whom]
         parts += [f"cause: {texts.short(stay.cause, 90)}"] if stay.cause else []
         if stay.transitional:
             parts.append(f"came together: {texts.names(stay.transitional)}")
         return " · ".join(parts)
 
     def _marks(self, daemon: str) -> list[str]:
-        """Signals, ends that led to no other view, and returns; the last of those in one knot."""
+        """Marks of signals, of ends without another view, and of returns; of several in a knot the last."""
         found: dict[tuple[str, int], str] = {}
         ended = False
         for leg in self._legs[daemon]:
@@ -323,14 +323,14 @@ class _Picture:
         return list(found.values())
 
     def _knot(self, at_us: int) -> int:
-        """The place on the page, as coarse as knots are."""
+        """The position on the page in units of half a knot, to detect overlapping marks."""
         return int(self.scale.at(at_us) / (KNOT_PX / 2))
 
     def _signal(self, leg: Leg, at_us: int) -> str:
         daemon = leg.stay.daemon
         closing = texts.span(leg.end_us - at_us)
         said = f"{texts.short(daemon)}: transitional signal at {texts.moment(at_us, 3)}; "
-        said += f"view {self._facts[leg.stay.view].letter} was closing for {closing}"
+        said += f"view {self._summaries[leg.stay.view].letter} was closing for {closing}"
         x = self.scale.at(at_us)
         colour = self.site_class.get(daemon, "site7")
         spot: Attributes = {"cx": x, "cy": self.course.y_at(daemon, x), "r": 3, "class": f"signal {colour}"}

@@ -1,4 +1,9 @@
-"""What the report is about: rows of the gold tables as values, with times in microseconds."""
+"""Reads the gold tables, the gaps and the audit of a run as values, with times in microseconds.
+
+Below       Parquet files as Spark writes them; any may be missing: a run without clients has no group views.
+Invariant   rows are sorted, so equal tables give equal pages, whatever the order in which Spark wrote the rows.
+Limit       at most ROWS_MAX rows of each table become values; throughput and gaps stay Arrow tables.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,12 +22,12 @@ ALL_GROUPS: Final = ""
 
 
 class StayRow(msgspec.Struct, frozen=True, order=True):
-    """A daemon in a view."""
+    """A row of gold/membership: the stay of a daemon in a view."""
 
     daemon: str
     begin_us: int
     view: str
-    end_us: int | None  # None: nobody saw it end.
+    end_us: int | None  # None if its end is not in the trace.
     members: tuple[str, ...]
     transitional: tuple[str, ...] = ()
     cause: str = ""
@@ -30,7 +35,7 @@ class StayRow(msgspec.Struct, frozen=True, order=True):
 
 
 class LatencyRow(msgspec.Struct, frozen=True, order=True):
-    """How long messages of one service took from one site to another."""
+    """A row of gold/latency: percentiles for a service, a pair of sites, and a group or all."""
 
     service: str
     from_site: str
@@ -42,11 +47,11 @@ class LatencyRow(msgspec.Struct, frozen=True, order=True):
     p99_us: float | None
     max_us: float | None
     mean_us: float | None
-    negative: int  # Clocks that differ: so many seemed to arrive before they were sent.
+    negative: int  # Messages that arrived before they were sent, because clocks differ.
 
 
 class BucketRow(msgspec.Struct, frozen=True, order=True):
-    """How many of them took so long."""
+    """A row of gold/latency_histogram: the messages in a range of latencies."""
 
     service: str
     from_site: str
@@ -57,7 +62,7 @@ class BucketRow(msgspec.Struct, frozen=True, order=True):
 
 
 class LinkRow(msgspec.Struct, frozen=True, order=True):
-    """What a daemon counted of its link to a peer."""
+    """A row of gold/links: a daemon's counters of its link to a peer."""
 
     daemon: str
     peer: str
@@ -72,7 +77,7 @@ class LinkRow(msgspec.Struct, frozen=True, order=True):
 
 
 class GroupStayRow(msgspec.Struct, frozen=True, order=True):
-    """A session in a view of a group."""
+    """A row of gold/group_views: the stay of a session in a view of a group."""
 
     group: str
     begin_us: int
@@ -84,7 +89,7 @@ class GroupStayRow(msgspec.Struct, frozen=True, order=True):
 
 
 class FindingRow(msgspec.Struct, frozen=True):
-    """A property that is broken in one history."""
+    """A broken property of one history, from audit.json."""
 
     run: str
     property: str
@@ -93,7 +98,7 @@ class FindingRow(msgspec.Struct, frozen=True):
 
 
 class AuditVerdicts(msgspec.Struct, frozen=True):
-    """What the audit says."""
+    """The content of the file audit.json."""
 
     holds: bool
     runs: tuple[str, ...]
@@ -103,18 +108,18 @@ class AuditVerdicts(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class GoldTables:
-    """All that there is. None is a table that was not made; an empty one has nothing in it."""
+    """All tables of a run. None means that a table does not exist, which differs from an empty one."""
 
-    throughput: Any = None  # A pyarrow.Table with `second_us`: it may be long, so Arrow adds it up.
+    throughput: Any = None  # A pyarrow.Table with `second_us`; it may be long, so Arrow computes the sums.
     latency: list[LatencyRow] | None = None
     histogram: list[BucketRow] | None = None
     links: list[LinkRow] | None = None
     membership: list[StayRow] | None = None
     group_views: list[GroupStayRow] | None = None
     summary: dict[str, float] = field(default_factory=dict)
-    gaps: Any = None  # A pyarrow.Table of whatever columns.
+    gaps: Any = None  # A pyarrow.Table with any columns.
     audit: AuditVerdicts | None = None
-    left_out: dict[str, int] = field(default_factory=dict)  # By table: rows past the limit of what is read.
+    left_out: dict[str, int] = field(default_factory=dict)  # By table, the rows above ROWS_MAX.
 
 
 AUDIT_FILE: Final = "audit.json"
@@ -130,7 +135,7 @@ COLUMNS: Final = {
     "group_views": ("group", "installed", "view", "session", "ended", "members", "cause"),
     "summary": ("name", "value"),
 }
-"""In the order of the values' fields, by which rows are sorted too."""
+"""The columns of each table, in the order of the fields, which is also the sort order of the rows."""
 
 WHEN: Final = {"throughput": "second_us", "membership": "installed_us", "group_views": "installed_us"}
 
@@ -138,7 +143,7 @@ Row = TypeVar("Row")
 
 
 def read_gold(out: Path) -> GoldTables:
-    """All tables that are there; ForeignInput if one is not what its name says."""
+    """Reads all tables that exist; ForeignInput if one has other columns or values."""
     gold = GoldTables()
     gold.throughput = _table(out, "throughput")
     gold.latency = _rows(out, "latency", LatencyRow, gold)
@@ -156,7 +161,7 @@ def read_gold(out: Path) -> GoldTables:
 
 
 def _table(out: Path, name: str) -> Any:
-    """A table with its columns, sorted, times as numbers; None if it was not made."""
+    """A gold table with its columns, sorted, with times as numbers; None if it does not exist."""
     place = out / "gold" / name
     table = _read(place)
     if table is None:
@@ -170,9 +175,7 @@ def _table(out: Path, name: str) -> Any:
         if pa.types.is_timestamp(column.type):
             table = table.set_column(at, f"{column.name}_us", _micros(table[column.name]))
     if name in WHEN:
-        table = table.filter(
-            pc.is_valid(table[WHEN[name]])
-        )  # What happened at no time has no place on the page.
+        table = table.filter(pc.is_valid(table[WHEN[name]]))  # Rows without a time cannot be drawn.
     keys = [(field.name, "ascending") for field in table.schema if not pa.types.is_nested(field.type)]
     return table.sort_by(keys)
 
@@ -187,7 +190,7 @@ def _read(place: Path) -> Any:
 
 
 def _micros(column: Any) -> Any:
-    """Old files of Spark have nanoseconds; all of them mean UTC."""
+    """Timestamps as integers in UTC; older files of Spark have nanoseconds."""
     return pc.cast(column, pa.timestamp("us"), safe=False).cast(pa.int64())
 
 
@@ -209,7 +212,7 @@ def _rows(out: Path, name: str, kind: type[Row], gold: GoldTables) -> list[Row] 
 
 
 def _filled(values: list[Any], kind: Any) -> list[Any]:
-    """A null where no null is meant is an empty text, nobody, or none; a number that is none is a null."""
+    """Replaces a null by an empty value where the field allows none, and an infinite float or NaN by a null."""
     values = [None if isinstance(value, float) and not isfinite(value) else value for value in values]
     empty = {str: "", int: 0, tuple[str, ...]: ()}.get(kind)
     return values if empty is None else [empty if value is None else value for value in values]

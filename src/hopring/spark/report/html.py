@@ -1,4 +1,4 @@
-"""Elements of HTML as text: paragraphs, tables, figures. Everything from outside goes through `escape`."""
+"""HTML of the page: paragraphs, tables, figures, and the style sheet's colours. All foreign text is escaped."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
@@ -13,14 +13,14 @@ TABLE_ROWS_MAX: Final = 60
 
 
 class TableColumn(msgspec.Struct, frozen=True):
-    """The head of a column; numbers stand to the right."""
+    """The head of a table's column; columns of numbers are aligned to the right."""
 
     name: str
     number: bool = True
 
 
 class Raw(msgspec.Struct, frozen=True):
-    """Text that is HTML already, and escaped."""
+    """Text that is HTML already and must not be escaped again."""
 
     text: str
 
@@ -29,17 +29,17 @@ Cell = str | Raw
 
 
 def tag(name: str, attributes: Attributes | None, *inside: str) -> str:
-    """An element, which has an end tag even if nothing is in it."""
+    """An element, with an end tag even if it is empty."""
     return element(name, attributes, *(inside or ("",)))
 
 
-def said(words: str, classes: str = "") -> str:
-    """A paragraph of plain text."""
-    return tag("p", {"class": classes} if classes else None, escape(words))
+def paragraph(text: str, classes: str = "") -> str:
+    """A paragraph of plain text, escaped."""
+    return tag("p", {"class": classes} if classes else None, escape(text))
 
 
 def table(title: str, columns: Sequence[TableColumn], rows: Sequence[Sequence[Cell]], more: int = 0) -> str:
-    """A table in a box that scrolls by itself. Cut after some rows, and says how many were left out."""
+    """A table in a box that scrolls; it is cut after TABLE_ROWS_MAX rows, with a note on the rest."""
     shown = rows[:TABLE_ROWS_MAX]
     left_out = len(rows) - len(shown) + more
     head = "".join([tag("th", {"scope": "col", **_class(one)}, escape(one.name)) for one in columns])
@@ -49,11 +49,11 @@ def table(title: str, columns: Sequence[TableColumn], rows: Sequence[Sequence[Ce
         tag("thead", None, tag("tr", None, head)),
         tag("tbody", None, "\n", body),
     ]
-    # A region that scrolls has to be reached by keyboard too.
+    # A scrolling region has to be reachable by keyboard as well.
     frame: Attributes = {"class": "scroll", "tabindex": "0", "role": "region", "aria-label": title}
     found = tag("div", frame, tag("table", None, *inside))
     if left_out:
-        found += said(f"{plural(left_out, 'more row is', 'more rows are')} left out here.", "note")
+        found += paragraph(f"{plural(left_out, 'more row is', 'more rows are')} left out here.", "note")
     return found
 
 
@@ -70,19 +70,19 @@ def _class(column: TableColumn) -> Attributes:
 
 
 def folded(title: str, inside: str) -> str:
-    """What is there for those who want it."""
+    """Content that is folded until the reader opens it."""
     return tag("details", None, tag("summary", None, escape(title)), inside)
 
 
-def bar(part: float, words: str, classes: str = "") -> Raw:
-    """A number with a small bar below it, as long as its part of the greatest."""
+def bar(part: float, text: str, classes: str = "") -> Raw:
+    """A number above a bar whose length is its share of the largest value."""
     width = f"{min(max(part, 0.0), 1.0) * 100:.1f}%"
     inner = tag("i", {"class": f"bar {classes}".rstrip(), "style": f"width:{width}"})
-    return Raw(escape(words) + inner)
+    return Raw(escape(text) + inner)
 
 
 def svg(width: float, height: float, label: str, parts: Iterable[str]) -> str:
-    """A picture that says in words what it shows."""
+    """An SVG picture with a label for screen readers."""
     frame: Attributes = {
         "viewBox": f"0 0 {round(width)} {round(height)}",
         "width": round(width),
@@ -94,12 +94,12 @@ def svg(width: float, height: float, label: str, parts: Iterable[str]) -> str:
 
 
 def at_widths(draw: Callable[[float], str], widths: dict[str, float]) -> str:
-    """The same picture drawn for several widths, so that its letters are of one size on all screens."""
+    """The same picture drawn for several widths, so that its text has one size on all screens."""
     return "".join([tag("div", {"class": f"at {name}"}, draw(width)) for name, width in widths.items()])
 
 
 def figure(title: str, caption: str, *inside: str) -> str:
-    """A plot with its title above and its words below."""
+    """A plot with its title above and its caption below."""
     below = tag("figcaption", None, escape(caption)) if caption else ""
     return tag("figure", None, tag("h3", None, escape(title)), *inside, below)
 
@@ -121,7 +121,7 @@ _SERVICE_NAMES: Final = {service.name.lower(): service for service in SERVICES}
 
 
 def sheet() -> str:
-    """Light; dark where the reader likes it dark or asks for it; light on paper."""
+    """The rules for colours: light, dark if the reader prefers or selects it, and light in print."""
     light = f"{{ color-scheme: light; {_variables(0)} }}"
     dark = f"{{ color-scheme: dark; {_variables(1)} }}"
     rules = [
@@ -135,18 +135,18 @@ def sheet() -> str:
 
 
 def site_classes(sites: Iterable[str]) -> dict[str, str]:
-    """The class of each site, the same in all plots."""
+    """The style class of each site, which is the same in all plots."""
     return {site: f"site{number % len(SITES)}" for number, site in enumerate(sorted(set(sites)))}
 
 
 def service_class(service: str) -> str:
-    """That of the pictures; a service that is not known has a plain one."""
+    """The style class of a service, as in the pictures of traces; unknown services share one."""
     name = service.lower()
     return f"service-{name}" if name in _SERVICE_NAMES else "service-other"
 
 
 def service_order(services: Iterable[str]) -> list[str]:
-    """The weakest promise first; what is not known last."""
+    """Services from the weakest promise to the strongest, unknown ones last."""
     return sorted(set(services), key=lambda one: (_SERVICE_NAMES.get(one.lower(), 99), one))
 
 
@@ -170,7 +170,7 @@ def _classes() -> list[str]:
 
 
 WIDTHS: Final = {"wide": 1104.0, "middle": 704.0, "narrow": 360.0}
-"""Of the whole page: a desk, a tablet or a sheet of paper, a phone."""
+"""Widths of pictures across the page by style class: for a large screen, a tablet or paper, a phone."""
 
 HALVES: Final = {"large": 536.0, "small": 348.0}
-"""Of plots that stand side by side; one of the small ones fills a phone."""
+"""Widths of plots that stand side by side; a small one fills the width of a phone."""

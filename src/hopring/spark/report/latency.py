@@ -1,4 +1,4 @@
-"""How long messages took: a distribution for each service and pair of sites, all on one logarithmic axis."""
+"""The section Latency: a distribution for each service and pair of sites, all on one logarithmic axis."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from hopring.spark.report.html import (
     TableColumn,
     figure,
     folded,
-    said,
+    paragraph,
     service_class,
     service_order,
     svg,
@@ -29,7 +29,7 @@ ROW_PX: Final = 62.0
 HILL_PX: Final = 28.0
 SIDE_PX: Final = 8.0
 BUCKETS_MAX: Final = 48
-BUCKETS_PER_OCTAVE: Final = 3  # Of those that are put together, if there are more than that.
+BUCKETS_PER_OCTAVE: Final = 3  # If there are more than BUCKETS_MAX, they are merged into these.
 LOW_US: Final = 1.0
 
 Pair = tuple[str, str]
@@ -45,12 +45,12 @@ class Hill(msgspec.Struct, frozen=True):
 
     @property
     def messages(self) -> int:
-        """How many there are."""
+        """The number of messages in all buckets."""
         return sum(one.messages for one in self.buckets)
 
 
 def hills(histogram: Sequence[BucketRow], latency: Sequence[LatencyRow]) -> list[Hill]:
-    """One for each service and pair that has a message."""
+    """A hill for each service and pair of sites with messages."""
     marks = {(one.service, one.from_site, one.to_site): one for one in latency if one.group == ALL_GROUPS}
     found: dict[tuple[str, str, str], list[BucketRow]] = {}
     for bucket in sorted(histogram):
@@ -63,7 +63,7 @@ def hills(histogram: Sequence[BucketRow], latency: Sequence[LatencyRow]) -> list
 
 
 def thinned(buckets: Sequence[BucketRow]) -> list[BucketRow]:
-    """As they are if they are few; else put together, three for each factor of two."""
+    """The buckets, merged to at most three for each factor of two if there are too many."""
     if len(buckets) <= BUCKETS_MAX:
         return list(buckets)
     per_octave, found = BUCKETS_PER_OCTAVE, list(buckets)
@@ -84,7 +84,7 @@ def _together(buckets: Sequence[BucketRow], per_octave: int) -> list[BucketRow]:
 
 
 def panels(found: Sequence[Hill], latency: Sequence[LatencyRow]) -> str:
-    """A panel for each pair of sites, those with most messages if there are many, and the table."""
+    """A panel for each pair of sites, at most PANELS_MAX of those with most messages, and the table."""
     sums: Counter[Pair] = Counter()
     for hill in found:
         sums[hill.pair] += hill.messages
@@ -95,14 +95,14 @@ def panels(found: Sequence[Hill], latency: Sequence[LatencyRow]) -> str:
     note = ""
     if len(sums) > len(pairs):
         left_out = len(sums) - len(pairs)
-        note = said(
+        note = paragraph(
             f"{texts.plural(left_out, 'more pair')} of sites, with fewer messages, left out here.", "note"
         )
     return tag("div", {"class": "three"}, *plots) + note + folded("The same as a table", _table(latency))
 
 
 def _window(found: Sequence[Hill]) -> tuple[float, float]:
-    """All buckets, and half a factor of ten at least."""
+    """The range of all buckets, at least a factor of four."""
     low = min([max(one.low_us, LOW_US) for hill in found for one in hill.buckets], default=1_000.0)
     high = max([one.high_us for hill in found for one in hill.buckets], default=1_000_000.0)
     return float(low), float(max(high, low * 4))
@@ -122,13 +122,13 @@ def _panel(pair: Pair, found: Sequence[Hill], scale: LogScale) -> str:
         parts += _hill(hill, scale, ROW_PX * (number + 1))
     parts.append(line(scale.begin, bottom, scale.end, bottom, "axis"))
     here, there = (texts.short(site, 20) for site in pair)
-    told = "; ".join([f"{hill.service}: {_told(hill)}" for hill in rows])
-    picture = svg(WIDTH_PX, bottom + 24, f"Latency from {here} to {there}. {told}", parts)
+    caption = "; ".join([f"{hill.service}: {_description(hill)}" for hill in rows])
+    picture = svg(WIDTH_PX, bottom + 24, f"Latency from {here} to {there}. {caption}", parts)
     title = f"{here} → {there}" if here != there else f"within {here}"
     return figure(title, "", picture)
 
 
-def _told(hill: Hill) -> str:
+def _description(hill: Hill) -> str:
     one = hill.latency
     if one is None:
         return f"{texts.plural(hill.messages, 'message')}"
@@ -136,7 +136,7 @@ def _told(hill: Hill) -> str:
 
 
 def _hill(hill: Hill, scale: LogScale, floor_y: float) -> list[str]:
-    """The words, the area, and the marks of the half and of 99 %."""
+    """The texts of a hill, its area, and the marks of the 50th and the 99th percentile."""
     colour = service_class(hill.service)
     top = max(one.messages for one in hill.buckets)
     parts = [text(scale.begin, floor_y - HILL_PX - 13, texts.short(hill.service, 18), "small bold")]
@@ -174,10 +174,10 @@ def _hits(hill: Hill, scale: LogScale, floor_y: float, top: int) -> list[str]:
     for one in hill.buckets:
         begin, end = scale.at(max(one.low_us, LOW_US)), scale.at(one.high_us)
         part = texts.share(one.messages / hill.messages)
-        told = f"{hill.service}: {texts.span(max(one.low_us, 0))} to {texts.span(one.high_us)}, "
-        told += f"{texts.plural(one.messages, 'message')} ({part})"
+        caption = f"{hill.service}: {texts.span(max(one.low_us, 0))} to {texts.span(one.high_us)}, "
+        caption += f"{texts.plural(one.messages, 'message')} ({part})"
         box: Attributes = {"x": begin, "y": floor_y - HILL_PX, "width": max(end - begin, 1), "height": HILL_PX}
-        parts.append(element("rect", {**box, "class": "hit"}, tip(told)))
+        parts.append(element("rect", {**box, "class": "hit"}, tip(caption)))
     return parts if top else []
 
 
@@ -197,19 +197,21 @@ def _table(latency: Sequence[LatencyRow]) -> str:
 
 
 def latency_section(gold: GoldTables) -> tuple[str, str, str, str]:
-    """The panels; only the table where distributions were not made."""
+    """The section; without a histogram it has only the table."""
     rows = gold.latency or []
     found = hills(gold.histogram or [], rows)
     key = "latency", "Latency"
     if not found and not rows:
-        return *key, "", said("No latencies were recorded.", "empty")
+        return *key, "", paragraph("No latencies were recorded.", "empty")
     if not found:
         return *key, "From multicast to delivery.", _table(rows)
     negative = sum(one.negative for one in rows if one.group == ALL_GROUPS)
-    told = (
+    caption = (
         "From multicast to delivery, for each service and pair of sites; the axis is logarithmic and the same "
         "everywhere. Half of the messages are faster than the filled mark, 99 % than the hollow one."
     )
     if negative:
-        told += f" {texts.plural(negative, 'message')} seemed to arrive before they were sent: clocks differ."
-    return *key, told, panels(found, rows)
+        caption += (
+            f" {texts.plural(negative, 'message')} seemed to arrive before they were sent: clocks differ."
+        )
+    return *key, caption, panels(found, rows)

@@ -1,4 +1,4 @@
-"""Membership: the braid of daemons, and its views as a table."""
+"""The sections Membership and Groups: views of daemons and of groups, as braids and as tables."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -10,7 +10,17 @@ from hopring.spark.report import texts
 from hopring.spark.report.braid import closed, lay_out
 from hopring.spark.report.braid_chart import STRANDS_MAX, ViewSummary, draw_braid, views, what_changed
 from hopring.spark.report.gold import GoldTables, GroupStayRow, StayRow
-from hopring.spark.report.html import WIDTHS, Cell, TableColumn, at_widths, bar, figure, folded, said, table
+from hopring.spark.report.html import (
+    WIDTHS,
+    Cell,
+    TableColumn,
+    at_widths,
+    bar,
+    figure,
+    folded,
+    paragraph,
+    table,
+)
 
 MOMENTS_MAX: Final = 40
 SECTION: Final = ("membership", "Membership")
@@ -29,17 +39,17 @@ COLUMNS: Final = (
 def membership_section(
     gold: GoldTables, window: tuple[int, int] | None, site_class: dict[str, str]
 ) -> tuple[str, str, str, str]:
-    """The braid and the table."""
+    """The section Membership: the braid of daemons, and the table of views."""
     stays = gold.membership
     if not stays or window is None:
-        return *SECTION, "", said("No views of daemons were recorded.", "empty")
+        return *SECTION, "", paragraph("No views of daemons were recorded.", "empty")
     chosen, left_out = _chosen(stays)
     label = f"Membership of {texts.plural(len({stay.daemon for stay in chosen}), 'daemon')} over time"
     found = views(closed(stays, window[1]))
     label += f", {texts.plural(len(found), 'view')}; the table below has them all"
     picture = at_widths(lambda width: draw_braid(chosen, window, width, site_class, label), WIDTHS)
     if left_out:
-        picture += said(f"{texts.plural(left_out, 'more daemon')} left out of the picture.", "note")
+        picture += paragraph(f"{texts.plural(left_out, 'more daemon')} left out of the picture.", "note")
     rows = [_row(one) for one in found]
     more = gold.left_out.get("membership", 0)
     return (
@@ -50,7 +60,7 @@ def membership_section(
 
 
 def window_us(stays: Sequence[StayRow]) -> tuple[int, int] | None:
-    """From the first view to the last that is known to have happened."""
+    """The time from the first view to the last known event."""
     if not stays:
         return None
     times = [at for stay in stays for at in (stay.begin_us, stay.end_us, stay.signalled_us) if at is not None]
@@ -58,7 +68,7 @@ def window_us(stays: Sequence[StayRow]) -> tuple[int, int] | None:
 
 
 def moments(gold: GoldTables, window: tuple[int, int] | None) -> list[tuple[int, str]]:
-    """When membership changed, for the other plots; nothing where it changed all the time."""
+    """The times at which the membership changed, for other plots; none if there are too many."""
     if not gold.membership or window is None:
         return []
     braid = lay_out(gold.membership, window[1], (window[1] - window[0]) // MOMENTS_MAX)
@@ -104,7 +114,7 @@ GROUP_COLUMNS: Final = (
 
 
 class GroupViewRow(msgspec.Struct, frozen=True, order=True):
-    """A view of a group, from all sessions that were in it."""
+    """A row of the table of group views: a view, from the stays of all its sessions."""
 
     group: str
     begin_us: int
@@ -115,7 +125,7 @@ class GroupViewRow(msgspec.Struct, frozen=True, order=True):
 
 
 def group_views(stays: Sequence[GroupStayRow]) -> list[GroupViewRow]:
-    """Each view once: from the first that installed it to the last that left."""
+    """Each group view once, from the first session that installed it to the last that left it."""
     found: dict[tuple[str, str], list[GroupStayRow]] = {}
     for stay in stays:
         found.setdefault((stay.group, stay.view), []).append(stay)
@@ -129,7 +139,7 @@ def group_views(stays: Sequence[GroupStayRow]) -> list[GroupViewRow]:
 
 
 def group_table(stays: Sequence[GroupStayRow], end_us: int, more: int = 0) -> str:
-    """All views of all groups, in the order of time within a group."""
+    """The table of all group views, by group and time."""
     found = group_views(stays)
     most = max([len(one.members) for one in found], default=1)
     rows: list[tuple[Cell, ...]] = [
@@ -153,30 +163,30 @@ def _lasted(one: GroupViewRow, end_us: int) -> str:
 def groups_section(
     gold: GoldTables, window: tuple[int, int] | None, site_class: dict[str, str]
 ) -> tuple[str, str, str, str] | None:
-    """Views of groups; nothing if the table was not made."""
+    """The section Groups; None if there is no such table."""
     if gold.group_views is None:
         return None
     if not gold.group_views:
-        return "groups", "Groups", "", said("No views of groups were recorded.", "empty")
+        return "groups", "Groups", "", paragraph("No views of groups were recorded.", "empty")
     window = window or groups_window_us(gold.group_views)
     found = len({stay.group for stay in gold.group_views})
-    told = (
+    caption = (
         f"Views of {texts.plural(found, 'group')}, as their members were shown them: a strand for each member."
     )
     listed = group_table(gold.group_views, window[1], gold.left_out.get("group_views", 0))
     pictures = braids(gold.group_views, window, site_class)
-    return "groups", "Groups", told, pictures + folded("The same as a table", listed)
+    return "groups", "Groups", caption, pictures + folded("The same as a table", listed)
 
 
 def groups_window_us(stays: Sequence[GroupStayRow]) -> tuple[int, int]:
-    """From the first view to the last end that is known."""
+    """The time from the first view to the last known end."""
     times = [at for stay in stays for at in (stay.begin_us, stay.end_us) if at is not None]
     return min(times), max(*times, min(times) + 1)
 
 
 def braids(stays: Sequence[GroupStayRow], window: tuple[int, int], site_class: dict[str, str]) -> str:
-    """The groups with most members, each as a braid of its sessions."""
-    # A clock that is far off would squeeze all others into a corner.
+    """The braids of the groups with most members, with a strand for each session."""
+    # Stays outside the window are left out: a wrong clock would compress all others.
     inside = [stay for stay in stays if window[0] <= stay.begin_us <= window[1]]
     members: dict[str, set[str]] = {}
     for stay in inside:
@@ -193,10 +203,12 @@ def braids(stays: Sequence[GroupStayRow], window: tuple[int, int], site_class: d
         note = f"{texts.plural(left_out, 'more member')} left out of the picture." if left_out else ""
         parts.append(figure(texts.short(group), note, at_widths(draw, WIDTHS)))
     more = len(order) - PICTURES_MAX
-    note = said(f"{texts.plural(more, 'more group')} in the table only.", "note") if more > 0 else ""
+    note = paragraph(f"{texts.plural(more, 'more group')} in the table only.", "note") if more > 0 else ""
     if len(inside) < len(stays):
         away = len(stays) - len(inside)
-        note += said(f"{texts.plural(away, 'stay')} outside the time of this page in the table only.", "note")
+        note += paragraph(
+            f"{texts.plural(away, 'stay')} outside the time of this page in the table only.", "note"
+        )
     return "".join(parts) + note
 
 
@@ -207,7 +219,7 @@ def _as_stay(stay: GroupStayRow) -> StayRow:
 
 
 def _class(session: str, site_class: dict[str, str]) -> str:
-    """The colour of its daemon: sessions are called `daemon/number` or `#name#daemon`, spools by their site."""
+    """The style class of a session's daemon: sessions are `daemon/number` or `#name#daemon`, spools a site."""
     for daemon in (session.rpartition("/")[0], session.rpartition("#")[2]):
         if daemon in site_class:
             return site_class[daemon]

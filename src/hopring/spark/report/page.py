@@ -1,4 +1,4 @@
-"""The page: one file that needs nothing else, the same bytes for the same tables."""
+"""Renders the page: a single file without dependencies, with the same bytes for the same tables."""
 
 import os
 from pathlib import Path
@@ -10,27 +10,27 @@ from hopring import __version__
 from hopring.check.picture.svg import escape
 from hopring.spark.report import html, latency, membership, summary, texts, throughput, verdicts
 from hopring.spark.report.gold import GoldTables, read_gold
-from hopring.spark.report.html import said, tag
+from hopring.spark.report.html import paragraph, tag
 from hopring.spark.report.throughput import seconds_window_us as seconds_of_table
 from hopring.spark.report.throughput import sites as sites_of_table
 
 REPORT_FILE: Final = "report.html"
 HERE: Final = Path(__file__).parent
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
-"""The page asks nobody for anything, and the browser holds it to that."""
+"""The page loads nothing, and this policy makes the browser enforce it."""
 
 
 class PageSection(msgspec.Struct, frozen=True):
-    """A part of the page."""
+    """A section of the page, with its explanation and its content."""
 
     key: str
     title: str
-    words: str  # What it shows, in a sentence or two.
+    text: str  # An explanation of one or two sentences.
     inside: str
 
 
 def write_report(out: Path) -> Path:
-    """Writes the report of a pipeline's directory into it; whole, or not at all."""
+    """Writes the report into a pipeline's directory; it appears only when it is complete."""
     file = out / REPORT_FILE
     beside = out / f".{REPORT_FILE}.{os.getpid()}"
     beside.write_text(render(read_gold(out)), encoding="utf-8")
@@ -39,7 +39,7 @@ def write_report(out: Path) -> Path:
 
 
 def render(gold: GoldTables) -> str:
-    """The page of these tables."""
+    """The HTML of the page for these tables."""
     window = _window(gold)
     sites = _sites(gold)
     found = _sections(gold, window, sites)
@@ -49,12 +49,12 @@ def render(gold: GoldTables) -> str:
     head = [
         tag("p", {"class": "brand"}, tag("span", None, "hopring report"), theme),
         tag("h1", {"class": kind}, escape(_sign(kind) + verdict)),
-        said(_period(window), "period"),
+        paragraph(_period(window), "period"),
         verdicts.alarm(gold.audit),
         summary.tile_list(summary.tiles(gold, window, sites)),
         tag("nav", {"aria-label": "Sections"}, *nav),
     ]
-    foot = said(f"Made by hopring {__version__} from the tables beside this file. Times are UTC.")
+    foot = paragraph(f"Made by hopring {__version__} from the tables beside this file. Times are UTC.")
     body = [
         tag("header", None, *head),
         tag("main", None, *[_section(one) for one in found]),
@@ -79,7 +79,7 @@ def _document(title: str, body: list[str]) -> str:
 
 def _section(one: PageSection) -> str:
     parts = [tag("h2", {"id": f"{one.key}-title"}, escape(one.title))]
-    parts += [said(one.words, "words")] if one.words else []
+    parts += [paragraph(one.text, "words")] if one.text else []
     frame = {"id": one.key, "aria-labelledby": f"{one.key}-title"}
     return tag("section", {**frame}, *parts, one.inside) + "\n"
 
@@ -101,14 +101,14 @@ def _sections(gold: GoldTables, window: tuple[int, int] | None, sites: dict[str,
 
 
 def _window(gold: GoldTables) -> tuple[int, int] | None:
-    """All that tables with times cover."""
+    """The time that all tables with times cover together."""
     ends = [seconds_of_table(gold.throughput), membership.window_us(gold.membership or [])]
     known = [one for one in ends if one is not None]
     return (min(one[0] for one in known), max(one[1] for one in known)) if known else None
 
 
 def _sites(gold: GoldTables) -> dict[str, str]:
-    """The site of each daemon: what the tables say, or its name without the number."""
+    """The site of each daemon: from the tables, or its name without the number."""
     known = sites_of_table(gold.throughput)
     named = {stay.daemon for stay in gold.membership or []}
     return {daemon: daemon.rstrip("0123456789") or daemon for daemon in sorted(named)} | known

@@ -1,4 +1,4 @@
-"""From values to places on the page, and where the ticks are. Pure."""
+"""Scales and axes of plots: positions of values on the page, and ticks. Pure."""
 
 from math import ceil, floor, log10
 from typing import Final
@@ -14,11 +14,11 @@ STEPS_US: Final = (
     *[seconds * SECOND_US for seconds in (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800)],
     *[hours * 3_600 * SECOND_US for hours in (1, 2, 3, 6, 12, 24, 48, 168, 720, 8_760)],
 )
-"""Of time: what people count in."""
+"""Round steps of time for ticks."""
 
 
 class LinearScale(msgspec.Struct, frozen=True):
-    """Even: low is at begin, high at end."""
+    """A linear scale: `low` is at `begin`, `high` at `end`."""
 
     low: float
     high: float
@@ -26,7 +26,7 @@ class LinearScale(msgspec.Struct, frozen=True):
     end: float
 
     def at(self, value: float) -> float:
-        """The place of a value; values beyond the ends stay at them."""
+        """The position of a value; values beyond the ends are at the ends."""
         if self.high <= self.low:
             return self.begin
         part = (min(max(value, self.low), self.high) - self.low) / (self.high - self.low)
@@ -34,7 +34,7 @@ class LinearScale(msgspec.Struct, frozen=True):
 
 
 class LogScale(msgspec.Struct, frozen=True):
-    """Each factor of ten is as wide as the others; low is above zero."""
+    """A logarithmic scale; `low` has to be above zero."""
 
     low: float
     high: float
@@ -42,7 +42,7 @@ class LogScale(msgspec.Struct, frozen=True):
     end: float
 
     def at(self, value: float) -> float:
-        """The place of a value; what is below low is at begin."""
+        """The position of a value; values below `low` are at `begin`."""
         return LinearScale(log10(self.low), log10(self.high), self.begin, self.end).at(
             log10(max(value, self.low))
         )
@@ -59,7 +59,7 @@ def rounded_up(value: float) -> float:
 
 
 def ticks(high: float, most: int) -> list[float]:
-    """Round numbers from 0 to high."""
+    """Ticks at round numbers from 0 to `high`."""
     rough = high / max(most, 1)
     power = 10.0 ** floor(log10(rough)) if rough > 0 else 1.0
     step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * 0.999999)
@@ -67,7 +67,7 @@ def ticks(high: float, most: int) -> list[float]:
 
 
 def log_ticks(low: float, high: float, most: int) -> list[float]:
-    """Powers of ten, with 3, or 2 and 5, between them where there is room."""
+    """Ticks at powers of ten, with 3, or 2 and 5, between them if `most` allows it."""
     found: list[float] = []
     for factors in ((1.0,), (1.0, 3.0), (1.0, 2.0, 5.0)):
         powers = range(floor(log10(low)), ceil(log10(high)) + 1)
@@ -80,7 +80,7 @@ def log_ticks(low: float, high: float, most: int) -> list[float]:
 
 
 def time_step_us(begin_us: int, end_us: int, most: int) -> int:
-    """The smallest step that gives no more ticks than this."""
+    """The smallest round step that gives at most this many ticks."""
     whole = end_us - begin_us
     return next(
         (step for step in STEPS_US if whole // step <= most), STEPS_US[-1] * (whole // STEPS_US[-1] + 1)
@@ -88,7 +88,7 @@ def time_step_us(begin_us: int, end_us: int, most: int) -> int:
 
 
 def time_ticks(begin_us: int, end_us: int, most: int) -> list[tuple[int, str]]:
-    """Times of day, or days where it takes so long, with their words."""
+    """Ticks with their texts: times of day, or days on a long axis."""
     step_us = time_step_us(begin_us, end_us, most)
     first = -(-begin_us // step_us) * step_us
     return [(at, _tick(at, step_us)) for at in range(first, end_us + 1, step_us)]
@@ -106,18 +106,18 @@ TICK_PX: Final = 92.0
 
 
 def time_axis(scale: LinearScale, y: float, width: float) -> list[str]:
-    """Times of day below a plot."""
+    """An axis with times of day below a plot."""
     most = max(2, int((scale.end - scale.begin) / TICK_PX))
     parts = [line(scale.begin, y, scale.end, y, "axis")]
-    for at_us, words in time_ticks(int(scale.low), int(scale.high), most):
+    for at_us, label in time_ticks(int(scale.low), int(scale.high), most):
         x = scale.at(at_us)
         parts.append(line(x, y, x, y + 4, "axis"))
-        # Half of the words would be beyond the edge.
+        # Centred, half of the text would be beyond the edge.
         side = "end" if x + 26 > width else "middle"
-        parts.append(text(min(x, width), y + 16, words, f"small faint {side}"))
+        parts.append(text(min(x, width), y + 16, label, f"small faint {side}"))
     return parts
 
 
-def level(y: float, begin: float, end: float, words: str) -> list[str]:
-    """A faint line across a plot at a round value, with the value before it."""
-    return [line(begin, y, end, y, "level"), text(begin - 6, y + 4, words, "small faint end")]
+def level(y: float, begin: float, end: float, label: str) -> list[str]:
+    """A faint line across a plot at a round value, with the value on its left."""
+    return [line(begin, y, end, y, "level"), text(begin - 6, y + 4, label, "small faint end")]

@@ -1,4 +1,4 @@
-"""The figures on top of the page, and all others in a table at its end."""
+"""The tiles at the top of the page, and the sections Links, Gaps and Figures."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -12,15 +12,15 @@ from hopring.spark.report import texts
 from hopring.spark.report.braid import lay_out
 from hopring.spark.report.braid_chart import counted, views
 from hopring.spark.report.gold import ALL_GROUPS, GoldTables, LatencyRow, LinkRow
-from hopring.spark.report.html import Cell, TableColumn, bar, said, table, tag
+from hopring.spark.report.html import Cell, TableColumn, bar, paragraph, table, tag
 from hopring.spark.report.throughput import totals
 
 KNOT_US = 250_000
-"""Daemons that follow each other so closely share one change."""
+"""Views that daemons install within this time count as one change."""
 
 
 class Tile(msgspec.Struct, frozen=True):
-    """A figure with its name, and a word more."""
+    """A tile: a name, a value, and a detail below it."""
 
     name: str
     value: str
@@ -28,7 +28,7 @@ class Tile(msgspec.Struct, frozen=True):
 
 
 def tiles(gold: GoldTables, window_us: tuple[int, int] | None, sites: dict[str, str]) -> list[Tile]:
-    """What is known; a table that is missing has no tile."""
+    """The tiles of all tables that exist."""
     found = []
     if window_us is not None:
         found.append(Tile("Observed", texts.span(window_us[1] - window_us[0]), texts.day(window_us[0])))
@@ -44,15 +44,15 @@ def tiles(gold: GoldTables, window_us: tuple[int, int] | None, sites: dict[str, 
 
 
 def _of_latency(gold: GoldTables) -> list[Tile]:
-    """The slowest 99 % of the strongest service that was used, between sites if there are several."""
+    """A tile with the largest 99th percentile of all services and pairs of sites."""
     rows = [one for one in gold.latency or [] if one.group == ALL_GROUPS and one.p99_us is not None]
     if not rows:
         return []
     worst_one: LatencyRow = max(rows, key=lambda one: (one.p99_us or 0.0, one))
     half = texts.some(worst_one.p50_us, texts.span)
-    way = f"{texts.short(worst_one.service, 12)}, {texts.short(worst_one.from_site, 12)} → "
-    way += f"{texts.short(worst_one.to_site, 12)}; half within {half}"
-    return [Tile("Slowest p99", texts.some(worst_one.p99_us, texts.span), way)]
+    detail = f"{texts.short(worst_one.service, 12)}, {texts.short(worst_one.from_site, 12)} → "
+    detail += f"{texts.short(worst_one.to_site, 12)}; half within {half}"
+    return [Tile("Slowest p99", texts.some(worst_one.p99_us, texts.span), detail)]
 
 
 def _of_membership(gold: GoldTables) -> list[Tile]:
@@ -62,12 +62,12 @@ def _of_membership(gold: GoldTables) -> list[Tile]:
     end_us = max(stay.end_us or stay.begin_us for stay in stays)
     braid = lay_out(stays, end_us, KNOT_US)
     changes = counted(braid.knots)
-    told = [
+    caption = [
         texts.plural(changes[what], one, many)
         for what, one, many in (("split", "split", "splits"), ("merge", "merge", "merges"))
         if changes[what]
     ]
-    return [Tile("Views of daemons", texts.count(len(views(braid.legs))), ", ".join(told) or "no split")]
+    return [Tile("Views of daemons", texts.count(len(views(braid.legs))), ", ".join(caption) or "no split")]
 
 
 def _of_links(gold: GoldTables) -> list[Tile]:
@@ -76,8 +76,8 @@ def _of_links(gold: GoldTables) -> list[Tile]:
     one = worst(gold.links)
     if one is None:
         return [Tile("Loss", "none", f"on {texts.plural(len(gold.links), 'link')}")]
-    way = f"{texts.short(one.daemon, 14)} → {texts.short(one.peer, 14)}"
-    return [Tile("Most loss", texts.share(one.loss_ratio or 0.0), way)]
+    detail = f"{texts.short(one.daemon, 14)} → {texts.short(one.peer, 14)}"
+    return [Tile("Most loss", texts.share(one.loss_ratio or 0.0), detail)]
 
 
 def _of_gaps(gold: GoldTables) -> list[Tile]:
@@ -86,12 +86,12 @@ def _of_gaps(gold: GoldTables) -> list[Tile]:
     if not gold.gaps.num_rows:
         return [Tile("Gaps", "none", "in spools")]
     open_ones = unexplained(gold.gaps)
-    told = {None: "", 0: ", all explained"}.get(open_ones, f", {open_ones} unexplained")
-    return [Tile("Gaps", texts.count(gold.gaps.num_rows), f"in spools{told}")]
+    caption = {None: "", 0: ", all explained"}.get(open_ones, f", {open_ones} unexplained")
+    return [Tile("Gaps", texts.count(gold.gaps.num_rows), f"in spools{caption}")]
 
 
 def tile_list(found: list[Tile]) -> str:
-    """As a list of terms, which is what they are."""
+    """The tiles as a description list."""
     items = [
         tag(
             "div",
@@ -105,7 +105,7 @@ def tile_list(found: list[Tile]) -> str:
 
 
 def figure_table(summary: dict[str, float]) -> str:
-    """Every figure of the pipeline, with the unit that its name ends in."""
+    """A table of all totals, each with the unit at the end of its name."""
     columns = [TableColumn("figure", number=False), TableColumn("value")]
     rows = [_figure(name, summary[name]) for name in sorted(summary)]
     return table("All figures of the pipeline", columns, rows)
@@ -124,7 +124,7 @@ def _figure(name: str, value: float) -> tuple[str, str]:
 
 
 def figures_section(gold: GoldTables) -> tuple[str, str, str, str] | None:
-    """All figures."""
+    """The section Figures; None without a summary."""
     if not gold.summary:
         return None
     return "figures", "Figures", "", figure_table(gold.summary)
@@ -144,7 +144,7 @@ LINK_COLUMNS = (
 
 
 def link_table(links: Sequence[LinkRow], more: int = 0) -> str:
-    """The worst first. Bars are parts of the greatest in their column; a round trip of 0 was never measured."""
+    """The links, worst first. Bars are shares of the column's maximum; a round trip of 0 was never measured."""
     order = sorted(links, key=lambda one: (-(one.loss_ratio or 0.0), -one.retransmissions, one))
     loss = max([one.loss_ratio or 0.0 for one in links], default=0.0)
     nacks = max([one.nacks for one in links], default=0)
@@ -165,7 +165,7 @@ def link_table(links: Sequence[LinkRow], more: int = 0) -> str:
 
 
 def worst(links: Sequence[LinkRow]) -> LinkRow | None:
-    """The one that lost the greatest part, if one lost anything."""
+    """The link with the largest loss ratio; None if none lost anything."""
     lossy = [one for one in links if (one.loss_ratio or 0.0) > 0]
     return max(lossy, key=lambda one: (one.loss_ratio or 0.0, one.lost, one), default=None)
 
@@ -175,11 +175,11 @@ def _link_part(value: float | None, greatest: float) -> float:
 
 
 def links_section(gold: GoldTables) -> tuple[str, str, str, str]:
-    """The table, or a word that there is none."""
+    """The section Links, also if there are none."""
     if not gold.links:
-        return "links", "Links", "", said("No links were recorded.", "empty")
-    told = "What each daemon counted of its links. Bars are parts of the greatest value in their column."
-    return "links", "Links", told, link_table(gold.links, gold.left_out.get("links", 0))
+        return "links", "Links", "", paragraph("No links were recorded.", "empty")
+    caption = "What each daemon counted of its links. Bars are parts of the greatest value in their column."
+    return "links", "Links", caption, link_table(gold.links, gold.left_out.get("links", 0))
 
 
 GAP_COLUMNS_MAX: Final = 12
@@ -188,14 +188,14 @@ GAP_ROWS_MAX: Final = 2_000
 
 
 def unexplained(gaps: Any) -> int | None:
-    """How many have no reason; None if the table does not say."""
+    """The number of unexplained gaps; None if the table has no such column."""
     if EXPLAINED not in gaps.column_names:
         return None
     return sum(value is False for value in gaps[EXPLAINED].to_pylist())
 
 
 def gap_table(gaps: Any) -> str:
-    """Without columns that are empty throughout; those without a reason first."""
+    """The gaps, unexplained ones first, without empty columns."""
     names = [name for name in gaps.column_names if gaps[name].null_count < gaps.num_rows][:GAP_COLUMNS_MAX]
     few = gaps.select(names).slice(0, GAP_ROWS_MAX)
     found = few.to_pylist()
@@ -231,12 +231,12 @@ def _gap_cell(name: str, value: object) -> str:
 
 
 def gaps_section(gold: GoldTables) -> tuple[str, str, str, str] | None:
-    """The table; nothing if it was not made."""
+    """The section Gaps; None if there is no such table."""
     if gold.gaps is None:
         return None
     if not gold.gaps.num_rows:
-        return "gaps", "Gaps", "", said("No gaps: every spool has all that the others have.", "empty")
-    told = "What is missing in which spool, and why."
+        return "gaps", "Gaps", "", paragraph("No gaps: every spool has all that the others have.", "empty")
+    caption = "What is missing in which spool, and why."
     if unexplained(gold.gaps) == 0:
-        told += " All of it is explained: a spool on one side of a split has nothing of the other side."
-    return "gaps", "Gaps", told, gap_table(gold.gaps)
+        caption += " All of it is explained: a spool on one side of a split has nothing of the other side."
+    return "gaps", "Gaps", caption, gap_table(gold.gaps)

@@ -1,4 +1,4 @@
-"""Values as people read them: short, with their unit, always the same."""
+"""Formats values for readers of the page: short, with a unit, always in the same way."""
 
 import re
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ DAY_S: Final = 86_400
 
 
 def count(value: float) -> str:
-    """12,840; 1.28 M."""
+    """A count, such as 12,840 or 1.28 M."""
     size = abs(value)
     for limit, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M")):
         if size >= limit:
@@ -31,7 +31,7 @@ def count(value: float) -> str:
 
 
 def digits(value: float, places: int = 3) -> str:
-    """Three digits that say something, and no more."""
+    """A number with three significant digits."""
     if value == 0:
         return "0"
     after = max(0, places - 1 - floor(log10(abs(value))))
@@ -40,7 +40,7 @@ def digits(value: float, places: int = 3) -> str:
 
 
 def size(value: float) -> str:
-    """2.4 MB."""
+    """A size in bytes, such as 2.4 MB."""
     for limit, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
         if abs(value) >= limit:
             return f"{digits(value / limit)} {unit}"
@@ -48,7 +48,7 @@ def size(value: float) -> str:
 
 
 def span(time_us: float) -> str:
-    """How long: 340 µs, 84 ms, 12.5 s, 3 min 20 s, 2 h 5 min."""
+    """A duration: 340 µs, 84 ms, 12.5 s, 3 min 20 s, 2 h 5 min."""
     seconds = abs(time_us) / 1e6
     sign = MINUS if time_us < 0 else ""
     if seconds < 1e-3:
@@ -67,26 +67,26 @@ def span(time_us: float) -> str:
 
 
 def share(value: float) -> str:
-    """12.5 %."""
+    """A ratio as a percentage, such as 12.5 %."""
     return f"{digits(value * 100)} %"
 
 
 def some(value: float | None, shown: object = None) -> str:
-    """A value that may be missing, by one of the functions here."""
+    """A value that may be missing, formatted by the given function of this module."""
     if value is None or not isfinite(value):
         return NOTHING
     return shown(value) if callable(shown) else count(value)
 
 
 def moment(time_us: int, places: int = 0) -> str:
-    """A time of day, UTC."""
+    """A time of day in UTC, with this many digits of the second."""
     at = _at(time_us)
     text = at.strftime("%H:%M:%S")
     return f"{text}.{at.microsecond:06d}"[: 9 + places] if places else text
 
 
 def day(time_us: int) -> str:
-    """16 November 2026."""
+    """A date, such as 16 November 2026."""
     at = _at(time_us)
     return f"{at.day} {MONTHS[at.month - 1]} {at.year}"
 
@@ -98,28 +98,28 @@ MONTHS: Final = (
 
 
 def _at(time_us: int) -> datetime:
-    # Years past what a calendar has come from broken clocks, and are shown as its end.
+    # A broken clock may be beyond the calendar of `datetime`; it is shown as the calendar's end.
     return EPOCH + timedelta(microseconds=min(max(time_us, 0), 250_000_000_000_000_000))
 
 
-def short(words: str, chars_max: int = NAME_CHARS_MAX) -> str:
-    """Names come from outside and may be long."""
-    return words if len(words) <= chars_max else words[: chars_max - 1] + "…"
+def short(text: str, chars_max: int = NAME_CHARS_MAX) -> str:
+    """A text cut to a number of characters, since foreign names may be long."""
+    return text if len(text) <= chars_max else text[: chars_max - 1] + "…"
 
 
 def names(them: Sequence[str], most: int = NAMES_MAX) -> str:
-    """Names one after the other, the first of many."""
+    """A list of names; of many only the first."""
     shown = ", ".join([short(one, 32) for one in them[:most]])
     return f"{shown} and {len(them) - most} more" if len(them) > most else shown
 
 
 def plural(number: int, one: str, many: str = "") -> str:
-    """1 view, 2 views."""
+    """A number with its noun, such as 1 view or 2 views."""
     return f"{count(number)} {one if number == 1 else many or one + 's'}"
 
 
 def process(name: str) -> str:
-    """A session or daemon without its incarnation: `eu1/2` of `eu1#00000000000000a7/2`."""
+    """A session or daemon without its incarnation: `eu1/2` for `eu1#00000000000000a7/2`."""
     found = _PROCESS.fullmatch(name)
     if found is None:
         return name
@@ -127,7 +127,7 @@ def process(name: str) -> str:
 
 
 def group_view(name: str) -> str:
-    """`5.2`, the second view of a group in the daemons' view 5; other names as they are."""
+    """A group view as `5.2`, the second view of a group in the daemons' view 5; other names unchanged."""
     views, _, step = name.rpartition("-")
     counter = views.partition(".")[0]
     if not counter or not step or not set(counter + step) <= set(hexdigits):
@@ -137,7 +137,7 @@ def group_view(name: str) -> str:
 
 
 def view(name: str) -> str:
-    """A view's name without its leading zeros and its nonce: `3.1`; other names as they are."""
+    """A view as `3.1`, without leading zeros and nonce; other names unchanged."""
     parts = name.split(".")
     if len(parts) < 3 or not all(part and set(part) <= set(hexdigits) for part in parts[:2]):
         return short(name)

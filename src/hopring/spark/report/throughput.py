@@ -1,4 +1,7 @@
-"""Throughput over time: messages a second by service and by site, and a table with the sums."""
+"""The section Throughput: messages per second over time by service and by site, and a table of totals.
+
+The table of seconds may be long, so Arrow adds it up to as many steps as can be drawn.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
@@ -17,7 +20,7 @@ from hopring.spark.report.html import (
     at_widths,
     figure,
     folded,
-    said,
+    paragraph,
     service_class,
     service_order,
     svg,
@@ -36,7 +39,7 @@ OTHERS: Final = "others"
 
 
 class Series(msgspec.Struct, frozen=True):
-    """Messages a second in each step of time, by name; the steps are the same for all."""
+    """Messages per second in each step of time, by name; all names have the same steps."""
 
     begin_us: int
     step_us: int
@@ -44,12 +47,12 @@ class Series(msgspec.Struct, frozen=True):
 
     @property
     def steps(self) -> int:
-        """How many there are."""
+        """The number of steps of the longest series."""
         return max([len(one) for one in self.rates.values()], default=0)
 
 
 class Totals(msgspec.Struct, frozen=True):
-    """What passed in all, and in the busiest second."""
+    """Totals over the whole time, and the deliveries of the busiest second."""
 
     sent: int
     delivered: int
@@ -62,12 +65,12 @@ LEFT_PX: Final = 52.0
 STEP_PX_MIN: Final = 3.5
 
 Moments = Sequence[tuple[int, str]]
-"""Changes of membership, with a word for each."""
+"""Times at which the membership changed, with a text for each."""
 Classes = Callable[[str], str]
 
 
 def panels(rows: Any, window_us: tuple[int, int], moments: Moments, site_class: dict[str, str]) -> str:
-    """All plots and the table."""
+    """All plots of throughput, and the table."""
 
     def of_site(name: str) -> str:
         return site_class.get(name, "site7")
@@ -130,7 +133,7 @@ def _label(found: Series, label: str) -> str:
 
 
 def _line(found: Series, name: str, x: LinearScale, y: LinearScale, colour: str) -> str:
-    """From the middle of each step to that of the next, and level out to the ends of the first and the last."""
+    """A line through the middles of the steps, level at both ends."""
     rates = found.rates[name]
     middles = [found.begin_us + (at + 0.5) * found.step_us for at in range(len(rates))]
     ends = (x.at(found.begin_us), x.at(found.begin_us + len(rates) * found.step_us))
@@ -144,7 +147,7 @@ def _line(found: Series, name: str, x: LinearScale, y: LinearScale, colour: str)
 
 
 def _hits(found: Series, x: LinearScale, top: float, bottom: float) -> list[str]:
-    """What is told to who points at a step."""
+    """Invisible boxes with the tooltips of each step."""
     parts = []
     edges = [found.begin_us + at * found.step_us for at in range(found.steps + 1)]
     for at, (begin, end) in enumerate(pairwise(edges)):
@@ -158,7 +161,7 @@ def _hits(found: Series, x: LinearScale, top: float, bottom: float) -> list[str]
 
 
 def step_note(window_us: tuple[int, int], rows: Any) -> str:
-    """How much time one step stands for, at the widest."""
+    """A sentence on the time that one point stands for, in the widest plot."""
     width = HALVES["large"]
     step = series(rows, "service", "sent", window_us, int((width - LEFT_PX) / STEP_PX_MIN)).step_us
     if step == 1_000_000:
@@ -190,14 +193,19 @@ def throughput_section(
     """The plots, or a word that there is nothing to plot."""
     rows = gold.throughput
     if rows is None or not rows.num_rows or window is None:
-        return "throughput", "Throughput", "", said("No messages were recorded.", "empty")
-    told = "Messages a second. A delivery is one message at one receiver. "
-    told += "Dotted lines are changes of membership. " if moments else ""
-    return "throughput", "Throughput", told + step_note(window, rows), panels(rows, window, moments, site_class)
+        return "throughput", "Throughput", "", paragraph("No messages were recorded.", "empty")
+    caption = "Messages a second. A delivery is one message at one receiver. "
+    caption += "Dotted lines are changes of membership. " if moments else ""
+    return (
+        "throughput",
+        "Throughput",
+        caption + step_note(window, rows),
+        panels(rows, window, moments, site_class),
+    )
 
 
 def seconds_window_us(table: Any) -> tuple[int, int] | None:
-    """From the first second to the end of the last."""
+    """The time from the first second to the end of the last."""
     if table is None or table.num_rows == 0:
         return None
     ends = pc.min_max(table["second_us"]).as_py()
@@ -205,7 +213,7 @@ def seconds_window_us(table: Any) -> tuple[int, int] | None:
 
 
 def step_us(window: tuple[int, int], steps_max: int) -> int:
-    """Whole seconds, and as many of them as are needed."""
+    """The smallest round number of seconds that gives at most this many steps."""
     span_us = window[1] - window[0]
     round_ones = (step for step in STEPS_US if step >= SECOND_US)
     least = -(-span_us // steps_max)
@@ -213,7 +221,7 @@ def step_us(window: tuple[int, int], steps_max: int) -> int:
 
 
 def series(table: Any, by: str, measure: str, window: tuple[int, int], steps_max: int) -> Series:
-    """A measure by service or site. Seconds without a row had no messages."""
+    """A measure over time by service or site. Seconds without a row had no messages."""
     step = step_us(window, steps_max)
     place = pc.divide(pc.subtract(table["second_us"], window[0]), step)
     small = pa.table({"name": _few(table, by, measure), "at": place, "value": table[measure]})
@@ -228,7 +236,7 @@ def series(table: Any, by: str, measure: str, window: tuple[int, int], steps_max
 
 
 def _few(table: Any, by: str, measure: str) -> Any:
-    """The names, of which the smallest are put together if there are too many for one plot."""
+    """The names of the series; if there are too many for a plot, the smallest become OTHERS."""
     names = pc.fill_null(table[by], "").combine_chunks()
     sums = pa.table({"name": names, "value": table[measure]}).group_by("name").aggregate([("value", "sum")])
     ranked = sorted(sums.to_pylist(), key=lambda row: (-(row["value_sum"] or 0), row["name"]))
@@ -239,7 +247,7 @@ def _few(table: Any, by: str, measure: str) -> Any:
 
 
 def totals(table: Any, by: str) -> dict[str, Totals]:
-    """By service, site or daemon."""
+    """Totals by service, site or daemon."""
     names = pc.fill_null(table[by], "")
     plain = pa.table({"name": names, "second": table["second_us"], **{one: table[one] for one in MEASURES}})
     seconds = plain.group_by(["name", "second"]).aggregate([(one, "sum") for one in MEASURES])
@@ -258,7 +266,7 @@ def totals(table: Any, by: str) -> dict[str, Totals]:
 
 
 def sites(table: Any) -> dict[str, str]:
-    """The site of each daemon."""
+    """The site of each daemon, by the table of throughput."""
     if table is None:
         return {}
     pairs = table.group_by(["daemon", "site"]).aggregate([]).to_pylist()

@@ -1,4 +1,4 @@
-"""What the audit says: every property, whether it holds, and the witness of what is broken."""
+"""The section Audit: every property, whether it holds, and the witnesses of broken ones."""
 
 from typing import Final
 
@@ -6,7 +6,7 @@ from hopring.check.picture.svg import escape
 from hopring.check.properties import statement_of
 from hopring.spark.report import texts
 from hopring.spark.report.gold import AuditVerdicts, FindingRow
-from hopring.spark.report.html import Cell, Raw, TableColumn, said, table, tag
+from hopring.spark.report.html import Cell, Raw, TableColumn, paragraph, table, tag
 
 BROKEN_MAX: Final = 12
 COLUMNS: Final = (
@@ -17,7 +17,7 @@ COLUMNS: Final = (
 
 
 def properties(audit: AuditVerdicts) -> list[str]:
-    """All that were judged in any run, in the order of causes."""
+    """The properties that were checked in any run, in the order of the audit."""
     found: dict[str, None] = {}
     for run in sorted(audit.judged):
         found |= dict.fromkeys(audit.judged[run])
@@ -25,7 +25,7 @@ def properties(audit: AuditVerdicts) -> list[str]:
 
 
 def headline(audit: AuditVerdicts | None) -> tuple[str, str]:
-    """The verdict in a sentence, and its class."""
+    """The verdict in a sentence, and its style class."""
     if audit is None:
         return "Not audited", "plain"
     judged = len(properties(audit))
@@ -38,22 +38,22 @@ def headline(audit: AuditVerdicts | None) -> tuple[str, str]:
 
 
 def alarm(audit: AuditVerdicts | None) -> str:
-    """What is broken, at the top of the page; nothing if nothing is."""
+    """The broken properties for the top of the page; empty if all hold."""
     if audit is None or not audit.broken:
         return ""
     items = [tag("li", None, tag("b", None, escape(_named(one))), " ", _witness(one)) for one in audit.broken]
     more = len(items) - BROKEN_MAX
-    rest = said(f"{texts.plural(more, 'more broken verdict')} in the table below.") if more > 0 else ""
+    rest = paragraph(f"{texts.plural(more, 'more broken verdict')} in the table below.") if more > 0 else ""
     return tag("div", {"class": "alarm", "role": "note"}, tag("ul", None, *items[:BROKEN_MAX]), rest)
 
 
 def verdict_table(audit: AuditVerdicts) -> str:
-    """All properties."""
+    """The table of all properties."""
     rows: list[tuple[Cell, ...]] = []
     for name in properties(audit):
         broken = [one for one in audit.broken if one.property == name]
-        told = Raw(escape(statement_of(name)) + _witnesses(broken))
-        rows.append((texts.short(name, 90), told, _verdict(audit, name, broken)))
+        caption = Raw(escape(statement_of(name)) + _witnesses(broken))
+        rows.append((texts.short(name, 90), caption, _verdict(audit, name, broken)))
     return table("Properties of extended virtual synchrony", COLUMNS, rows)
 
 
@@ -87,10 +87,12 @@ def _named(one: FindingRow) -> str:
 
 
 def verdicts_section(audit: AuditVerdicts | None) -> tuple[str, str, str, str]:
-    """The table, or a word that nothing was audited."""
+    """The section Audit, also if there was none."""
     if audit is None or not properties(audit):
-        return "audit", "Audit", "", said("No audit was made of this run.", "empty")
-    told = "Each property of extended virtual synchrony, judged by a query over the whole trace, causes first."
+        return "audit", "Audit", "", paragraph("No audit was made of this run.", "empty")
+    caption = (
+        "Each property of extended virtual synchrony, judged by a query over the whole trace, causes first."
+    )
     if len(audit.runs) > 1:
-        told += f" {texts.plural(len(audit.runs), 'history', 'histories')} were judged, each by itself."
-    return "audit", "Audit", told, verdict_table(audit)
+        caption += f" {texts.plural(len(audit.runs), 'history', 'histories')} were judged, each by itself."
+    return "audit", "Audit", caption, verdict_table(audit)

@@ -1,1 +1,1 @@
-"""Writing to spools and live groups from Spark: options, staged batches, and the writers that Spark calls."""
+"""Writes to spools and live groups from Spark: options, staged batches, and the writers that Spark calls."""

@@ -1,7 +1,13 @@
-"""Publishing to a spool, once: the rows of a batch and its number are one append. No pyspark here.
+"""Publishes the staged rows of a batch exactly once: to a spool, or to a live group. No pyspark.
 
-After a crash Spark makes its last batch again, under the same number. The spool says whether that one is in it,
-since its mark is in the same blocks as its records: both are there or neither is.
+After a crash Spark repeats its last batch under the same number.
+
+Spool       the rows of a batch and its number are one append: both are in the spool or neither is, so the
+            spool tells whether the batch is there.
+Live group  a batch is many messages, so a crash may leave a part of it delivered. The client library of a
+            receiver drops messages that it received before, by batch and index. For that the repeated batch
+            needs the same rows in the same order, which Spark does not promise behind a shuffle. So the driver
+            writes a batch to its *outbox* before it sends the first message, and always sends the stored rows.
 """
 
 import contextlib
@@ -24,19 +30,19 @@ from hopring.spool.record import RecordHeader, RecordKind
 from hopring.spool.writer import Appended, SpoolWriter, wall_us
 
 OWNED_SECONDS_MAX: Final = 30.0
-"""A run that was killed may still be at its last append; others wait so long for their turn."""
+"""How long to wait for the spool's lock: a run that was killed may still be writing its last append."""
 
 _RETRY_SECONDS: Final = 0.1
 
 
 def publish(root: Path, group: str, sender: str, staged: Sequence[Staged], mark: AppendMark | None) -> Appended:
-    """Appends what was staged, unless the batch is in the spool already."""
+    """Appends the staged rows to a spool, unless the batch is there already."""
     with _opened(root, group) as writer:
         last = None if mark is None else writer.last_batch(mark.app)
         if mark is not None and last is not None and mark.batch < last:
-            # Only the last batch is ever made again. Dropping this one would lose it in silence.
+            # Spark repeats only the last batch. Dropping this one would lose it silently.
             raise DataLost(
-                f"{writer.directory}: batch {mark.batch} of {mark.app!r} comes behind batch {last}",
+                f"{writer.directory}: batch {mark.batch} of {mark.app!r} comes after batch {last}",
                 "a query with another checkpoint needs another txnAppId",
             )
         if mark is not None and mark.batch == last:
@@ -45,12 +51,12 @@ def publish(root: Path, group: str, sender: str, staged: Sequence[Staged], mark:
         try:
             return writer.append(list(staged_runs(staged, header)), mark)
         except AppendTooLarge as error:
-            remedy = "make batches smaller, by maxBytesPerTrigger of the reader, or write in parts"
+            remedy = "make batches smaller with the reader's option maxBytesPerTrigger, or write in parts"
             raise SparkError(str(error.reason), remedy) from error
 
 
 def _opened(root: Path, group: str) -> SpoolWriter:
-    """The writer; waits for its turn if there is another one."""
+    """The writer of the spool; waits while another process has the lock."""
     until = time.monotonic() + OWNED_SECONDS_MAX
     while True:
         try:
@@ -66,14 +72,14 @@ ROWS_AT_ONCE: Final = 1024
 
 
 def keep(directory: Path, mark: AppendMark, staged: Sequence[Staged]) -> Staged:
-    """The batch as it is sent: what was kept of it before, or else what is staged now, from now on kept."""
+    """The rows to be sent: those in the outbox, or else the staged ones, which are stored there now."""
     place = directory / "outbox" / safe_name(mark.app)
     path = place / f"{mark.batch}{SUFFIX}"
     known = _batches(place)
     if known and max(known) > mark.batch:
-        # Receivers would drop it, and nobody would know.
+        # Receivers would drop it silently.
         raise DataLost(
-            f"{place}: batch {mark.batch} of {mark.app!r} comes behind batch {max(known)}",
+            f"{place}: batch {mark.batch} of {mark.app!r} comes after batch {max(known)}",
             "a query with another checkpoint needs another txnAppId",
         )
     if mark.batch not in known:
@@ -91,7 +97,7 @@ def _batches(place: Path) -> set[int]:
 
 
 def _write(path: Path, staged: Sequence[Staged]) -> None:
-    """All of it under its name, or nothing."""
+    """Writes the rows to a file, which gets its name when it is complete and on disk."""
     half = path.with_suffix(".half")
     schema = next(iter(opened(staged[0]))).schema
     with half.open("wb") as file:
@@ -114,7 +120,7 @@ def _sync_directory(place: Path) -> None:
 
 
 def rows(staged: Staged) -> Iterator[tuple[bytes, int]]:
-    """Payloads and types, a few of them in memory at a time."""
+    """Payloads and types, with a limited number in memory at a time."""
     for batch in opened(staged):
         for start in range(0, batch.num_rows, ROWS_AT_ONCE):
             yield from _rows(batch.slice(start, ROWS_AT_ONCE))
@@ -126,27 +132,27 @@ def _rows(batch: Any) -> Iterator[tuple[bytes, int]]:
 
 
 def longest_bytes(staged: Staged) -> int:
-    """The size of the longest payload."""
+    """The size of the longest payload, in bytes."""
     compute = import_module("pyarrow.compute")
     sizes = [compute.max(compute.binary_length(batch.column("payload"))).as_py() for batch in opened(staged)]
     return max([size or 0 for size in sizes], default=0)
 
 
 STILL_SECONDS_MAX: Final = 60.0
-"""So long nothing may move, for instance because the daemons have no view."""
+"""The longest time without progress, for instance while the daemons have no view."""
 
-_AGAIN: Final = "start the query again: what is delivered is not delivered twice"
+_AGAIN: Final = "start the query again: no message is delivered twice"
 
 
 def multicast(
     options: WriteOptions, directory: Path | None, staged: Sequence[Staged], mark: AppendMark
 ) -> None:
-    """Sends what was staged; returns when all of it is delivered. Without a directory nothing is kept."""
+    """Sends the staged rows to a live group, and returns when all are delivered; no directory, no outbox."""
     full = [one for one in staged if one.rows]
     if not full:
         return
     with sync.connect(options.daemons, membership=False, reconnect=False) as session:
-        # Before it is kept: what is kept is sent for good, and a query that was mended makes another batch.
+        # Checked before the outbox: a stored batch is sent as it is, also after the query was corrected.
         longest = max(map(longest_bytes, full))
         if longest > session.message_bytes_max:
             raise _too_large(MessageTooLarge(longest, session.message_bytes_max))
@@ -168,10 +174,10 @@ def _send(session: sync.Session, options: WriteOptions, batch: Sequence[Staged],
         raise SparkError(f"{what}: {error.reason}", _AGAIN) from error
     except SessionClosed as error:
         raise SparkError(f"daemon {session.daemon}: {error.reason}", _AGAIN) from error
-    except MessageTooLarge as error:  # Of a batch that was kept for a daemon with another limit.
+    except MessageTooLarge as error:  # A stored batch, and a daemon with a lower limit.
         raise _too_large(error) from error
 
 
 def _too_large(error: MessageTooLarge) -> SparkError:
-    problem = f"a payload of {error.size_bytes} bytes, and the daemon takes {error.limit_bytes} at most"
-    return SparkError(problem, "split them, or leave them out: .where('octet_length(payload) <= ...')")
+    problem = f"a payload has {error.size_bytes} bytes, and the daemon's limit is {error.limit_bytes}"
+    return SparkError(problem, "split the payload, or filter it out: .where('octet_length(payload) <= ...')")

@@ -1,7 +1,7 @@
-"""Staging: what a task has to write waits, in Arrow's format, until the driver publishes it. No pyspark here.
+"""Stages the rows of a task, in Arrow's file format, until the driver publishes the batch. No pyspark.
 
-A little of it travels in the task's word to the driver; more goes to a file that the driver sees, too. Nothing
-is synced: after a crash of the machine the batch is made again.
+A few rows travel inside the task's commit message; more go to a file that the driver can read. Nothing is
+synced: after a crash of the machine Spark repeats the batch.
 """
 
 import contextlib
@@ -23,11 +23,11 @@ from hopring.spool.record import RecordHeader, RecordRun
 STAGING: Final = "staging"
 INLINE_BYTES_MAX: Final = 256 * 1024
 ABANDONED_SECONDS: Final = 3600.0
-"""What a run has left behind that was killed so long ago goes."""
+"""Files of a killed run are removed after this time."""
 
 
 class Staged(msgspec.Struct, frozen=True):
-    """What a task has written: the bytes themselves, or a file with them."""
+    """The staged rows of a task: the bytes themselves, or the file that has them."""
 
     rows: int = 0
     inline: bytes = b""
@@ -35,12 +35,12 @@ class Staged(msgspec.Struct, frozen=True):
 
 
 def staging_directory(directory: Path, app: str) -> Path:
-    """Where one run of an application stages what goes to this spool."""
+    """The staging directory of one run of an application, unique to that run."""
     return directory / STAGING / safe_name(app) / uuid.uuid4().hex
 
 
 def stage(batches: Iterable[Any], place: Path) -> Staged:
-    """All rows of a task, in their order."""
+    """Stages all rows of a task, in order."""
     arrow = load_arrow(str(place))
     waiting: list[Any] = []
     size_bytes = rows = 0
@@ -59,16 +59,16 @@ def stage(batches: Iterable[Any], place: Path) -> Staged:
 
 
 def plain(arrow: Any, batch: Any) -> Any:
-    """Payloads as binaries and types as the 16 bits they are; ForeignInput if they are not that."""
+    """The batch with payloads as binary and types as unsigned 16 bits; ForeignInput if that is impossible."""
     payload = batch.column("payload")
     if payload.null_count:
-        raise ForeignInput("a payload is null", "leave those rows out: .where('payload is not null')")
+        raise ForeignInput("a payload is null", "filter those rows out: .where('payload is not null')")
     columns = {"payload": payload.cast(arrow.binary())}
     if "type" in batch.schema.names:
         try:
             columns["type"] = batch.column("type").fill_null(0).cast(arrow.uint16())
         except arrow.ArrowInvalid:
-            raise ForeignInput("a type is not from 0 to 65535", "types are 16 bits") from None
+            raise ForeignInput("a type is not from 0 to 65535", "types have 16 bits") from None
     return arrow.RecordBatch.from_pydict(columns)
 
 
@@ -96,14 +96,14 @@ def _write(sink: Any, first: list[Any], rest: Iterable[Any] = ()) -> None:
 
 
 def staged_runs(staged: Iterable[Staged], header: RecordHeader) -> Iterator[RecordRun]:
-    """The rows of all tasks, in the order of the tasks, as they lie."""
+    """The rows of all tasks as runs, in the order of the tasks, without a copy."""
     for one in staged:
         if one.rows:
             yield from _runs(one, header)
 
 
 def opened(staged: Staged) -> Iterator[Any]:
-    """The record batches that are there, as they lie."""
+    """The staged record batches, mapped and not copied."""
     arrow = load_arrow(staged.file)
     source = arrow.memory_map(staged.file) if staged.file else arrow.BufferReader(staged.inline)
     file = import_module("pyarrow.ipc").open_file(source)
@@ -125,7 +125,7 @@ def _runs(staged: Staged, header: RecordHeader) -> Iterator[RecordRun]:
 
 
 def clear(place: Path) -> None:
-    """Removes what a run has staged, and what others have left that were killed long ago."""
+    """Removes the staged files of a run, and those of runs that were killed long ago."""
     shutil.rmtree(place, ignore_errors=True)
     with contextlib.suppress(OSError):
         for other in [*place.parent.iterdir()]:

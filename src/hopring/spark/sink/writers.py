@@ -1,6 +1,6 @@
-"""Sinks to spools and live groups: executors stage, the driver publishes, a batch with its number in it.
+"""The writers that Spark calls. Executors stage the rows of a batch; the driver publishes them with its number.
 
-To a spool it is one append; to a live group it is messages, each with the batch and its index.
+To a spool a batch is one append; to a live group it is messages, each with the batch and its index.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,13 +22,13 @@ SENDER: Final = "spark"
 
 @dataclass
 class StagedTask(WriterCommitMessage):
-    """A task's word to the driver."""
+    """The commit message of a task."""
 
     staged: Staged
 
 
 class _Sink:
-    """What both writers do; one object stands for one run, on the driver and, as a copy, on executors."""
+    """Common part of both writers; one object per run, on the driver and, as a copy, on executors."""
 
     def __init__(self, options: WriteOptions) -> None:
         self.options = options
@@ -38,40 +38,40 @@ class _Sink:
         self.place = staging_directory(self.directory or temporary, options.app or SENDER)
 
     def write(self, iterator: Iterator[Any]) -> StagedTask:
-        """On an executor: the rows of a task."""
+        """Stages the rows of a task, on an executor."""
         return StagedTask(stage(iterator, self.place))
 
     def publish(self, messages: Sequence[StagedTask | None], mark: AppendMark | None) -> None:
-        """On the driver: the rows of all tasks, in the order of the tasks."""
+        """Publishes the rows of all tasks in the order of the tasks, on the driver."""
         its = self.options
         staged = [message.staged for message in messages if message is not None]
         if its.path:
             publish(Path(its.path), its.group, its.sender or its.app or SENDER, staged, mark)
         else:
-            assert mark is not None, "options for live groups are refused without"
+            assert mark is not None, "options of live groups require one"
             multicast(its, self.directory, staged, mark)
         clear(self.place)
 
 
 class SinkWriter(_Sink, DataSourceArrowWriter):
-    """For `df.write`."""
+    """The writer that `df.write` uses."""
 
     def commit(self, messages: Sequence[StagedTask | None]) -> None:
-        """All tasks are done."""
+        """Publishes the rows, when all tasks are done."""
         self.publish(messages, self.options.mark)
 
     def abort(self, messages: Sequence[StagedTask | None]) -> None:  # noqa: ARG002  Its files are all in one place.
-        """One has failed, and nothing is published."""
+        """Removes the staged rows, when a task has failed; nothing is published."""
         clear(self.place)
 
 
 class SinkStreamWriter(_Sink, DataSourceStreamArrowWriter):
-    """For `df.writeStream`."""
+    """The writer that `df.writeStream` uses."""
 
     def commit(self, messages: Sequence[StagedTask | None], batchId: int) -> None:
-        """All tasks of a batch are done; they may have been before, in a run that was killed."""
+        """Publishes a batch, when all its tasks are done; a killed run may have published it before."""
         self.publish(messages, AppendMark(self.options.app, batchId))
 
     def abort(self, messages: Sequence[StagedTask | None], batchId: int) -> None:  # noqa: ARG002
-        """One has failed, and nothing is published."""
+        """Removes the staged rows, when a task has failed; nothing is published."""
         clear(self.place)

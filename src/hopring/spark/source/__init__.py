@@ -1,1 +1,1 @@
-"""Reading spools in Spark: options, plans, and the readers that Spark calls."""
+"""Reads spools in Spark: options, plans of tasks, progress of streams, and the readers that Spark calls."""

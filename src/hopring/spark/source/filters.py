@@ -1,6 +1,6 @@
-"""Filters that the source itself applies: on `offset` and `group`, exactly. The others are left to Spark.
+"""Filters that the source applies itself: exact conditions on `offset` and `group`. Spark applies the others.
 
-They are known by the names of their classes, so that this needs no pyspark.
+Filters are recognized by the names of their classes, so no pyspark is needed.
 """
 
 from collections.abc import Iterable
@@ -12,21 +12,21 @@ OFFSETS_END: Final = 2**63
 
 
 class Pushed(msgspec.Struct, frozen=True):
-    """What is left to read by the filters that were taken."""
+    """The offsets and groups that the accepted filters leave."""
 
     start: int = 0
     end: int = OFFSETS_END
-    groups: frozenset[str] | None = None  # None for all.
+    groups: frozenset[str] | None = None  # None means all groups.
 
     def applied(self, group: str, wanted: range) -> range:
-        """What of these offsets is left."""
+        """The part of a group's offsets that the filters leave."""
         if self.groups is not None and group not in self.groups:
             return range(0)
         return range(max(wanted.start, self.start), min(wanted.stop, self.end))
 
 
 def push(filters: Iterable[Any]) -> tuple[Pushed, list[Any]]:
-    """What the filters leave to read, and those that Spark has to apply itself."""
+    """Splits filters: the effect of those that the source applies, and the rest for Spark."""
     pushed, left = Pushed(), []
     for one in filters:
         narrower = _narrower(pushed, one)
@@ -38,12 +38,12 @@ def push(filters: Iterable[Any]) -> tuple[Pushed, list[Any]]:
 
 
 def _narrower(pushed: Pushed, one: Any) -> Pushed | None:
-    """With this filter, too; None if it is none of ours."""
+    """Adds a filter; None if the source cannot apply it."""
     kind, column = type(one).__name__, getattr(one, "attribute", None)
     value = getattr(one, "value", None)
     match kind, column:
         case ("IsNotNull", ("offset",) | ("group",)):
-            return pushed  # They never are; it comes with every comparison.
+            return pushed  # Spark adds it to every comparison; these columns are never null.
         case ("EqualTo", ("group",)) if isinstance(value, str):
             return _among(pushed, {value})
         case ("In", ("group",)) if isinstance(value, tuple):

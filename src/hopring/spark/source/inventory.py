@@ -1,10 +1,9 @@
-"""What spools have to be read: which groups, from which offset to which, and in which files.
+"""Which spools can be read, from which offset to which, and from which files.
 
-A sealed segment that is in the archive is read from there, the others and the tail as they were written. An
-archived segment stays readable when retention has removed the segment itself, as long as nothing is missing
-between it and what is left.
+A sealed segment that is in the archive is read from there, all others from their log. An archived segment stays
+readable after retention has removed its log, as long as there is no gap between it and the next segment.
 
-No pyspark here: these are functions of directories, and are tested as such.
+No pyspark: these are functions of directories, and are tested as such.
 """
 
 import re
@@ -27,7 +26,7 @@ _GLOB: Final = re.compile(r"[*?\[]")
 
 
 class Part(msgspec.Struct, frozen=True):
-    """A segment: its offsets, and whether it is read from the archive."""
+    """The offsets of a segment, and whether it is read from the archive."""
 
     base: int
     end: int
@@ -35,22 +34,22 @@ class Part(msgspec.Struct, frozen=True):
 
 
 def chosen(options: ReadOptions) -> dict[str, Path]:
-    """The spools that are asked for by their groups, in their order; NoSpool if a named one is not there."""
+    """The spools that the options select, sorted by group; NoSpool if a named one is missing."""
     there = all_spools(Path(options.path))
     for name in options.groups:
         if name not in there and not _GLOB.search(name):
-            remedy = "look with `hop spool ls` which there are"
+            remedy = "list the spools with `hop spool ls`"
             raise NoSpool(options.path, f"there is no spool of {name!r}", remedy)
     return matching(options, there)
 
 
 def matching(options: ReadOptions, there: dict[str, Path]) -> dict[str, Path]:
-    """Those of them that are asked for."""
+    """Those of these spools that the options select."""
     if options.group_pattern:
         wanted = re.compile(options.group_pattern)
         return {group: there[group] for group in there if wanted.fullmatch(group)}
     globs = options.groups or ("*",)
-    # A name that has a sign of globs in it is still a name.
+    # A name with a glob character in it is still a name.
     return {
         group: there[group]
         for group in there
@@ -59,25 +58,25 @@ def matching(options: ReadOptions, there: dict[str, Path]) -> dict[str, Path]:
 
 
 def all_spools(path: Path) -> dict[str, Path]:
-    """Those below a root, or the one that this directory is, by their groups."""
+    """The spools below a root by group; if the directory itself is a spool, only that one."""
     found = [path] if path.is_dir() and bases(path) else spools(path)
     named = {read_head(directory, bases(directory)[-1]).group: directory for directory in found}
     return {group: named[group] for group in sorted(named)}
 
 
 def end_of(directory: Path) -> int:
-    """The offset behind the last record that can be read."""
+    """The offset after the last record that can be read."""
     return bounds(directory).end
 
 
 def earliest_of(directory: Path) -> int:
-    """The oldest offset from which on nothing is missing, in the archive or not."""
+    """The oldest offset from which on no record is missing, with the archive."""
     first = bases(directory)[0]
     return min([first, *[part.base for part in _older(directory, first)]])
 
 
 def parts_of(directory: Path, start: int) -> list[Part]:
-    """The segments from the one with this offset on, or from the oldest that there is."""
+    """The segments from the one that contains this offset on, or from the oldest one."""
     known = bounds(directory)
     there = bases(directory)
     tail = [
@@ -96,7 +95,7 @@ def parts_of(directory: Path, start: int) -> list[Part]:
 
 
 def start_of(directory: Path, group: str, options: ReadOptions) -> int:
-    """Where a reader begins that has read nothing yet."""
+    """The first offset of a reader without a checkpoint."""
     if options.starting_time_us is not None:
         return _since(directory, options.starting_time_us)
     return resolved(
@@ -106,7 +105,7 @@ def start_of(directory: Path, group: str, options: ReadOptions) -> int:
 
 
 def resolved(directory: Path, offset: int) -> int:
-    """An offset, of which the ends have words."""
+    """The offset itself, or the end of the spool that EARLIEST or LATEST stands for."""
     match offset:
         case -2:
             return earliest_of(directory)
@@ -117,7 +116,7 @@ def resolved(directory: Path, offset: int) -> int:
 
 
 def ranges_of(spools_there: dict[str, Path], options: ReadOptions) -> dict[str, range]:
-    """What a batch reads of each group."""
+    """The offsets of each group that a batch query reads."""
     check_named("startingOffsets", options.starting, spools_there)
     check_named("endingOffsets", options.ending, spools_there)
     ending = options.ending
@@ -131,14 +130,14 @@ def ranges_of(spools_there: dict[str, Path], options: ReadOptions) -> dict[str, 
 
 
 def check_named(option: str, offsets: Offsets, spools_there: dict[str, Path]) -> None:
-    """WrongOption if an offset is given for a group that is not read."""
+    """Raises WrongOption if an offset is given for a group that is not read."""
     strangers = sorted(set(offsets) - set(spools_there)) if isinstance(offsets, dict) else []
     if strangers:
-        raise WrongOption(option, f"{strangers[0]!r} is none of the groups that are read", "name those only")
+        raise WrongOption(option, f"{strangers[0]!r} is not among the groups that are read", "leave it out")
 
 
 def checked(directory: Path, wanted: range, parts: list[Part], *, fail: bool) -> range:
-    """What of it is there; OffsetMissing if that is not all, unless losses are passed over."""
+    """The part of these offsets that exists; OffsetMissing if that is not all of them and `fail` is set."""
     low, high = parts[0].base if parts else end_of(directory), end_of(directory)
     if wanted and fail and (wanted.start < low or wanted.stop > high):
         raise OffsetMissing(directory, wanted.start if wanted.start < low else wanted.stop - 1, low, high)
@@ -146,7 +145,7 @@ def checked(directory: Path, wanted: range, parts: list[Part], *, fail: bool) ->
 
 
 def _since(directory: Path, time_us: int) -> int:
-    """The first append since then; where only the archive is left, the first segment with records since."""
+    """The first append since then; where only the archive is left, the first segment with such records."""
     found = since_time(directory, time_us)
     first = bases(directory)[0]
     if found == first:
@@ -158,7 +157,7 @@ def _since(directory: Path, time_us: int) -> int:
 
 
 def _older(directory: Path, first: int) -> Iterator[Part]:
-    """Segments that only the archive has, the last one first, up to a gap."""
+    """The segments that only the archive has, from the newest back to the first gap."""
     place = directory / ARCHIVE
     names = [path.stem for path in place.iterdir() if path.suffix == PARQUET] if place.is_dir() else []
     there = [int(name) for name in names if len(name) == DIGITS and name.isdecimal()]
@@ -170,20 +169,20 @@ def _older(directory: Path, first: int) -> Iterator[Part]:
 
 
 def archived_end(directory: Path, base: int) -> int:
-    """The offset behind the last record of a file of the archive."""
+    """The offset after the last record of a file of the archive."""
     found = _statistics(str(archive_path(directory, base)), "offset")
     return base if found is None else int(found) + 1
 
 
 def last_time_us(directory: Path, base: int) -> int:
-    """The latest time in a file of the archive."""
+    """The latest timestamp in a file of the archive."""
     found = _statistics(str(archive_path(directory, base)), "timestamp")
     return 0 if found is None else round(found.timestamp() * 1_000_000)
 
 
 @lru_cache(maxsize=4096)
 def _statistics(path: str, column: str) -> Any:
-    """The largest value of a column, by the file's own word; the file never changes."""
+    """The largest value of a column, from the file's footer; cached, because the file never changes."""
     footer = import_module("pyarrow.parquet").read_metadata(path)
     most = None
     for number in range(footer.num_row_groups):

@@ -1,7 +1,7 @@
-"""What a reader of spools is told, parsed once and refused in one line if it is wrong.
+"""Options of the readers, parsed once; a wrong one is refused in one line with a remedy.
 
-Names are Kafka's where Kafka has the same thing, because whoever knows Spark knows those. Spark hands over all
-options as text and does not mind upper and lower case.
+Names are Kafka's where Kafka has the same option, because users of Spark know them. Spark passes all options as
+text and ignores case.
 """
 
 import json
@@ -17,15 +17,15 @@ from hopring.spark.errors import SparkError
 
 EARLIEST: Final = -2
 LATEST: Final = -1
-_WORDS: Final = {"earliest": EARLIEST, "latest": LATEST}
+_NAMED_OFFSETS: Final = {"earliest": EARLIEST, "latest": LATEST}
 _TRUTHS: Final = {"true": True, "false": False}
 
 Offsets = int | dict[str, int]
-"""One for all groups, or one for each group that is named; EARLIEST and LATEST stand for the ends."""
+"""One offset for all groups, or one per group; EARLIEST and LATEST stand for the two ends of a spool."""
 
 
 class WrongOption(SparkError, ValueError):
-    """An option that is not known, or that says what cannot be."""
+    """An unknown option, or one with an impossible value."""
 
     def __init__(self, option: str, problem: str, remedy: str) -> None:
         super().__init__(f"option {option}: {problem}", remedy)
@@ -33,15 +33,15 @@ class WrongOption(SparkError, ValueError):
 
 
 class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What is read, from where to where, and how."""
+    """Options of a reader: which groups, which offsets, and how they are read."""
 
     path: str
-    groups: tuple[str, ...] = ()  # Names, and globs as of a shell; empty for all.
-    group_pattern: str = ""  # A regular expression instead.
+    groups: tuple[str, ...] = ()  # Names and shell globs; empty means all groups.
+    group_pattern: str = ""  # A regular expression, instead of `groups`.
     starting: Offsets = EARLIEST
     ending: Offsets = LATEST
     starting_time_us: int | None = None
-    offsets_max: int | None = None  # In a batch of a stream.
+    offsets_max: int | None = None  # Per batch of a stream, like `bytes_max`.
     bytes_max: int | None = None
     fail_on_data_loss: bool = True
     payload: bool = True
@@ -50,23 +50,23 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def text(option: str, said: str) -> str:
-    """Not empty."""
+    """The text without surrounding blanks; WrongOption if it is empty."""
     if not said.strip():
         raise WrongOption(option, "it is empty", "give it a value or leave it out")
     return said.strip()
 
 
 def truth(option: str, said: str) -> bool:
-    """True or false."""
+    """The value of an option that is true or false."""
     if said.strip().lower() not in _TRUTHS:
         raise WrongOption(option, f"{said!r} is neither true nor false", "write true or false")
     return _TRUTHS[said.strip().lower()]
 
 
 def count(option: str, said: str) -> int:
-    """A whole number from 1 on."""
+    """The value of an option that is a whole number from 1 on."""
     if not said.strip().isdecimal() or not int(said):
-        raise WrongOption(option, f"{said!r} is no number from 1 on", "write a whole number, such as 100000")
+        raise WrongOption(option, f"{said!r} is not a number from 1 on", "write a whole number, such as 100000")
     return int(said)
 
 
@@ -79,22 +79,22 @@ def _pattern(option: str, said: str) -> str:
         re.compile(text(option, said))
     except re.error as error:
         raise WrongOption(
-            option, f"{said!r} is no regular expression ({error})", "quote signs with \\"
+            option, f"{said!r} is not a regular expression ({error})", "escape special characters with \\"
         ) from None
     return said.strip()
 
 
 def _offsets(option: str, said: str) -> Offsets:
     word = said.strip().lower()
-    if word in _WORDS:
-        return _WORDS[word]
+    if word in _NAMED_OFFSETS:
+        return _NAMED_OFFSETS[word]
     remedy = 'write earliest, latest or, for instance, {"trades.eu": 100}'
     try:
         found = json.loads(said)
     except ValueError:
-        raise WrongOption(option, f"{said!r} is neither a word nor JSON", remedy) from None
+        raise WrongOption(option, f"{said!r} is neither earliest, latest nor JSON", remedy) from None
     if not isinstance(found, dict) or not all(type(one) is int and one >= EARLIEST for one in found.values()):
-        raise WrongOption(option, f"{said!r} does not give a number for each group", remedy)
+        raise WrongOption(option, f"{said!r} is not a JSON object with a number for each group", remedy)
     return {group: found[group] for group in sorted(found)}
 
 
@@ -108,7 +108,7 @@ def _time_us(option: str, said: str) -> int:
         moment = datetime(1, 1, 1)
     if moment.tzinfo is None:
         remedy = "write milliseconds since 1970, or a time with its zone: 2026-07-01T12:00:00Z"
-        raise WrongOption(option, f"{said!r} is no moment", remedy)
+        raise WrongOption(option, f"{said!r} is not a time with its zone", remedy)
     return round(moment.timestamp() * 1_000_000)
 
 
@@ -133,14 +133,14 @@ BATCHES_ONLY: Final = ("endingOffsets",)
 
 
 def parsed(options: Mapping[str, str], parsers: Parsers, reading: str) -> dict[str, Any]:
-    """The fields that these options give; WrongOption for one that is not known."""
+    """The options as fields with parsed values; WrongOption for an unknown one."""
     names = {name.lower(): name for name in parsers}
     found: dict[str, Any] = {}
     for option, said in sorted(options.items()):
         name = names.get(option.lower())
         if name is None:
             near = get_close_matches(option.lower(), names, 1)
-            remedy = f"did you mean {names[near[0]]}?" if near else f"there are {', '.join(parsers)}"
+            remedy = f"did you mean {names[near[0]]}?" if near else f"the options are {', '.join(parsers)}"
             raise WrongOption(option, f"{reading} has no such option", remedy)
         field, parse = parsers[name]
         found[field] = parse(name, said)
@@ -148,7 +148,7 @@ def parsed(options: Mapping[str, str], parsers: Parsers, reading: str) -> dict[s
 
 
 def read_options(options: Mapping[str, str]) -> ReadOptions:
-    """All that a reader is told; WrongOption says what is wrong with it."""
+    """The options of a reader; WrongOption if one is wrong, or two contradict each other."""
     said = parsed(options, READING, "a reader of spools")
     if "path" not in said:
         raise WrongOption(
@@ -156,17 +156,17 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
         )
     found = ReadOptions(**said)
     if found.groups and found.group_pattern:
-        raise WrongOption("groupPattern", "groups are given, too", "give one of them")
+        raise WrongOption("groupPattern", "groups is given as well", "give one of them")
     if found.starting_time_us is not None and found.starting != EARLIEST:
-        raise WrongOption("startingTimestamp", "startingOffsets are given, too", "give one of them")
+        raise WrongOption("startingTimestamp", "startingOffsets is given as well", "give one of them")
     if found.starting == LATEST and found.ending == EARLIEST:
-        raise WrongOption("endingOffsets", "they end before they start", "leave it out to read to the end")
+        raise WrongOption("endingOffsets", "the end is before the start", "leave it out to read to the end")
     return found
 
 
 def refuse(options: Mapping[str, str], names: tuple[str, ...], where: str) -> None:
-    """WrongOption if one of these is given where it means nothing."""
+    """Raises WrongOption if one of these options is given where it has no meaning."""
     given = {option.lower() for option in options}
     for name in names:
         if name.lower() in given:
-            raise WrongOption(name, f"it means nothing {where}", "leave it out")
+            raise WrongOption(name, f"it has no meaning {where}", "leave it out")

@@ -1,9 +1,9 @@
-"""How far a stream is: an offset for each group, from batch to batch. No pyspark here.
+"""The progress of a stream: an offset for each group, and limits on the size of a batch. No pyspark.
 
-Invariants  offsets are built in the order of the groups, since Spark compares them as text;
+Invariants  offsets are built in the order of the groups, because Spark compares them as text;
             no offset ever moves back;
-            a group that appears later enters with a batch in which it has no records, at its earliest offset:
-            so where it began is written down before anything of it is read.
+            a group that appears later enters at its earliest offset with a batch without records, so the
+            checkpoint has its start before any of its records is read.
 """
 
 from collections.abc import Iterator
@@ -25,23 +25,23 @@ from hopring.spool.layout import archive_path
 from hopring.spool.reading import entries
 
 Offsets = dict[str, int]
-REMEDY = "begin anew with another checkpoint, or go on without it: failOnDataLoss=false"
+REMEDY = "start with a new checkpoint, or continue without these records: failOnDataLoss=false"
 
 
 def initial(spools: dict[str, Path], options: ReadOptions) -> Offsets:
-    """Where a stream begins that has no checkpoint."""
+    """The first offsets of a stream without a checkpoint."""
     check_named("startingOffsets", options.starting, spools)
     return {group: start_of(spools[group], group, options) for group in sorted(spools)}
 
 
 def ends(options: ReadOptions) -> Offsets:
-    """How far the spools are that are asked for."""
+    """The ends of the selected spools."""
     spools = matching(options, all_spools(Path(options.path)))
     return {group: end_of(spools[group]) for group in sorted(spools)}
 
 
 def latest(start: Offsets, target: Offsets | None, options: ReadOptions) -> Offsets:
-    """The end of a batch without a limit; up to the target, if there is one."""
+    """The end of a batch without a limit, at most the target if there is one."""
     there = all_spools(Path(options.path))
     asked = matching(options, there)
     found: Offsets = {}
@@ -65,7 +65,7 @@ def _moved(directory: Path, group: str, start: int, target: Offsets | None, opti
 
 
 def wanted(start: Offsets, end: Offsets, options: ReadOptions) -> dict[Path, range]:
-    """The records of a batch: a function of its start and end, whatever the options of today ask for."""
+    """The records of a batch: a function of its start and end, and not of the options that select groups."""
     there = all_spools(Path(options.path))
     found: dict[Path, range] = {}
     for group in sorted(end):
@@ -83,7 +83,7 @@ def _lose(options: ReadOptions, what: str) -> None:
 
 
 def shares(limit: int, waiting: dict[str, int]) -> dict[str, int]:
-    """A limit dealt out in proportion to what waits; whole numbers that add up, and none above what waits."""
+    """Divides a limit in proportion to the waiting records, in integers; none is above its demand."""
     total = sum(waiting.values())
     if total <= limit:
         return dict(waiting)
@@ -98,7 +98,7 @@ def shares(limit: int, waiting: dict[str, int]) -> dict[str, int]:
 
 
 def bounded(start: dict[str, int], end: dict[str, int], offsets_max: int) -> dict[str, int]:
-    """An earlier end, with no more offsets in all than this."""
+    """An earlier end, so that the batch has at most this many offsets."""
     waiting = {group: end[group] - start.get(group, end[group]) for group in end}
     dealt = shares(offsets_max, waiting)
     return {group: end[group] - waiting[group] + dealt[group] for group in sorted(end)}
@@ -107,7 +107,7 @@ def bounded(start: dict[str, int], end: dict[str, int], offsets_max: int) -> dic
 def bounded_by_bytes(
     directories: dict[str, Path], start: dict[str, int], end: dict[str, int], bytes_max: int
 ) -> dict[str, int]:
-    """An earlier end, with about so many bytes in all; each group that waits moves by a record at least."""
+    """An earlier end, so that the batch has about this many bytes, and of each group at least a record."""
     waiting = {group: end[group] - start.get(group, end[group]) for group in end}
     total = max(1, sum(waiting.values()))
     reached = dict(end)
@@ -119,10 +119,10 @@ def bounded_by_bytes(
 
 
 def reach(directory: Path, start: int, end: int, bytes_max: int) -> int:
-    """The offset up to which records have about so many bytes; at least one behind the start."""
+    """The offset up to which records have about this many bytes; at least one after the start."""
     at = start
     for first, stop, size_bytes in _sizes(directory, start, end):
-        each = size_bytes / (stop - first)  # Within a block records count alike.
+        each = size_bytes / (stop - first)  # Records of a block are taken as equally long.
         low, high = max(first, at), min(stop, end)
         fitting = int(bytes_max / each) if each else high - low
         if fitting < high - low:
@@ -133,7 +133,7 @@ def reach(directory: Path, start: int, end: int, bytes_max: int) -> int:
 
 
 def _sizes(directory: Path, start: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """First offset, end and bytes of each block, or group of rows, with these records."""
+    """First offset, end and size of each block or row group with these records."""
     for part in parts_of(directory, start):
         low, high = max(start, part.base), min(end, part.end)
         if low >= high:

@@ -1,7 +1,7 @@
-"""Reading spools as a stream. Plans on the driver, reads on executors, in record batches.
+"""The readers that Spark calls, for tables and streams. They plan on the driver and read on executors.
 
-Invariant   the spans of a batch are a function of its start and end, so a batch that is planned again after a
-            crash has the same records.
+Invariant   the spans of a stream's batch are a function of its start and end, so a batch that is planned again
+            after a crash has the same records.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,25 +25,24 @@ from hopring.spark.source.spans import read_span, spans_of
 
 
 class SpoolStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A stream over spools; on the driver it lives as long as its query."""
+    """Reads spools as a stream; on the driver it exists as long as its query."""
 
     def __init__(self, options: ReadOptions) -> None:
-        """Nothing is looked at yet."""
         self.options = options
-        self.target: Offsets | None = None  # Where a query ends that reads what is available now.
+        self.target: Offsets | None = None  # The end of a query with the trigger availableNow.
 
     def initialOffset(self) -> Offsets:
-        """Where a query begins that has no checkpoint."""
+        """The start of a query without a checkpoint."""
         return initial(chosen(self.options), self.options)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """By the options; if both limits are given, `latestOffset` minds the other one, too."""
+        """The limit of the options; if both are given, `latestOffset` applies the one on bytes itself."""
         if self.options.offsets_max is not None:
             return ReadMaxRows(self.options.offsets_max)
         return ReadAllAvailable() if self.options.bytes_max is None else ReadMaxBytes(self.options.bytes_max)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """What is here now is the whole of it."""
+        """Fixes the end of the query at the present ends of the spools."""
         self.target = ends(self.options)
 
     def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:
@@ -58,34 +57,33 @@ class SpoolStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return end
 
     def reportLatestOffset(self) -> Offsets:
-        """How far the spools are, for whoever watches the query."""
+        """The ends of the spools, for the progress reports of the query."""
         return ends(self.options)
 
     def partitions(self, start: Offsets, end: Offsets) -> Sequence[InputPartition]:
-        """One for each span of the batch."""
+        """A partition for each span of the batch."""
         its = self.options
         spans = spans_of(wanted(start, end, its), fail=its.fail_on_data_loss, partitions_min=its.partitions_min)
         return [InputPartition(span) for span in spans]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """The record batches of a span."""
+        """The records of a span as record batches."""
         its = self.options
         return read_span(partition.value, payload=its.payload, fail=its.fail_on_data_loss)
 
     def commit(self, end: Offsets) -> None:
-        """Spark is done with what is before this. It may never say so, so nothing here depends on it."""
+        """Spark has processed everything before this. It may never call this, so nothing depends on it."""
 
 
 class SpoolReader(DataSourceReader):
-    """A batch over the spools that are there when it is planned."""
+    """Reads spools as a table, as they are when the query is planned."""
 
     def __init__(self, options: ReadOptions) -> None:
-        """Nothing is looked at yet."""
         self.options = options
         self.pushed = Pushed()
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One for each span."""
+        """A partition for each span of the table."""
         spools = chosen(self.options)
         wanted = {
             spools[group]: self.pushed.applied(group, its)
@@ -95,15 +93,15 @@ class SpoolReader(DataSourceReader):
         return [InputPartition(span) for span in spans_of(wanted, fail=fail, partitions_min=least)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """The record batches of a span."""
+        """The records of a span as record batches."""
         its = self.options
         return read_span(partition.value, payload=its.payload, fail=its.fail_on_data_loss)
 
 
 class SpoolPushReader(SpoolReader):
-    """The same with filters. A class of its own: the method is an error where Spark pushes none."""
+    """A reader that applies filters. A class of its own: Spark refuses the method where push-down is off."""
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
-        """Takes those on offsets and groups, gives the others back."""
+        """Accepts the filters on offsets and groups, and returns the others."""
         self.pushed, left = push(filters)
         return left

@@ -1,8 +1,8 @@
-"""Spans: what one task reads, and how it does. No pyspark here.
+"""Spans: the records that one task reads, planned on the driver and read on an executor. No pyspark.
 
-Invariant   a span gives each of its offsets once, in order, or an error says which are lost; losses are passed
-            over in silence only if that is asked for. The files behind a span may change meanwhile (an
-            archive is made, retention removes the segment), its records do not.
+Invariant   a span returns each of its offsets once, in order, or an error names the lost ones; it skips lost
+            records only if that is requested. The files of a span may change after the plan (an archive is
+            made, retention removes the segment), its records do not.
 """
 
 from collections.abc import Iterator
@@ -19,13 +19,13 @@ from hopring.spool.layout import archive_path, log_path
 from hopring.spool.reading import Slice, bounds
 
 SPAN_RECORDS: Final = 50_000
-"""What a task reads at most, unless segments are shorter."""
+"""The most records that one task reads."""
 
 BATCH_ROWS: Final = 65_536
 
 
 class ReadSpan(msgspec.Struct, frozen=True):
-    """Records of one segment, and where to look for them first."""
+    """A range of records of one segment, and whether the archive is tried first."""
 
     directory: str
     base: int
@@ -37,7 +37,7 @@ class ReadSpan(msgspec.Struct, frozen=True):
 def spans_of(
     wanted: dict[Path, range], *, fail: bool, partitions_min: int = 1, records_max: int = SPAN_RECORDS
 ) -> list[ReadSpan]:
-    """The tasks for these offsets; OffsetMissing if some are gone, unless losses are passed over."""
+    """The spans for these offsets; OffsetMissing if some are gone and `fail` is set."""
     parts = {directory: parts_of(directory, its.start) for directory, its in wanted.items() if its}
     there = {
         directory: checked(directory, wanted[directory], parts[directory], fail=fail) for directory in parts
@@ -48,7 +48,7 @@ def spans_of(
 
 
 def cut(directory: Path, parts: list[Part], wanted: range, step: int) -> Iterator[ReadSpan]:
-    """Offsets in portions: at the borders of segments, and so that no portion is longer than a step."""
+    """Cuts offsets at the borders of segments and into equal spans of at most `step` records."""
     for part in parts:
         low, high = max(part.base, wanted.start), min(part.end, wanted.stop)
         pieces = -(-(high - low) // step)
@@ -59,7 +59,7 @@ def cut(directory: Path, parts: list[Part], wanted: range, step: int) -> Iterato
 
 
 def read_span(span: ReadSpan, *, payload: bool, fail: bool) -> Iterator[Any]:
-    """Record batches with the columns of a spool."""
+    """The records of a span as record batches with the columns of a spool."""
     arrow = load_arrow(span.directory)
     wanted = relaxed(arrow, payload=payload)
     expected = span.start
@@ -72,12 +72,12 @@ def read_span(span: ReadSpan, *, payload: bool, fail: bool) -> Iterator[Any]:
 
 
 def relaxed(arrow: Any, *, payload: bool) -> Any:
-    """The schema as Spark has it: there, every column may be null."""
+    """The schema with every column nullable, as Spark has it."""
     return arrow.schema([field.with_nullable(True) for field in schema(arrow, payload=payload)])
 
 
 def _followed(span: ReadSpan, batch: Any, expected: int, fail: bool) -> int:
-    """The offset behind a batch; SpoolDamaged if some are missing before its end. Archives may have holes."""
+    """The offset after a batch; SpoolDamaged if offsets are missing, since an archive may have holes."""
     offsets = batch.column(1)
     first, last = offsets[0].as_py(), offsets[-1].as_py()
     if fail and (first != expected or last - first + 1 != batch.num_rows):
@@ -86,7 +86,7 @@ def _followed(span: ReadSpan, batch: Any, expected: int, fail: bool) -> int:
 
 
 def _batches(span: ReadSpan, payload: bool, fail: bool) -> Iterator[Any]:
-    """From the archive or the segment, whichever is there."""
+    """Reads from the archive or the log, whichever exists."""
     directory = Path(span.directory)
     archived = archive_path(directory, span.base)
     has_archive = archived.exists()
@@ -100,13 +100,13 @@ def _logged(portion: Slice, payload: bool, fail: bool) -> Iterator[Any]:
     try:
         yield from read_batches(portion, payload=payload, skip_damaged=not fail)
     except (OffsetMissing, FileNotFoundError):
-        # Retention was here after the plan was made.
+        # Retention removed the segment after the plan was made.
         if fail:
             raise OffsetMissing(portion.directory, portion.start, *bounds(Path(portion.directory))) from None
 
 
 def _archived(path: Path, span: ReadSpan, payload: bool) -> Iterator[Any]:
-    """The rows of these offsets; groups of rows without any are not read."""
+    """The rows of a span from an archive file; row groups without such rows are not read."""
     compute = import_module("pyarrow.compute")
     arrow = load_arrow(span.directory)
     names = schema(arrow, payload=payload).names
