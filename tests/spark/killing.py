@@ -1,4 +1,4 @@
-"""Runs a query as a process of its own and kills it, again and again."""
+"""Runs a query as a process and kills it, repeatedly."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Tables for the stages of the pipeline, written down by hand."""
+"""Small tables for the stages of the pipeline, written by hand."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Queries that are killed at any moment and started again: nothing is lost, nothing is published twice."""
+"""Queries that are killed at any moment and restarted: nothing is lost, nothing is published twice."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Queries that multicast to a live group: each record once at all who were there, whatever is killed."""
+"""Queries that multicast to a live group: each receiver gets each record once, whatever is killed."""
 
 import os
 import threading

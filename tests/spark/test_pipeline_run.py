@@ -1,4 +1,4 @@
-"""`hop pipeline run` over what real daemons and spoolers left: the figures are those of what was sent."""
+"""`hop pipeline run` over the files of real daemons and spoolers: its figures match the messages sent."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A true story for the pipeline: two sites with a spooler each, which part and come together again."""
+"""Input for the pipeline from real daemons: two sites with a spooler each, a split and a merge."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

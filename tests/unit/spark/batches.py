@@ -1,4 +1,4 @@
-"""Record batches of Arrow, as Spark hands them to a sink."""
+"""Arrow record batches, as Spark passes them to a sink."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Tables as the pipeline makes them, written without Spark: three sites of two daemons, a split and a merge."""
+"""Sample tables of the pipeline, written without Spark: three sites of two daemons, a split and a merge."""
 
 import json
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""What tests of the data source share: spools of numbered messages."""
+"""Spools of numbered messages, for tests of the data source."""
 
 from collections.abc import Sequence
 from pathlib import Path

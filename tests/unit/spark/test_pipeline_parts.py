@@ -1,4 +1,4 @@
-"""What of the pipeline needs no Spark: what goes in, where it goes, what is refused."""
+"""Parts of the pipeline that need no Spark: inputs, the output directory, refused input."""
 
 import errno
 import json

@@ -1,4 +1,4 @@
-"""The page as a whole: what is in it, what never is, and that it is always the same."""
+"""The page as a whole: its content, what it must not contain, and that it is reproducible."""
 # ruff: noqa: E402  What follows pyarrow needs it.
 
 import json

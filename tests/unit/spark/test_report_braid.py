@@ -1,4 +1,4 @@
-"""Where strands run: stays in, places out."""
+"""The geometry of braids: from stays to positions."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""Values to places and words, and what is put together when there is too much."""
+"""Scales, ticks and texts of values, and merging where there are too many."""
 # ruff: noqa: E402  What follows pyarrow needs it.
 
 from datetime import UTC, datetime, timedelta

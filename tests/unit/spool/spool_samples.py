@@ -1,4 +1,4 @@
-"""What tests of spools share: runs of messages, and a disk that fails where it is told to."""
+"""Runs of messages and a disk that fails at a chosen call, for tests of spools."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Tables and the archive say the same as the records."""
+"""Tables and the archive have the same content as the records."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Blocks: what is encoded comes back, and what is spoiled in any way is found out."""
+"""Blocks: decoding returns what was encoded, and any damage is detected."""
 
 from array import array
 

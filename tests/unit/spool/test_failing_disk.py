@@ -1,4 +1,4 @@
-"""A disk that refuses: every system call of an append in turn, and one that is really full."""
+"""A failing disk: every system call of an append in turn, and a disk that is really full."""
 
 import errno
 import os

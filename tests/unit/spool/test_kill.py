@@ -1,4 +1,4 @@
-"""A writer that is killed at any moment: all that it had acknowledged is there, in order, once."""
+"""A writer that is killed at any moment: all acknowledged records are there, in order, once."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""What a spool is after torn tails, flipped bits, missing files."""
+"""Opening and reading a spool after torn tails, flipped bits and lost files."""
 
 import shutil
 from pathlib import Path

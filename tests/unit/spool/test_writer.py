@@ -1,4 +1,4 @@
-"""Writer and readers on real files, with nothing going wrong."""
+"""Writer and readers on real files, without faults."""
 
 import os
 from pathlib import Path

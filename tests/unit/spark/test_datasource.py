@@ -1,4 +1,4 @@
-"""The classes that Spark calls, called as it does; they need PySpark, and no session."""
+"""The classes that Spark calls, called in the same way; needs PySpark, but no session."""
 
 import pickle
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The sink without Spark: staged on executors, published once."""
+"""The sink to a spool without Spark: rows are staged, and published once."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How far streams are, and how much a batch takes, without Spark."""
+"""Progress of streams and limits of batches, without Spark."""
 
 import shutil
 from pathlib import Path

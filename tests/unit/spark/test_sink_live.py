@@ -1,4 +1,4 @@
-"""The sink to a live group without Spark: its options, and the batch that is kept until the next one."""
+"""The sink to a live group without Spark: its options and its outbox."""
 
 from pathlib import Path
 from typing import Any
