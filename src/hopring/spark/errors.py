@@ -15,6 +15,9 @@ from typing import Final
 
 from hopring.errors import HopError
 
+LOG_BYTES_MAX: Final = 1 << 20
+"""A larger log is emptied before it is written again."""
+
 LINE_CHARS_MAX: Final = 300
 _OURS: Final = re.compile(r"^hopring\.[\w.]+: (.+; .+)$", re.MULTILINE)
 
@@ -136,10 +139,6 @@ _KNOWN: Final = (
         "give a directory that holds only traces, as hop sim --trace or hopd --trace writes them",
     ),
 )
-
-
-LOG_BYTES_MAX: Final = 1 << 20
-"""A larger log is emptied before it is written again."""
 
 
 def cache_directory(environment: Mapping[str, str]) -> Path:

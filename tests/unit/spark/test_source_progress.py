@@ -32,7 +32,7 @@ def options(root: Path, **given_options: Any) -> ReadOptions:
     return ReadOptions(path=str(root), **given_options)
 
 
-@given(st.integers(1, 10**6), st.dictionaries(st.text(), st.integers(0, 10**9), min_size=1))
+@given(st.integers(1, 10**6), st.dictionaries(st.text("abc", max_size=5), st.integers(0, 10**9), min_size=1))
 def test_shares_add_up_to_the_limit_and_none_is_above_what_waits(limit: int, waiting: dict[str, int]) -> None:
     dealt = shares(limit, waiting)
 

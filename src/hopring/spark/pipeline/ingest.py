@@ -21,6 +21,13 @@ from hopring.spark.pipeline.inputs import PipelineOptions, SpoolRoot
 from hopring.spark.pipeline.store import CHECKPOINTS, Store, uri
 from hopring.spark.schema import BRONZE, RUN, ddl, shaped
 
+TRIGGER: Final = "5 seconds"
+"""The interval between batches while records arrive; each batch is a directory."""
+
+LOOK_SECONDS: Final = 0.2
+
+Say = Callable[[str], None]
+
 BATCH = "batch"
 RECORD_PARTS = ("spool", BATCH, "group")
 TRACE_PARTS = (RUN, "daemon")
@@ -90,14 +97,6 @@ def _read(spark: SparkSession, store: Store, table: str, more: dict[str, str]) -
         return spark.createDataFrame([], ddl(columns))
     # The schema is given, so that a group or daemon with the name 1 stays a string.
     return shaped(spark.read.schema(ddl({**columns, **more})).parquet(uri(place)), columns)
-
-
-TRIGGER: Final = "5 seconds"
-"""The interval between batches while records arrive; each batch is a directory."""
-
-LOOK_SECONDS: Final = 0.2
-
-Say = Callable[[str], None]
 
 
 def stream(spark: SparkSession, options: PipelineOptions, store: Store, say: Say) -> None:

@@ -19,6 +19,19 @@ from pyspark.sql import functions as F
 from hopring.spark.pipeline.reconcile import PLACED, view_text
 from hopring.spark.schema import GOLD, RUN, shaped
 
+EXACT_MAX: Final = 10_000_000
+"""Above this number of deliveries percentiles are estimated, with an error of a ten-thousandth of the rank."""
+
+LATENCY_US_MAX: Final = 2**31 - 1
+
+_STAMP: Final = ("ord_view", "ord_lts", "ord_site")
+
+_WHERE: Final = ("service", "from_site", "to_site")
+
+_COUNTS = ("sent", "received", "lost", "nacks", "retransmissions", "round_trip_us")
+
+Tables = Mapping[str, DataFrame]
+
 
 def on_the_wall(trace: DataFrame) -> DataFrame:
     """The trace with wall clock times: `at_us` in microseconds since 1970, and `at` as a timestamp."""
@@ -55,14 +68,6 @@ def throughput(trace: DataFrame, sites: Mapping[str, str]) -> DataFrame:
         F.coalesce(F.sum(F.when(sent, F.col("size"))), F.lit(0)).alias("bytes"),
     )
     return shaped(found.withColumn("site", site("daemon", sites)), GOLD["throughput"])
-
-
-EXACT_MAX: Final = 10_000_000
-"""Above this number of deliveries percentiles are estimated, with an error of a ten-thousandth of the rank."""
-
-LATENCY_US_MAX: Final = 2**31 - 1
-_STAMP: Final = ("ord_view", "ord_lts", "ord_site")
-_WHERE: Final = ("service", "from_site", "to_site")
 
 
 def journeys(trace: DataFrame, sites: Mapping[str, str]) -> DataFrame:
@@ -149,9 +154,6 @@ def latency_histogram(all_journeys: DataFrame) -> DataFrame:
     return shaped(counted.withColumns({"low_us": low, "high_us": high}), GOLD["latency_histogram"])
 
 
-_COUNTS = ("sent", "received", "lost", "nacks", "retransmissions", "round_trip_us")
-
-
 def links(trace: DataFrame) -> DataFrame:
     """The last counters of each link of each daemon; every network has new links."""
     last = trace.where("kind = 'counters'").groupBy(RUN, "process", "daemon", "link")
@@ -212,9 +214,6 @@ def _of_spools(bodies: DataFrame) -> DataFrame:
         found.withColumnRenamed("spool", "session").withColumnRenamed("timestamp", "installed"),
         GOLD["group_views"],
     )
-
-
-Tables = Mapping[str, DataFrame]
 
 
 def summary(tables: Tables) -> DataFrame:

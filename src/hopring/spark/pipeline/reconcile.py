@@ -23,6 +23,21 @@ from hopring.groups.private_groups import private_group
 from hopring.spark.schema import BODIES, SILVER, ddl, shaped
 from hopring.spool.record import RecordedGap, RecordedMember, RecordedTransition, RecordedView, decode_body
 
+_KEYS = ("spool", "group", "offset", "timestamp", "kind")
+
+_TYPES = {
+    "string": pa.string(),
+    "bigint": pa.int64(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "array<string>": pa.list_(pa.string()),
+}
+
+_ARROW = pa.schema([(name, _TYPES[kind]) for name, kind in BODIES.items()])
+
+PLACED = "(place.counter <> 0 OR place.lts <> 0 OR place.nonce <> 0)"
+
+_SHARED = ("sender", "groups", "service", "type", "size", "payload")
+
 
 def _hex(number: str, digits: int) -> str:
     return f"lpad(lower(hex({number})), {digits}, '0')"
@@ -38,16 +53,6 @@ def group_view_text() -> Column:
     """The name of a record's group view; that of a closing view without its path, which records lack."""
     step = F.expr(f"concat(CASE WHEN view.step < 0 THEN '/..-' ELSE '-' END, {_hex('abs(view.step)', 8)})")
     return F.concat(view_text("view"), step)
-
-
-_KEYS = ("spool", "group", "offset", "timestamp", "kind")
-_TYPES = {
-    "string": pa.string(),
-    "bigint": pa.int64(),
-    "timestamp": pa.timestamp("us", tz="UTC"),
-    "array<string>": pa.list_(pa.string()),
-}
-_ARROW = pa.schema([(name, _TYPES[kind]) for name, kind in BODIES.items()])
 
 
 def bodies(records: DataFrame) -> DataFrame:
@@ -84,10 +89,6 @@ def _view(view: GroupViewId) -> str:
 
 def _members(members: Iterable[RecordedMember]) -> list[str]:
     return [private_group(one.name, one.daemon) for one in members]
-
-
-PLACED = "(place.counter <> 0 OR place.lts <> 0 OR place.nonce <> 0)"
-_SHARED = ("sender", "groups", "service", "type", "size", "payload")
 
 
 def messages(records: DataFrame) -> DataFrame:

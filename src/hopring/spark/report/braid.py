@@ -22,6 +22,18 @@ import msgspec
 from hopring.spark.report.gold import StayRow
 from hopring.spark.report.scales import LinearScale
 
+KNOT_PX: Final = 34.0
+HOME_PX: Final = 44.0  # From the names to the first view.
+ROUNDS: Final = 24
+
+Present = dict[str, str]
+"""The view of each daemon that is in one."""
+
+Parts = Sequence[tuple[str, ...]]
+
+Step = tuple[str, tuple[float, ...]]
+"""A command of an SVG path with its numbers."""
+
 
 class StayEnd(StrEnum):
     """How a stay in a view ended."""
@@ -127,10 +139,6 @@ def _closed(stay: StayRow, follows: StayRow | None, left_us: int | None, end_us:
     return Leg(stay, max(left_us, stay.begin_us), StayEnd.LOST)
 
 
-Present = dict[str, str]
-"""The view of each daemon that is in one."""
-
-
 def _epochs(legs: Sequence[Leg], end_us: int, knot_us: int) -> list[tuple[int, int, Present]]:
     """The views of daemons between knots. A knot includes all changes up to `knot_us` after its first."""
     changes: list[tuple[int, bool, str, str]] = []
@@ -186,9 +194,6 @@ def _epoch(
     return Epoch(begin_us, end_us, bundles, places)
 
 
-Parts = Sequence[tuple[str, ...]]
-
-
 def ranks(daemons: Sequence[str], partitions: Sequence[tuple[int, Parts]]) -> dict[str, int]:
     """The rank of each daemon from 0; each partition comes with its duration."""
     lasted: dict[frozenset[tuple[str, ...]], int] = {}
@@ -225,14 +230,6 @@ def _refined(blocks: list[list[str]], part_of: dict[str, tuple[str, ...]]) -> li
 
 def _block_side(part: tuple[str, ...], before: set[tuple[str, ...]], behind: set[tuple[str, ...]]) -> int:
     return 0 if part in before else 2 if part in behind else 1
-
-
-KNOT_PX: Final = 34.0
-HOME_PX: Final = 44.0  # From the names to the first view.
-ROUNDS: Final = 24
-
-Step = tuple[str, tuple[float, ...]]
-"""A command of an SVG path with its numbers."""
 
 
 class Knot(msgspec.Struct, frozen=True):

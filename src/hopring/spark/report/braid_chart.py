@@ -30,6 +30,21 @@ from hopring.spark.report.gold import StayRow
 from hopring.spark.report.html import svg
 from hopring.spark.report.scales import LinearScale, time_axis
 
+LABEL_LETTER_PX: Final = 6.6
+GAP_PX: Final = 10.0
+TIME_LETTERS: Final = 8
+
+FIRST: Final = ("split", "merge")
+
+TOP_PX: Final = 62.0
+BOTTOM_PX: Final = 40.0
+RIGHT_PX: Final = 14.0
+BAND_PX: Final = 9.0  # Beyond the outer strands.
+LETTER_PX: Final = 6.3
+STRANDS_MAX: Final = 48
+PIECES_MAX: Final = 900
+"""Limit for strands times knots: with more daemons, knots are further apart."""
+
 
 class ViewSummary(msgspec.Struct, frozen=True):
     """A view, summarized from the stays of all its daemons."""
@@ -118,12 +133,6 @@ def counted(knots: Iterable[tuple[Epoch | None, Epoch]]) -> Counter[str]:
     return Counter(word for pair in knots for word in what_changed(*pair).split(", "))
 
 
-LABEL_LETTER_PX: Final = 6.6
-GAP_PX: Final = 10.0
-TIME_LETTERS: Final = 8
-FIRST: Final = ("split", "merge")
-
-
 class Label(msgspec.Struct, frozen=True):
     """A label at its position; `side` says which end of the text that position is."""
 
@@ -153,16 +162,6 @@ def _label_side(x: float, width: float, right: float) -> str:
     if x - width / 2 < 0:
         return "begin"
     return "end" if x + width / 2 > right else "middle"
-
-
-TOP_PX: Final = 62.0
-BOTTOM_PX: Final = 40.0
-RIGHT_PX: Final = 14.0
-BAND_PX: Final = 9.0  # Beyond the outer strands.
-LETTER_PX: Final = 6.3
-STRANDS_MAX: Final = 48
-PIECES_MAX: Final = 900
-"""Limit for strands times knots: with more daemons, knots are further apart."""
 
 
 def draw_braid(

@@ -9,6 +9,31 @@ from hopring.check.picture.style import FAINT, INK, LINE, PAPER, SERVICES, VIEWS
 from hopring.check.picture.svg import Attributes, element, escape
 from hopring.spark.report.texts import plural
 
+SITES: Final = (
+    ("#2f6fdf", "#79b0ff"),
+    ("#c2540a", "#ff9d5c"),
+    ("#0b7f6f", "#3fd0bb"),
+    ("#b0267e", "#f07cc0"),
+    ("#75700b", "#cfc74a"),
+    ("#6d43c9", "#b39bff"),
+    ("#b3372f", "#ff8a80"),
+    ("#566273", "#a9b6c8"),
+)
+
+GOOD: Final = ("#15803d", "#4ade80")
+
+BAD: Final = ("#b91c1c", "#ff8f8f")
+
+PALE: Final = ("#f4f5f7", "#1c2027")
+
+_SERVICE_NAMES: Final = {service.name.lower(): service for service in SERVICES}
+
+WIDTHS: Final = {"wide": 1104.0, "middle": 704.0, "narrow": 360.0}
+"""Widths of pictures across the page by style class: for a large screen, a tablet or paper, a phone."""
+
+HALVES: Final = {"large": 536.0, "small": 348.0}
+"""Widths of plots that stand side by side; a small one fills the width of a phone."""
+
 TABLE_ROWS_MAX: Final = 60
 
 
@@ -104,22 +129,6 @@ def figure(title: str, caption: str, *inside: str) -> str:
     return tag("figure", None, tag("h3", None, escape(title)), *inside, below)
 
 
-SITES: Final = (
-    ("#2f6fdf", "#79b0ff"),
-    ("#c2540a", "#ff9d5c"),
-    ("#0b7f6f", "#3fd0bb"),
-    ("#b0267e", "#f07cc0"),
-    ("#75700b", "#cfc74a"),
-    ("#6d43c9", "#b39bff"),
-    ("#b3372f", "#ff8a80"),
-    ("#566273", "#a9b6c8"),
-)
-GOOD: Final = ("#15803d", "#4ade80")
-BAD: Final = ("#b91c1c", "#ff8f8f")
-PALE: Final = ("#f4f5f7", "#1c2027")
-_SERVICE_NAMES: Final = {service.name.lower(): service for service in SERVICES}
-
-
 def sheet() -> str:
     """The rules for colours: light, dark if the reader prefers or selects it, and light in print."""
     light = f"{{ color-scheme: light; {_variables(0)} }}"
@@ -167,10 +176,3 @@ def _classes() -> list[str]:
     names += [f"service-{name}" for name in (*_SERVICE_NAMES, "other")]
     rules = [f".{name} {{ --mine: var(--{name}) }}" for name in names]
     return rules + [f".v{number} {{ --mine: var(--view{number}) }}" for number in range(len(VIEWS))]
-
-
-WIDTHS: Final = {"wide": 1104.0, "middle": 704.0, "narrow": 360.0}
-"""Widths of pictures across the page by style class: for a large screen, a tablet or paper, a phone."""
-
-HALVES: Final = {"large": 536.0, "small": 348.0}
-"""Widths of plots that stand side by side; a small one fills the width of a phone."""

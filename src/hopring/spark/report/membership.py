@@ -22,6 +22,23 @@ from hopring.spark.report.html import (
     table,
 )
 
+PICTURES_MAX: Final = 3
+GROUP_STRANDS_MAX: Final = 24
+
+GROUP_COLUMNS: Final = (
+    *(
+        TableColumn("group", number=False),
+        TableColumn("view", number=False),
+        TableColumn("installed", number=False),
+    ),
+    *(
+        TableColumn("lasted"),
+        TableColumn("members"),
+        TableColumn("who", number=False),
+        TableColumn("cause", number=False),
+    ),
+)
+
 MOMENTS_MAX: Final = 40
 SECTION: Final = ("membership", "Membership")
 WORDS: Final = (
@@ -94,23 +111,6 @@ def _row(one: ViewSummary) -> tuple[str, ...]:
         texts.names(one.members),
         texts.short("; ".join(one.causes), 120),
     )
-
-
-PICTURES_MAX: Final = 3
-GROUP_STRANDS_MAX: Final = 24
-GROUP_COLUMNS: Final = (
-    *(
-        TableColumn("group", number=False),
-        TableColumn("view", number=False),
-        TableColumn("installed", number=False),
-    ),
-    *(
-        TableColumn("lasted"),
-        TableColumn("members"),
-        TableColumn("who", number=False),
-        TableColumn("cause", number=False),
-    ),
-)
 
 
 class GroupViewRow(msgspec.Struct, frozen=True, order=True):

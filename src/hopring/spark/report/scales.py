@@ -8,6 +8,7 @@ import msgspec
 from hopring.check.picture.svg import line, text
 from hopring.spark.report import texts
 
+TICK_PX: Final = 92.0
 SECOND_US: Final = 1_000_000
 STEPS_US: Final = (
     *(1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000),
@@ -100,9 +101,6 @@ def _tick(at_us: int, step_us: int) -> str:
     if step_us >= 60 * SECOND_US:
         return texts.moment(at_us)[:5]
     return texts.moment(at_us, 0 if step_us >= SECOND_US else 3)
-
-
-TICK_PX: Final = 92.0
 
 
 def time_axis(scale: LinearScale, y: float, width: float) -> list[str]:

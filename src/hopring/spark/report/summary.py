@@ -15,6 +15,21 @@ from hopring.spark.report.gold import ALL_GROUPS, GoldTables, LatencyRow, LinkRo
 from hopring.spark.report.html import Cell, TableColumn, bar, paragraph, table, tag
 from hopring.spark.report.throughput import totals
 
+LINK_COLUMNS = (
+    *(TableColumn("from", number=False), TableColumn("to", number=False), TableColumn("link", number=False)),
+    *(
+        TableColumn("sent"),
+        TableColumn("received"),
+        TableColumn("lost"),
+        TableColumn("loss"),
+        TableColumn("NACKs"),
+    ),
+    *(TableColumn("sent again"), TableColumn("round trip")),
+)
+
+GAP_COLUMNS_MAX: Final = 12
+EXPLAINED: Final = "explained"
+GAP_ROWS_MAX: Final = 2_000
 KNOT_US = 250_000
 """Views that daemons install within this time count as one change."""
 
@@ -130,19 +145,6 @@ def figures_section(gold: GoldTables) -> tuple[str, str, str, str] | None:
     return "figures", "Figures", "", figure_table(gold.summary)
 
 
-LINK_COLUMNS = (
-    *(TableColumn("from", number=False), TableColumn("to", number=False), TableColumn("link", number=False)),
-    *(
-        TableColumn("sent"),
-        TableColumn("received"),
-        TableColumn("lost"),
-        TableColumn("loss"),
-        TableColumn("NACKs"),
-    ),
-    *(TableColumn("sent again"), TableColumn("round trip")),
-)
-
-
 def link_table(links: Sequence[LinkRow], more: int = 0) -> str:
     """The links, worst first. Bars are shares of the column's maximum; a round trip of 0 was never measured."""
     order = sorted(links, key=lambda one: (-(one.loss_ratio or 0.0), -one.retransmissions, one))
@@ -180,11 +182,6 @@ def links_section(gold: GoldTables) -> tuple[str, str, str, str]:
         return "links", "Links", "", paragraph("No links were recorded.", "empty")
     caption = "What each daemon counted of its links. Bars are parts of the greatest value in their column."
     return "links", "Links", caption, link_table(gold.links, gold.left_out.get("links", 0))
-
-
-GAP_COLUMNS_MAX: Final = 12
-EXPLAINED: Final = "explained"
-GAP_ROWS_MAX: Final = 2_000
 
 
 def unexplained(gaps: Any) -> int | None:

@@ -29,12 +29,18 @@ from hopring.spark.report.html import (
 )
 from hopring.spark.report.scales import SECOND_US, STEPS_US, LinearScale, level, rounded_up, ticks, time_axis
 
+HEIGHT_PX: Final = 190.0
+LEFT_PX: Final = 52.0
+STEP_PX_MIN: Final = 3.5
+
+Moments = Sequence[tuple[int, str]]
+"""Times at which the membership changed, with a text for each."""
+
+Classes = Callable[[str], str]
+
 MEASURES: Final = ("sent", "delivered", "bytes")
 
-
 SERIES_MAX: Final = 7
-
-
 OTHERS: Final = "others"
 
 
@@ -58,15 +64,6 @@ class Totals(msgspec.Struct, frozen=True):
     delivered: int
     bytes: int
     peak_delivered: int
-
-
-HEIGHT_PX: Final = 190.0
-LEFT_PX: Final = 52.0
-STEP_PX_MIN: Final = 3.5
-
-Moments = Sequence[tuple[int, str]]
-"""Times at which the membership changed, with a text for each."""
-Classes = Callable[[str], str]
 
 
 def panels(rows: Any, window_us: tuple[int, int], moments: Moments, site_class: dict[str, str]) -> str:

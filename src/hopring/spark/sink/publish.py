@@ -29,6 +29,12 @@ from hopring.spool.layout import safe_name
 from hopring.spool.record import RecordHeader, RecordKind
 from hopring.spool.writer import Appended, SpoolWriter, wall_us
 
+SUFFIX: Final = ".arrow"
+ROWS_AT_ONCE: Final = 1024
+STILL_SECONDS_MAX: Final = 60.0
+"""The longest time without progress, for instance while the daemons have no view."""
+
+_AGAIN: Final = "start the query again: no message is delivered twice"
 OWNED_SECONDS_MAX: Final = 30.0
 """How long to wait for the spool's lock: a run that was killed may still be writing its last append."""
 
@@ -65,10 +71,6 @@ def _opened(root: Path, group: str) -> SpoolWriter:
             if time.monotonic() > until:
                 raise
             time.sleep(_RETRY_SECONDS)
-
-
-SUFFIX: Final = ".arrow"
-ROWS_AT_ONCE: Final = 1024
 
 
 def keep(directory: Path, mark: AppendMark, staged: Sequence[Staged]) -> Staged:
@@ -136,12 +138,6 @@ def longest_bytes(staged: Staged) -> int:
     compute = import_module("pyarrow.compute")
     sizes = [compute.max(compute.binary_length(batch.column("payload"))).as_py() for batch in opened(staged)]
     return max([size or 0 for size in sizes], default=0)
-
-
-STILL_SECONDS_MAX: Final = 60.0
-"""The longest time without progress, for instance while the daemons have no view."""
-
-_AGAIN: Final = "start the query again: no message is delivered twice"
 
 
 def multicast(
