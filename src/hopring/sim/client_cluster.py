@@ -44,30 +44,30 @@ from hopring.wire.bundle import Bundle, Run, decode_bundle, encode_bundle
 NAME: Final = Struct("<HQII")
 
 Key = bytes | tuple[object, ...]
-"""What tells the messages of daemons apart: of a bundle its first message, of a word its place in the order."""
+"""Identifies a message of a daemon: a bundle by its first message, a control message by its position."""
 
 
 class RecordedDestinations(Destinations):
-    """The interest of a daemon's groups, and a note of every bundle that does not go everywhere."""
+    """The interest of a daemon's groups; records every bundle that does not go to all sites."""
 
     def __init__(self, inner: Destinations, pruned: set[Key]) -> None:
         self._inner = inner
         self._pruned = pruned
 
     def mask(self, bundle: bytes, sites: SiteMask) -> SiteMask:
-        """As the groups say."""
+        """The mask that the groups give; records a bundle that does not go to all sites."""
         mask = self._inner.mask(bundle, sites)
         if mask != sites:
             self._pruned.add(first_name(bundle[MESSAGE_HEAD_BYTES:]))
         return mask
 
     def heard(self, message: Message) -> None:
-        """Tells the groups."""
+        """Passes a received message on to the groups."""
         self._inner.heard(message)
 
 
 def group_view_name(view: GroupViewId) -> trace.GroupViewName:
-    """A group's view in the words of the trace."""
+    """The name of a group's view in the trace."""
     path = tuple([view_name(one) for one in view.path])
     return trace.GroupViewName(view_name(view.view), path, view.step)
 
@@ -79,25 +79,25 @@ def first_name(payload: bytes | memoryview) -> bytes:
 
 
 class SimClientDaemon(SimDaemon):
-    """One life of a daemon, with groups and sessions."""
+    """One run of a daemon with groups and sessions."""
 
     groups: Groups
     groups_driver: Driver[group_events.Input, group_events.Output]
 
     @property
     def home(self) -> "SimClientCluster":
-        """The cluster, which knows of clients."""
+        """The cluster of this daemon, as one with clients."""
         assert isinstance(self.cluster, SimClientCluster), "daemons with groups live in a cluster with clients"
         return self.cluster
 
     def make_membership(self, who: LocalDaemon) -> Membership:
-        """Bodies go where they are wanted, and clients wait until the groups are known."""
+        """A membership with pruning, in which clients wait until the groups are known."""
         cluster = self.home
         site_of = {DaemonId(at): site for at, site in enumerate(who.topology.site_of)}
         names = [cluster.names[one] for one in sorted(cluster.names)]
         self.groups = Groups(self.me, site_of, names, cluster.groups_options)
         self.groups_driver = Driver(cluster.network, self.name, self.groups, self._show, self._pump)
-        self.sessions: dict[int, set[GroupName]] = {}  # Those that are there, and where they asked to be.
+        self.sessions: dict[int, set[GroupName]] = {}  # The groups that each open session asked to join.
         self._numbers: dict[int, int] = {}  # By session: its messages so far.
         self._down: deque[Resume | Withdraw] = deque()
         self._at_work = False
@@ -107,37 +107,37 @@ class SimClientDaemon(SimDaemon):
         return Membership(who, cluster.counters[self.name], cluster.engine.now_us, *options)
 
     def make_driver(self) -> Driver[Input, Output]:
-        """After every step, what the groups want to send goes down."""
+        """The driver of the membership; after each step it submits the messages of the groups."""
         return Driver(self.home.network, self.name, self.membership, self._carry_out, self._pump)
 
-    # What clients ask for.
+    # Requests of clients.
 
     def connect(self, name: str) -> int | None:
-        """A new session; None if it is refused."""
+        """Opens a session and returns its number, or None if it is refused."""
         self.home.sessions += 1
         session = self.home.sessions
         return session if self._ask(Connect(session, name), None) else None
 
     def join(self, session: int, group: GroupName) -> None:
-        """The session wants to be in a group."""
+        """Requests a join of the session to a group."""
         asks = trace.AsksJoin(self._client(session), self.home.engine.now_us, group)
         if self._ask(JoinGroup(session, group), asks):
             self.sessions[session].add(group)
 
     def leave(self, session: int, group: GroupName) -> None:
-        """The session wants to be in a group no longer."""
+        """Requests that the session leaves a group."""
         asks = trace.AsksLeave(self._client(session), self.home.engine.now_us, group)
         if self._ask(LeaveGroup(session, group), asks):
             self.sessions[session].discard(group)
 
     def disconnect(self, session: int) -> None:
-        """The session ends."""
+        """Ends a session in an orderly way."""
         del self.sessions[session]
         asks = trace.AsksEnd(self._client(session), self.home.engine.now_us)
         self._ask(Disconnect(session), asks)
 
     def send(self, run: Run, sizes: tuple[int, ...], places: tuple[int, ...] = ()) -> None:
-        """The session of this run sends so many messages, in one bundle; places if it is mixed."""
+        """Sends messages of these sizes in one bundle; `places` names the group of each if it is mixed."""
         if not self.groups.accepts(run.session):
             return
         client, bodies = self._client(run.session), []
@@ -154,7 +154,7 @@ class SimClientDaemon(SimDaemon):
         self.groups_driver.step(Send(run.session, run, encode_bundle(run, bodies, zeros, zeros, places)))
 
     def _ask(self, event: Request, asks: trace.Event | None) -> bool:
-        """Whether it is not refused; it is written down before anything can come of it."""
+        """Makes a request; records it before its effects, and returns whether it was accepted."""
         self._at_work, self._refused = True, False
         self.groups_driver.step(event)
         if asks is not None and not self._refused:
@@ -181,7 +181,7 @@ class SimClientDaemon(SimDaemon):
             super()._carry_out(output)
 
     def _tell(self, output: Stamped | Delivered | Rift | TransitionalSignal | Installed) -> None:
-        """The groups hear of it; what they want to send waits until the membership's step is over."""
+        """Passes an output to the groups; their messages wait until the membership's step is over."""
         before, self._at_work = self._at_work, True
         self.groups_driver.step(output)
         self._at_work = before
@@ -216,7 +216,7 @@ class SimClientDaemon(SimDaemon):
             trace.MessageSent(*parts, len(message.payload)) if sent else trace.MessageDelivered(*parts)
         )
 
-    # What clients see.
+    # Events of clients.
 
     def _show(self, output: group_events.Output) -> None:
         at_us = self.home.engine.now_us
@@ -265,7 +265,7 @@ class SimClientDaemon(SimDaemon):
 
 
 class SimClientCluster(SimCluster):
-    """A cluster with clients."""
+    """A simulated cluster whose daemons serve clients."""
 
     def __init__(
         self,
@@ -279,17 +279,17 @@ class SimClientCluster(SimCluster):
     ) -> None:
         super().__init__(config, seed, quality, options, stack_options, link_counters_us)
         self.groups_options = groups_options or GroupsOptions()
-        self.sessions = 0  # How many there were; no two have the same number, at whatever daemon.
+        self.sessions = 0  # How many there were; session numbers are unique in the cluster.
         self.pruned: set[Key] = set()
         self.messages: dict[Key, int] = {}
         self.session_of: dict[trace.MessageId, int] = {}
 
     def make_host(self, name: str, incarnation: Incarnation) -> SimClientDaemon:
-        """A daemon with groups."""
+        """Creates a daemon with groups and sessions."""
         return SimClientDaemon(self, name, incarnation)
 
     def client_host(self, name: str) -> SimClientDaemon:
-        """The daemon of this name, which is there."""
+        """The running daemon of this name."""
         host = self.hosts[name]
         assert isinstance(host, SimClientDaemon), "all daemons here have groups"
         return host

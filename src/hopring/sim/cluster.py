@@ -1,7 +1,6 @@
 """A cluster in virtual time: every daemon with its real membership, order and links, on a faulty network.
 
-What happens is written down in the words of `check.trace`, so that the checks of extended virtual synchrony can
-judge it.
+The run is recorded as events of `check.trace`, which the checkers of extended virtual synchrony judge.
 """
 
 from collections.abc import Mapping
@@ -70,7 +69,7 @@ _NAME: Final = Struct("<HQI")
 
 
 class SimDaemon:
-    """One life of a daemon on its simulated machine."""
+    """One run of a daemon on its simulated machine, from start to crash or stop."""
 
     def __init__(self, cluster: "SimCluster", name: str, incarnation: Incarnation) -> None:
         self.cluster = cluster
@@ -100,18 +99,18 @@ class SimDaemon:
         return self.membership.snapshot()
 
     def make_membership(self, who: LocalDaemon) -> Membership:
-        """What runs here; it sends everything everywhere."""
+        """The membership of this daemon, without pruning: all bodies go to all sites."""
         cluster = self.cluster
         return Membership(
             who, cluster.counters[self.name], cluster.engine.now_us, cluster.options, cluster.stack_options
         )
 
     def make_driver(self) -> Driver[Input, Output]:
-        """What runs it."""
+        """The driver of the membership."""
         return Driver(self.cluster.network, self.name, self.membership, self._carry_out)
 
     def submit(self, service: Service, size: int, session: int = 0) -> None:
-        """Sends a message of this service."""
+        """Submits a message with this service and size."""
         self.sent += 1
         name = _NAME.pack(self.me.daemon, self.me.incarnation, self.sent)
         self.driver.step(SubmitMessage(service, name + bytes(size), session))
@@ -163,7 +162,7 @@ class SimDaemon:
             self.streams.observe(own.generation, output.neighbour)
 
     def _from_stream(self, generation: Generation, neighbour: DaemonId, event: StreamEvent) -> None:
-        """Connections speak while outputs are carried out, so the daemon hears of it as the next thing."""
+        """Hands the event over by a timer of the same moment: outputs may still be carried out now."""
         happened = StreamChanged(generation, neighbour, event)
         self.cluster.network.timer(self.name, self.cluster.engine.now_us, self.driver.step, happened)
 
@@ -188,7 +187,7 @@ class SimDaemon:
             self.cluster.network.timer(self.name, due_us, self._count_links)
 
     def _count_links(self) -> None:
-        """Writes down what the links of the present network have counted."""
+        """Records the counters of the links of the present network."""
         self._plan_counters()
         network = self.snapshot().network
         if network is None:
@@ -258,7 +257,7 @@ class SimCluster:
         self.site_names = [site.name for site in config.sites]
         self.addresses = {daemon: Address(name, PORT) for daemon, name in self.names.items()}
         self.numbers = {name: daemon for daemon, name in self.names.items()}
-        self.counters = dict.fromkeys(self.numbers, 0)  # What survives a crash on disk.
+        self.counters = dict.fromkeys(self.numbers, 0)  # View counters, which survive a crash on disk.
         self.hosts: dict[str, SimDaemon] = {}
         self.history: list[trace.Event] = []
         self.misrouted: list[str] = []  # Views whose members do not have the same trees.
@@ -266,11 +265,11 @@ class SimCluster:
         self._lives = dict.fromkeys(self.numbers, 0)
 
     def note(self, event: trace.Event) -> None:
-        """Writes an event down."""
+        """Appends an event to the history."""
         self.history.append(event)
 
     def routed(self, name: str, view: ViewId, parents: TreeParents) -> None:
-        """A daemon has installed a view with these trees; all its members must have the same."""
+        """Records the trees that a daemon has in a view; all its members must have the same."""
         first, others = self._trees.setdefault(view, (name, parents))
         if parents != others:
             self.misrouted.append(f"{first} and {name} in view {view.counter}")
@@ -283,18 +282,18 @@ class SimCluster:
             self.hosts[name] = self.make_host(name, incarnation)
 
     def make_host(self, name: str, incarnation: Incarnation) -> SimDaemon:
-        """A daemon begins its life."""
+        """Creates a daemon, which starts at once."""
         return SimDaemon(self, name, incarnation)
 
     def crash(self, name: str) -> None:
-        """Ends a daemon without a word."""
+        """Ends a daemon at once; the others are not told."""
         host = self.hosts.pop(name)
         host.driver.stop()
         self.network.crash(name)
         self.note(trace.Crash(host.process, self.engine.now_us))
 
     def stop(self, name: str) -> None:
-        """Ends a daemon in an orderly way: it says that it goes."""
+        """Ends a daemon in an orderly way: it announces that it leaves."""
         self.hosts[name].driver.step(Stop())
         self.crash(name)
 
@@ -304,7 +303,7 @@ class SimCluster:
         self.start(name)
 
     def run_for(self, duration_us: int) -> None:
-        """Lets time pass."""
+        """Runs the cluster for this span of virtual time."""
         self.engine.run_until(self.engine.now_us + duration_us)
 
     def settled(self) -> bool:
@@ -317,10 +316,10 @@ class SimCluster:
 
 
 def view_name(view: ViewId) -> trace.ViewName:
-    """A view in the words of the trace."""
+    """The name of a view in the trace."""
     return trace.ViewName(*view)
 
 
 def stamp(view: trace.ViewName, position: Position) -> trace.Ord:
-    """A place in the order in the words of the trace."""
+    """A position in the order, as the trace records it."""
     return trace.Ord(position.lts, position.site, view)

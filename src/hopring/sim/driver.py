@@ -1,8 +1,8 @@
-"""The clockwork that runs any protocol object in virtual time: a link, a ring member, the whole stack.
+"""Runs any protocol layer in virtual time: a link, a ring member, a stack, a membership.
 
-Such a core takes an event and the time, returns outputs, and says with `wake_at_us` when it wants a `Tick`.
-Ticks are never cancelled: one that comes early looks at `wake_at_us` and goes back to sleep until then, and
-one that an earlier one has replaced finds that out by its number.
+A layer takes an event and the time, returns outputs, and says with `wake_at_us` when it wants a `Tick`.
+Ticks are never cancelled: an early one looks at `wake_at_us` again and waits until then, and one that was
+replaced by an earlier one is recognised by its number.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from hopring.links.events import Tick
 from hopring.sim.network import SimNetwork
 
 TICKS_PER_MOMENT_MAX: Final = 1_000
-"""A core that still wants a tick after so many at one and the same time will want them for ever."""
+"""More ticks than this at one moment mean that the layer asks for them endlessly."""
 
 In = TypeVar("In")
 Out = TypeVar("Out")
@@ -22,18 +22,18 @@ Out_co = TypeVar("Out_co", covariant=True)
 
 
 class SimLayer(Protocol[In_contra, Out_co]):
-    """The shape of every layer of hopring."""
+    """The interface of every protocol layer."""
 
     @property
     def wake_at_us(self) -> int:
-        """The next moment at which it wants a Tick."""
+        """The time of the next Tick it wants."""
 
     def step(self, event: In_contra | Tick, now_us: int) -> Sequence[Out_co]:
-        """What follows from one event."""
+        """Handles one event and returns its outputs."""
 
 
 class Driver(Generic[In, Out]):
-    """Runs one core on one host; `carry_out` does what an output asks for."""
+    """Runs one layer on one host; `carry_out` executes its outputs."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Driver(Generic[In, Out]):
         carry_out: Callable[[Out], None],
         then: Callable[[], None] | None = None,
     ) -> None:
-        """`then` is called when a step is over and all its outputs are carried out."""
+        """`then` is called after each step, when all its outputs have been carried out."""
         self.core = core
         self._then = then
         self._network = network
@@ -57,7 +57,7 @@ class Driver(Generic[In, Out]):
         self.look_again()
 
     def step(self, event: In | Tick) -> None:
-        """Hands one event to the core, carries out what it says, and plans its next tick."""
+        """Hands one event to the layer, carries out its outputs, and plans its next tick."""
         if self._stopped:
             return
         for output in self.core.step(event, self._network.engine.now_us):
@@ -67,11 +67,11 @@ class Driver(Generic[In, Out]):
         self.look_again()
 
     def stop(self) -> None:
-        """Lets the core rest for good: no event reaches it any more, and no tick."""
+        """Stops the layer for good: no event and no tick reaches it any more."""
         self._stopped = True
 
     def look_again(self) -> None:
-        """Plans a tick if the core wants one before the next that is planned."""
+        """Plans a tick if the layer wants one earlier than the planned one."""
         wake_at_us = self.core.wake_at_us
         if wake_at_us < self._planned_us:
             self._planned_us = wake_at_us

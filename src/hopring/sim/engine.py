@@ -16,7 +16,7 @@ EVENTS_MAX_DEFAULT: Final = 100_000_000
 
 
 class BudgetSpent(HopError):
-    """A run took more events than it was given, which nearly always means that it goes in circles."""
+    """A run exceeded its budget of events, which nearly always means an endless loop."""
 
     def __init__(self, events_max: int, now_us: int) -> None:
         super().__init__(f"{events_max} events are spent at {now_us} us of virtual time")
@@ -25,7 +25,7 @@ class BudgetSpent(HopError):
 
 
 class Engine:
-    """The clock and the heap of what is to come."""
+    """The virtual clock and the heap of scheduled actions."""
 
     __slots__ = ("_heap", "_number", "events", "events_max", "now_us")
 
@@ -44,12 +44,12 @@ class Engine:
         heappush(self._heap, (when_us, self._number, action, args))
 
     def after(self, delay_us: int, action: Callable[..., None], *args: Any) -> None:
-        """Runs `action(*args)` that much later."""
+        """Runs `action(*args)` after this delay."""
         self.at(self.now_us + delay_us, action, *args)
 
     @property
     def next_us(self) -> int | None:
-        """The moment of the next action, or None if nothing is to come."""
+        """The time of the next action, or None if none is scheduled."""
         return self._heap[0][0] if self._heap else None
 
     def run_until(self, end_us: int) -> None:
@@ -59,11 +59,11 @@ class Engine:
         self.now_us = end_us
 
     def run_for(self, duration_us: int) -> None:
-        """Lets that much virtual time pass."""
+        """Runs everything within this span of virtual time."""
         self.run_until(self.now_us + duration_us)
 
     def run_until_idle(self) -> None:
-        """Runs until nothing is left; a link with a heartbeat never gets there, which the budget finds."""
+        """Runs until no action is left; a link with a heartbeat never ends, and exhausts the budget."""
         while self._heap:
             self._run(self._heap[0][0])
 

@@ -1,7 +1,6 @@
 """Faults aimed at one datagram: the n-th that fits a description is lost, late, or doubled.
 
-Chance (see `path.py`) makes weather; these make stories, and lists of them can be drawn from a seed, replayed
-and shrunk.
+Random loss and delay are in `path.py`. These faults strike chosen datagrams, so that a scenario can say which.
 """
 
 from collections.abc import Callable
@@ -25,19 +24,19 @@ class Flight(Value):
 
 @dataclass(frozen=True, slots=True)
 class Lose:
-    """The datagram vanishes."""
+    """The datagram is lost on its path."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """The datagram comes this much later than it would have."""
+    """The datagram arrives later than it would have, by `delay_us`."""
 
     delay_us: int
 
 
 @dataclass(frozen=True, slots=True)
 class Duplicate:
-    """So many more copies come, each this much after the one before."""
+    """`copies` more datagrams arrive, each `gap_us` after the one before."""
 
     copies: int = 1
     gap_us: int = 0
@@ -48,7 +47,7 @@ Effect = Lose | Delay | Duplicate
 
 @dataclass(slots=True)
 class TargetedFault:
-    """Befalls datagrams `first` to `last` of those that match, counted from 1."""
+    """Strikes the matching datagrams number `first` to `last`, counted from 1."""
 
     matches: Callable[[Flight], bool]
     effect: Effect
@@ -57,7 +56,7 @@ class TargetedFault:
     seen: int = field(default=0, init=False)
 
     def strikes(self, flight: Flight) -> bool:
-        """Counts a datagram that matches and says whether it is its turn."""
+        """Whether the fault strikes this datagram; counts it if it matches."""
         if self.spent or not self.matches(flight):
             return False
         self.seen += 1
@@ -70,7 +69,7 @@ class TargetedFault:
 
 
 def apply(effect: Effect, fate: list[int] | LossReason) -> list[int] | LossReason:
-    """The arrivals of a datagram after a fault has struck it; what chance has lost stays lost."""
+    """The arrivals of a datagram after a fault has struck it; one that was lost by chance stays lost."""
     if isinstance(fate, LossReason):
         return fate
     match effect:

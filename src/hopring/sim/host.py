@@ -1,7 +1,7 @@
 """A simulated machine: ports, timers, and whether it is running, paused or down.
 
-Nothing survives a crash: ports and timers belong to one start of the host. A paused host does nothing at all;
-datagrams wait for it in a bounded receive buffer and timers that come due wait too. On resume it reads the
+Nothing survives a crash: ports and timers belong to one start of the host. A paused host does nothing;
+datagrams wait in its bounded receive buffer, and so do timers that come due. On resume it reads the
 datagrams first and looks at its timers then, as a loop around a poll call does.
 """
 
@@ -17,18 +17,18 @@ RECEIVE_BUFFER_BYTES_DEFAULT: Final = 8 * 1024 * 1024
 
 
 class Address(NamedTuple):
-    """Where a datagram comes from or goes to."""
+    """Source or target of a datagram."""
 
     host: str
     port: int = 0
 
 
 Receive = Callable[[Address, bytes], None]
-"""What a port does with a datagram: its source and its bytes."""
+"""The receiver of a port, called with the source and the bytes of a datagram."""
 
 
 class HostState(Enum):
-    """What a host is doing."""
+    """Whether a host runs, is paused, or is down."""
 
     RUNNING = "running"
     PAUSED = "paused"
@@ -37,7 +37,7 @@ class HostState(Enum):
 
 @dataclass(slots=True)
 class SimHost:
-    """One machine; `starts` counts its boots, so that what belongs to an older one can tell."""
+    """One machine; `starts` counts its boots, so that timers of an older boot are recognised."""
 
     name: str
     receive_buffer_bytes: int = RECEIVE_BUFFER_BYTES_DEFAULT
@@ -48,15 +48,15 @@ class SimHost:
     waiting: deque[tuple[Address, int, bytes]] = field(default_factory=deque)
     waiting_bytes: int = 0
     overdue: list[tuple[Callable[..., None], tuple[Any, ...]]] = field(default_factory=list)
-    late_us: int = 0  # Its timers run so much late.
-    packet_cost_us: int = 0  # It takes so long over each datagram, and takes them one by one.
+    late_us: int = 0  # By this much its timers run late.
+    packet_cost_us: int = 0  # Processing time of a datagram; datagrams are processed one by one.
     busy_until_us: int = 0
     paused_at_us: int = 0
-    stalled: Callable[[int], None] | None = None  # Its program, told how long it did not run.
-    numb: bool = False  # Takes nothing in, not even what was under way.
+    stalled: Callable[[int], None] | None = None  # Called after a pause with its length.
+    numb: bool = False  # Drops every arriving datagram, even those in flight before.
 
     def arrive(self, source: Address, port: int, datagram: bytes) -> LossReason | None:
-        """Takes a datagram in, or says why it cannot."""
+        """Hands a datagram to its port, or returns the reason of its loss."""
         if self.state is HostState.DOWN:
             return LossReason.HOST_DOWN
         if self.numb:
@@ -86,13 +86,13 @@ class SimHost:
             action(*args)
 
     def pause(self, now_us: int) -> None:
-        """Stops the machine where it is."""
+        """Stops the machine; datagrams and timers wait."""
         assert self.state is HostState.RUNNING, f"host {self.name} is {self.state.value}"
         self.paused_at_us = now_us
         self.state = HostState.PAUSED
 
     def resume(self, now_us: int) -> None:
-        """Goes on: first the datagrams that waited, then the timers that came due."""
+        """Continues: handles the datagrams that waited, then the timers that came due."""
         assert self.state is HostState.PAUSED, f"host {self.name} is {self.state.value}"
         self.state = HostState.RUNNING
         if self.stalled is not None:
@@ -105,7 +105,7 @@ class SimHost:
             self.run_timer(self.starts, action, args)
 
     def crash(self) -> None:
-        """Loses everything the machine had in memory."""
+        """Takes the machine down; ports, timers and waiting datagrams are lost."""
         assert self.state is not HostState.DOWN, f"host {self.name} is down already"
         self.state = HostState.DOWN
         self.ports.clear()
@@ -115,7 +115,7 @@ class SimHost:
         self.overdue.clear()
 
     def restart(self) -> None:
-        """Boots the machine with no port bound; whoever simulates its programs starts them anew."""
+        """Boots the machine with no port bound; the caller starts its programs."""
         assert self.state is HostState.DOWN, f"host {self.name} is {self.state.value}"
         self.state = HostState.RUNNING
         self.starts += 1

@@ -1,9 +1,9 @@
 """The datagram network: hosts, the paths between them, multicast groups, cuts and partitions.
 
-It carries bytes and knows nothing of what they mean. Each direction between two hosts is a path of its own
-with its own luck. A multicast is one send that goes down the path to every other member, each with its own
-draw. Cuts are judged when a datagram leaves, crashes and pauses when it arrives: what is in flight when a cut
-begins still comes.
+It carries bytes without interpreting them. Each direction between two hosts is a path with random generators of
+its own. A multicast is one send that goes down the path to every other member, each with its own draw. Cuts
+apply when a datagram leaves, crashes and pauses when it arrives: a datagram in flight when a cut begins still
+arrives.
 """
 
 from bisect import insort
@@ -21,7 +21,7 @@ from hopring.value import Value
 
 @final
 class SentDatagram(Value):
-    """One send as an observer sees it: for every host it was for, why it was lost or None."""
+    """One send as an observer sees it; `fates` has, for each target host, the reason of its loss or None."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class SentDatagram(Value):
 
 
 class SimNetwork:
-    """Hosts that appear when they are first named, and everything between them."""
+    """Hosts, created when they are first named, and the paths, groups and cuts between them."""
 
     def __init__(self, engine: Engine, seed: int, quality: Quality | None = None) -> None:
         self.engine = engine
@@ -75,7 +75,7 @@ class SimNetwork:
         self.host(address.host).ports.pop(address.port, None)
 
     def timer(self, name: str, when_us: int, action: Callable[..., None], *args: Any) -> None:
-        """Runs `action(*args)` on that host at that time: not after a crash, and late after a pause."""
+        """Runs `action(*args)` on that host at that time: never after a crash, and late after a pause."""
         host = self.host(name)
         due_us = max(when_us, self.engine.now_us) + host.late_us
         self.engine.at(due_us, host.run_timer, host.starts, action, args)
@@ -96,7 +96,7 @@ class SimNetwork:
         self.host(name).resume(self.engine.now_us)
 
     def crash(self, name: str) -> None:
-        """Takes a host down with all it had in memory."""
+        """Takes a host down; its memory is lost."""
         self.host(name).crash()
         for members in self._groups.values():
             members[:] = [address for address in members if address.host != name]
@@ -126,24 +126,24 @@ class SimNetwork:
         self.shape(other, one, **changes)
 
     def shape_all(self, **changes: Any) -> None:
-        """Changes some qualities of every path, those yet to come included."""
+        """Changes some qualities of every path, including paths that are created later."""
         self.quality = replace(self.quality, **changes)
         for path in self.paths.values():
             path.quality = replace(path.quality, **changes)
 
     def access_line(self, name: str, rate_bytes_per_second: int, queue_bytes: int = 0) -> None:
-        """Gives a host one line for all that it sends, before its paths; each copy of a multicast counts."""
+        """Gives a host one line in front of all its paths; each copy of a multicast counts."""
         quality = Quality(rate_bytes_per_second=rate_bytes_per_second, queue_bytes=queue_bytes)
         self._access_lines[name] = Path(f"access line of {name}", quality, self.seed)
 
     # ---- Cuts ----
 
     def cut(self, source: str, target: str) -> None:
-        """Lets nothing pass in this direction."""
+        """Drops all datagrams in this direction."""
         self._cuts.add((source, target))
 
     def cut_both(self, one: str, other: str) -> None:
-        """Lets nothing pass between two hosts."""
+        """Drops all datagrams between two hosts."""
         self.cut(one, other)
         self.cut(other, one)
 
@@ -164,21 +164,21 @@ class SimNetwork:
         return (source, target) not in self._cuts and component.get(source, 0) == component.get(target, 0)
 
     def interfere(self, fault: TargetedFault) -> TargetedFault:
-        """Aims a fault at datagrams yet to be sent."""
+        """Applies a targeted fault to datagrams that are sent from now on."""
         self._faults.append(fault)
         return fault
 
     # ---- Sending ----
 
     def send(self, source: Address, target: Address, datagram: bytes) -> None:
-        """Sends to one address."""
+        """Sends a datagram to one address."""
         lost = self._launch(source, target, datagram)
         if self.on_send is not None:
             fates = ((target.host, lost),)
             self.on_send(SentDatagram(self.engine.now_us, source, None, datagram, fates))
 
     def join(self, group: str, address: Address) -> None:
-        """Makes the address a receiver of what is sent to the group."""
+        """Makes the address a receiver of the multicast group."""
         members = self._groups.setdefault(group, [])
         assert address not in members, f"{address} is in {group} already"
         insort(members, address)
@@ -198,7 +198,7 @@ class SimNetwork:
             self.on_send(SentDatagram(self.engine.now_us, source, group, datagram, fates))
 
     def _launch(self, source: Address, target: Address, datagram: bytes) -> LossReason | None:
-        """Sends one datagram on its way; returns the reason if it is lost there."""
+        """Sends one datagram down its path; returns the reason if it is lost there."""
         path = self.path(source.host, target.host)
         counters = path.counters
         counters.sent += 1

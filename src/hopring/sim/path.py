@@ -1,7 +1,7 @@
-"""One direction between two hosts: what happens to a datagram between leaving and arriving.
+"""One direction between two hosts: rate, queue, loss, duplication, delay and reordering of datagrams.
 
 A datagram first has to fit (MTU), then waits its turn on a line of a given rate behind a bounded queue, and
-is then lost, doubled or delayed by chance. What is lost by chance has still used the line.
+is then lost, doubled or delayed by chance. A datagram that is lost by chance has still used the line.
 """
 
 from collections import Counter
@@ -13,7 +13,7 @@ from typing import Final
 from hopring.sim.engine import generator
 
 IP_UDP_BYTES: Final = 28
-"""What IPv4 and UDP put in front of a datagram; rate, queue and MTU count it."""
+"""The IPv4 and UDP headers of a datagram; rate, queue and MTU count them."""
 
 _SECOND_US: Final = 1_000_000
 
@@ -33,7 +33,7 @@ class LossReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """What a path does to datagrams; 0 switches a trouble or a limit off."""
+    """Delay, faults and limits of a path; 0 switches a fault or a limit off."""
 
     delay_us: int = 0
     jitter_us: int = 0  # Up to this much more, evenly spread; it reorders, as it does in real networks.
@@ -53,7 +53,7 @@ class Quality:
 
 @dataclass(slots=True)
 class PathCounters:
-    """What one path has carried. Once nothing is in flight, sent + doubled = delivered + all losses."""
+    """Counters of one path. Once nothing is in flight, sent + doubled = delivered + all losses."""
 
     sent: int = 0
     sent_bytes: int = 0
@@ -64,7 +64,7 @@ class PathCounters:
 
 
 class Path:
-    """The state of one direction: its line, its luck, its tally."""
+    """The state of one direction: its line, its random generators, its counters."""
 
     __slots__ = ("_busy_until", "_delay", "_duplicate", "_loss", "_quality", "_reorder", "counters", "name")
 
@@ -84,19 +84,19 @@ class Path:
 
     @property
     def quality(self) -> Quality:
-        """What the path does to datagrams at present."""
+        """The present quality of the path."""
         return self._quality
 
     @quality.setter
     def quality(self, quality: Quality) -> None:
-        """Changes the path for datagrams from now on; what waits on the line keeps its waiting time."""
+        """Changes the path for later datagrams; those that wait on the line keep their waiting time."""
         before, after = self._quality.rate_bytes_per_second, quality.rate_bytes_per_second
         if before != after:
             self._busy_until = -(-self._busy_until // before) * after if before else 0
         self._quality = quality
 
     def backlog_bytes(self, now_us: int) -> int:
-        """What is waiting or in transmission, with IP and UDP headers; a byte begun counts."""
+        """Bytes that wait or are in transmission, with IP and UDP headers; a byte begun counts."""
         rate = self._quality.rate_bytes_per_second
         return max(0, -((now_us * rate - self._busy_until) // _SECOND_US))
 
@@ -124,7 +124,7 @@ class Path:
         return arrivals
 
     def _occupy_line(self, size: int, now_us: int) -> int:
-        """Puts the datagram behind what is waiting; returns when its last byte has left."""
+        """Queues the datagram on the line; returns the time at which its last byte has left."""
         rate = self._quality.rate_bytes_per_second
         self._busy_until = max(self._busy_until, now_us * rate) + size * _SECOND_US
         return -(-self._busy_until // rate)

@@ -118,14 +118,14 @@ def test_what_an_earlier_network_writes_goes_nowhere() -> None:
     assert pair.told[B] == []
 
 
-def test_only_so_many_strangers_wait() -> None:
+def test_the_number_of_pending_connections_is_limited() -> None:
     pair = Pair()
     for generation in range(1, PENDING_MAX + 4):
         pair.begin(A, generation)
         pair.run()
         pair.restart(A)
 
-    assert pair.ends[B].strangers == PENDING_MAX
+    assert pair.ends[B].pending == PENDING_MAX
 
 
 def tcp_cluster(loss: float = 0.0, **counts: int) -> SimCluster:

@@ -10,28 +10,28 @@ from hopring.sim.cluster import SimCluster
 from hopring.sim.host import HostState
 
 LOOK_US: Final = 500
-"""So often somebody looks whether the moment of a fault that waits has come."""
+"""The period in which the moment of a waiting fault is looked for."""
 
 WAIT_US_MAX: Final = 1_000_000
-"""A fault that has waited for so long does not happen."""
+"""A fault that has waited this long is dropped."""
 
 
 class FaultInjector:
-    """What befalls a cluster."""
+    """Applies the faults of a schedule to a cluster."""
 
     def __init__(self, cluster: SimCluster) -> None:
         self._cluster = cluster
         self._over = False
-        self._bound: dict[str, object] = {}  # Who was seen to be bound by an attempt, and in which view.
+        self._bound: dict[str, object] = {}  # Daemons once bound by an attempt, with their view then.
 
     def plan(self, fault: Fault) -> None:
-        """Puts a fault on the clock."""
+        """Schedules a fault for its time, or from then on for its moment."""
         if fault.moment:
-            self._cluster.engine.at(fault.at_us, self._lie_in_wait, fault)
+            self._cluster.engine.at(fault.at_us, self._begin_waiting, fault)
         else:
             self._cluster.engine.at(fault.at_us, self.happen, fault)
 
-    def _lie_in_wait(self, fault: Fault) -> None:
+    def _begin_waiting(self, fault: Fault) -> None:
         before = {name: host.snapshot().view for name, host in self._cluster.hosts.items()}
         self._look(fault, before)
 
@@ -49,9 +49,9 @@ class FaultInjector:
             engine.after(LOOK_US, self._look, fault, before)
 
     def happen(self, fault: Fault, struck: Sequence[str] = ()) -> None:
-        """Does it; what makes no sense any more, like the crash of a daemon that is down, is passed over.
+        """Applies a fault; ignores one without effect any more, like the crash of a daemon that is down.
 
-        `struck` are those that have come as far as the fault waited for.
+        `struck` are the daemons that have reached the moment the fault waited for.
         """
         network = self._cluster.network
         match fault.kind:
@@ -66,21 +66,21 @@ class FaultInjector:
                 network.heal()
                 network.partition(struck)
             case "numb":
-                # Several may have come so far since the last look; the schedule says who of them it is.
+                # Several may have reached it since the last look; the order of the schedule picks one.
                 for name in [name for name in fault.what if name in struck][:1]:
                     network.host(name).numb = True
-                    self._cluster.engine.after(int(fault.number * 1_000), self._feel, name)
+                    self._cluster.engine.after(int(fault.number * 1_000), self._hear_again, name)
             case "faint":
-                for source, target in self._ways(fault, struck):
+                for source, target in self._directions(fault, struck):
                     network.shape(source, target, loss=fault.number)
             case "sever" | "one_way" | "cut_sites" | "patchy" | "deaf":
-                for source, target in self._ways(fault, struck):
+                for source, target in self._directions(fault, struck):
                     network.cut(source, target)
             case _:
-                self._befall(fault.what[0], fault)
+                self._strike_host(fault.what[0], fault)
 
-    def _ways(self, fault: Fault, struck: Sequence[str]) -> Iterator[tuple[str, str]]:
-        """The directions that a fault cuts."""
+    def _directions(self, fault: Fault, struck: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """The directions that a fault affects, as source and target."""
         match fault.kind:
             case "patchy" | "faint":
                 for way in fault.what:
@@ -98,8 +98,8 @@ class FaultInjector:
             case _:
                 yield from ((fault.what[0], fault.what[1]), (fault.what[1], fault.what[0]))
 
-    def _befall(self, name: str, fault: Fault) -> None:
-        """What happens to one daemon's host."""
+    def _strike_host(self, name: str, fault: Fault) -> None:
+        """Applies a fault to the host of one daemon."""
         cluster = self._cluster
         host = cluster.network.host(name)
         match fault.kind:
@@ -120,11 +120,11 @@ class FaultInjector:
             case "slow":
                 host.packet_cost_us = int(fault.number * 1_000)
 
-    def _feel(self, name: str) -> None:
+    def _hear_again(self, name: str) -> None:
         self._cluster.network.host(name).numb = False
 
     def start(self, name: str) -> None:
-        """Lets a daemon run, if it does not; whether it ever did makes a difference to its host alone."""
+        """Starts a daemon that does not run, and its host if that is down."""
         if name in self._cluster.hosts:
             return
         if self._cluster.network.host(name).state is HostState.DOWN:
@@ -133,7 +133,7 @@ class FaultInjector:
             self._cluster.start(name)
 
     def end(self) -> None:
-        """All is well again, and everybody is there."""
+        """Ends all faults and starts all daemons."""
         self._over = True
         network = self._cluster.network
         network.heal()
@@ -157,7 +157,7 @@ def sides(what: tuple[str, ...]) -> dict[str, list[str]]:
 
 
 def reaches(snapshot: Snapshot, moment: str, before: object) -> bool:
-    """Whether a daemon has come so far; `before` is its view when the look-out began, or when it was bound."""
+    """Whether a daemon has reached a moment; `before` is its view when the wait began, or when it was bound."""
     attempt = snapshot.attempt
     match moment:
         case "evs":

@@ -24,22 +24,22 @@ KINDS: Final = (
 RARE: Final = ("late", "slow", "forget", "long_pause")
 OF_A_HOST: Final = ("speak", "crash", "stop", "restart", "forget", "pause", "wake", "late", "slow")
 BREAKS: Final = ("crash", "partition", "sever", "one_way", "cut_sites")
-"""What can end a view at once; just before it, more is sent than otherwise."""
+"""Faults that can end a view at once; a burst of messages is sent just before them."""
 
 MOMENTS: Final = ("evs", "bound", "installed", "adrift")
-"""What a fault can wait for: a daemon has decided in an attempt, keeps to the decision, has installed a new
-view; or it keeps to the decision of an attempt that failed."""
+"""Moments that a fault can wait for: a daemon has decided in an attempt, is bound by the decision, has
+installed a new view, or is bound by the decision of an attempt that failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that goes wrong, or right again."""
+    """One fault, or the end of one."""
 
     at_us: int
     kind: str
     what: tuple[str, ...] = ()
     number: float = 0.0
-    moment: str = ""  # What it waits for, and
+    moment: str = ""  # The moment it waits for, and
     count: int = 0  # at how many daemons.
 
     def __str__(self) -> str:
@@ -50,11 +50,11 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class FaultTargets:
-    """Where faults can strike."""
+    """The daemons and sites that faults can strike."""
 
     daemons: tuple[str, ...]
     sites: tuple[str, ...]
-    first: tuple[str, ...]  # The lowest daemon of each site, which speaks for it.
+    first: tuple[str, ...]  # The lowest daemon of each site: its representative.
 
 
 def draw_schedule(dice: Random, places: FaultTargets) -> tuple[Fault, ...]:
@@ -66,16 +66,16 @@ def draw_schedule(dice: Random, places: FaultTargets) -> tuple[Fault, ...]:
     while at_us < CHAOS_US:
         kind = dice.choice(kinds)
         faults.extend(draw_fault(dice, places, kind, at_us))
-        # A cascade takes its time; another fault in the middle of it would only end it.
+        # A cascade takes about a second; another fault in the middle would end it early.
         pause_us = 1_000_000 if kind == "cascade" else 0
         at_us += pause_us + int(dice.expovariate(3.5) * 1_000_000)
-    # What would come after the heal is left out: nothing would ever mend it.
+    # Faults after the heal are left out: nothing would ever end them.
     in_time = [fault for fault in faults if fault.at_us < CHAOS_US]
     return tuple(sorted(in_time, key=lambda fault: fault.at_us))
 
 
 def draw_fault(dice: Random, places: FaultTargets, kind: str, at_us: int) -> list[Fault]:
-    """One fault of this kind, and what belongs to it."""
+    """One fault of this kind, with the faults that belong to it, such as the restart after a crash."""
     one, other = dice.choice(places.daemons), dice.choice(places.daemons)
     match kind:
         case "crash" | "stop" | "forget":
@@ -100,7 +100,7 @@ def draw_fault(dice: Random, places: FaultTargets, kind: str, at_us: int) -> lis
         case "slow":
             return [Fault(at_us, "slow", (one,), dice.choice([0.1, 0.3, 1.0]))]
         case "storm":
-            # Much is lost just before something breaks: some have what others lack, and nobody can ask.
+            # Heavy loss just before a break: some daemons have messages that others lack and cannot request.
             worse = draw_fault(dice, places, dice.choice(BREAKS), at_us + dice.randint(10_000, 40_000))
             calm_us = at_us + dice.randint(50_000, 300_000)
             return [Fault(at_us, "loss", (), 0.4), *worse, Fault(calm_us, "loss", (), dice.choice([0.0, 0.05]))]
@@ -111,16 +111,17 @@ def draw_fault(dice: Random, places: FaultTargets, kind: str, at_us: int) -> lis
 
 
 def draw_sides(dice: Random, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Everybody on one of two or three sides."""
+    """A partition that puts each daemon on one of two or three sides."""
     ways = dice.choice([2, 2, 3])
     return tuple(f"{name}={dice.randrange(ways)}" for name in names)
 
 
 def _draw_cascade(dice: Random, places: FaultTargets, at_us: int) -> list[Fault]:
-    """A view breaks in a storm, and the attempts that follow break too, at the moments that matter.
+    """A view breaks under heavy loss, and the following attempts are interrupted at critical moments.
 
-    Some are lost with what only they had, some sleep through the first attempt and come back with it. Then some
-    no longer hear how the attempt ends, and when others have installed its view all are parted anew.
+    Some daemons crash with messages that only they had; some are paused during the first attempt and return
+    with theirs. Then some daemons do not hear how the attempt ends, and once others have installed its view,
+    the network is partitioned again.
     """
     break_us = at_us + dice.randint(10_000, 40_000)
     names = dice.sample(places.daemons, len(places.daemons))
@@ -154,7 +155,7 @@ def _draw_cascade(dice: Random, places: FaultTargets, at_us: int) -> list[Fault]
 
 
 def _draw_whisper(places: FaultTargets, break_us: int, who: tuple[str, str, str]) -> list[Fault]:
-    """Only the listener hears the speaker, and not all of it; the third one is heard as well as can be."""
+    """Only the listener receives from the speaker, and not everything; the third daemon is heard by all."""
     speaker, listener, other = who
     rest = [name for name in places.daemons if name not in (speaker, listener)]
     at_us, calm_us = break_us - 12_000, break_us + 15_000
@@ -169,7 +170,7 @@ def _draw_whisper(places: FaultTargets, break_us: int, who: tuple[str, str, str]
 
 
 def _draw_storm(dice: Random, places: FaultTargets, at_us: int, break_us: int) -> list[Fault]:
-    """Some get what others do not: by chance, or because some ways are cut."""
+    """Some daemons receive messages that others do not: by random loss, or because some directions are cut."""
     calm_us = break_us + 15_000
     if dice.random() < 0.5:
         loss = Fault(at_us, "loss", (), dice.choice([0.3, 0.5, 0.7]))
@@ -180,11 +181,11 @@ def _draw_storm(dice: Random, places: FaultTargets, at_us: int, break_us: int) -
 
 
 def _draw_ambush(dice: Random, places: FaultTargets, at_us: int) -> Fault:
-    """What happens to the first attempt."""
+    """The fault that interrupts the first attempt."""
     moment, count = dice.choice(["evs", "bound"]), dice.randint(1, 3)
     match dice.choice(["struck", "struck", "struck", "deaf", "crash", "partition"]):
         case "struck":
-            # Those that have come so far do not hear from the others any more.
+            # Those that have reached the moment receive nothing from the others any more.
             return Fault(at_us, "deaf", (), 0, "bound", 1)
         case "deaf":
             deaf = [name for name in places.daemons if dice.random() < 0.4]
@@ -196,7 +197,7 @@ def _draw_ambush(dice: Random, places: FaultTargets, at_us: int) -> Fault:
 
 
 def draw_shuffle(dice: Random, places: FaultTargets) -> tuple[Fault, ...]:
-    """Everybody meets others, again and again, often before they have told each other of their groups."""
+    """Partitions in quick succession, often before the daemons of a view have exchanged their groups."""
     faults: list[Fault] = []
     at_us = dice.randint(500_000, 1_000_000)
     while at_us < CHAOS_US:
@@ -209,7 +210,7 @@ def draw_shuffle(dice: Random, places: FaultTargets) -> tuple[Fault, ...]:
 
 
 def draw_lasting(dice: Random, places: FaultTargets) -> tuple[Fault, ...]:
-    """What is still cut when all else is healed; rarely anything."""
+    """Cuts that remain after the heal; rarely any."""
     match dice.choice(["", "partition", "cut_sites", "sever"]) if dice.random() < 0.08 else "":
         case "":
             return ()
@@ -218,35 +219,35 @@ def draw_lasting(dice: Random, places: FaultTargets) -> tuple[Fault, ...]:
 
 
 DAEMONS_MIN: Final = 5
-"""Two that are lost, one that sleeps, and two that can disagree."""
+"""Two that are lost, one that is paused, and two that can disagree."""
 
 RELAPSE_FIRST_US: Final = 450_000
 APART_US: Final = 1_250_000
 """From one relapse to the next: both attempts, and all together again."""
 
 LAST_WORDS_US: Final = 12_000
-"""So long before the break the lost begin to be heard unevenly, and speak."""
+"""This long before the break the lost daemons begin to be heard unevenly, and send."""
 
 CALM_US: Final = 15_000
-"""So long after it all ways are good again, before anybody looks for others."""
+"""This long after the break all paths are good again, before any daemon searches for others."""
 
 AMBUSH_US: Final = 100_000
-"""So long after it, before silence can be noticed, what lies in wait for the attempt begins to."""
+"""This long after the break, before silence can be noticed, the second fault begins to wait for its moment."""
 
 FAINT: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """Who is who in a relapse."""
+    """The roles of daemons in a relapse."""
 
     lost: tuple[str, ...]  # Crash as the view breaks.
-    asleep: tuple[str, ...]  # Sleep until somebody is bound by an attempt that failed.
+    asleep: tuple[str, ...]  # Paused until a daemon is bound by an attempt that failed.
     awake: tuple[str, ...]
 
 
 def draw_relapses(dice: Random, places: FaultTargets) -> tuple[Fault, ...]:
-    """As many as there is time for, and nothing else that goes wrong."""
+    """As many relapses as fit before the heal, and no other faults."""
     assert len(places.daemons) >= DAEMONS_MIN, "enough daemons for all roles"
     faults: list[Fault] = []
     for at_us in range(RELAPSE_FIRST_US, CHAOS_US - APART_US + 1, APART_US):
@@ -272,7 +273,7 @@ def _draw_relapse(dice: Random, places: FaultTargets, break_us: int) -> list[Fau
 
 
 def _draw_roles(dice: Random, places: FaultTargets) -> Roles:
-    """Mostly those that speak for a site are lost and sleep: what reaches them reaches nobody else there."""
+    """Mostly representatives are lost or paused: their site receives through them."""
     first = dice.sample(places.first, len(places.first))
     others = [name for name in places.daemons if name not in first]
     names = first + dice.sample(others, len(others))
@@ -285,7 +286,7 @@ def _draw_roles(dice: Random, places: FaultTargets) -> Roles:
 
 
 def _draw_last_words(dice: Random, places: FaultTargets, roles: Roles, name: str, break_us: int) -> list[Fault]:
-    """What one says that is about to be lost, and how well it is heard."""
+    """The last messages of a daemon that is about to be lost, and the losses on their paths."""
     at_us = break_us - LAST_WORDS_US
     heard = _draw_heard(dice, [other for other in places.daemons if other != name], roles.asleep)
     faults: list[Fault] = []
@@ -302,7 +303,7 @@ def _draw_last_words(dice: Random, places: FaultTargets, roles: Roles, name: str
 
 
 def _draw_heard(dice: Random, others: list[str], asleep: tuple[str, ...]) -> dict[str, str]:
-    """By all; or by those alone who will sleep, and not all of it: a whisper; or by each as chance has it."""
+    """Who receives the last messages: all daemons, those that will be paused in part, or at random."""
     match dice.choice(["well", "whisper", "whisper", "unevenly"]):
         case "well":
             return {}
@@ -313,7 +314,7 @@ def _draw_heard(dice: Random, others: list[str], asleep: tuple[str, ...]) -> dic
 
 
 def _draw_second_fault(dice: Random, places: FaultTargets, roles: Roles, at_us: int) -> list[Fault]:
-    """What befalls the attempt, and those who carried it to its end all the same."""
+    """The fault that interrupts the attempt, and the partition after some have completed it."""
     names = dice.sample(places.daemons, len(places.daemons))
     moment = dice.choice(["evs", "bound", "bound", "bound"])
     match dice.choice(["numb", "numb", "numb", "crash", "partition"]):

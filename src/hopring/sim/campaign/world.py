@@ -33,7 +33,7 @@ LINK: Final = LinkTuning(
 
 
 def targets_of(config: Config) -> FaultTargets:
-    """Where faults can strike."""
+    """The daemons and sites that faults can strike."""
     return FaultTargets(
         daemons=tuple(daemon.name for daemon in config.daemons),
         sites=tuple(site.name for site in config.sites),
@@ -42,7 +42,7 @@ def targets_of(config: Config) -> FaultTargets:
 
 
 def draw_sites(dice: Random, protocols: Random) -> Config:
-    """One to four sites, two to nine daemons, and weights by chance: a way may lead through another site."""
+    """One to four sites, two to nine daemons, random weights: a route may lead through another site."""
     site_count = dice.randint(1, 4)
     counts = dict.fromkeys(SITES[:site_count], 1)
     for _ in range(dice.randint(max(0, 2 - site_count), 9 - site_count)):
@@ -51,7 +51,7 @@ def draw_sites(dice: Random, protocols: Random) -> Config:
 
 
 def draw_small_sites(dice: Random, protocols: Random) -> Config:
-    """For relapses: what one site hears, no other need know, so the link to each is the shortest way there."""
+    """Sites for relapses: the direct link is always the shortest route, so losses affect one site alone."""
     counts = dict.fromkeys(SITES[: dice.choice([3, 4, 5, 5])], 1)
     for _ in range(dice.randint(max(0, DAEMONS_MIN - len(counts)), 2)):
         counts[dice.choice(sorted(counts))] += 1
@@ -76,21 +76,21 @@ DRAW: Final = 4
 HEALED_US: Final = 2_000_000
 TCP_BACK_OFF_US: Final = 1_400_000
 REST_US: Final = 200_000
-"""So long the messages of a whole view take at most, where each site is one link away from all others."""
+"""The longest time that the messages of a view need, where each site is one link away from all others."""
 
 GROUPS_REST_US: Final = 600_000
-"""So much longer a world with clients lasts: a join takes a Safe message and an Agreed one after the view."""
+"""The extra time of a world with clients: a join takes a Safe message and an Agreed one after the view."""
 
 RELAPSES: Final = (5, 8)
 """The seeds that draw relapses instead of faults of all kinds: those with this remainder by that number."""
 
 MEASURED: Final = (0, 10)
-"""The seeds whose worlds have measured weights, and paths that differ and change; in the same form."""
+"""The seeds whose worlds have measured weights, and paths with different and changing delays."""
 
 MEASURE_US: Final = 10_000
 PATHS_CHANGE_US: Final = (0, CHAOS_US // 3, 2 * CHAOS_US // 3)
 NEARNESS: Final = (5, 2, 1)
-"""A path of such a world takes one of these parts of what it takes between sites at most."""
+"""The delay of such a path is the maximum delay between sites divided by one of these."""
 
 # Timers scaled to a world of five seconds.
 RING: Final = RingOptions(
@@ -129,10 +129,10 @@ LARGE: Final = (10, 10, 100, 100, 100, 100, 1_000, 20_000, 20_000, 60_000)
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What is sent."""
+    """Messages that daemons send during the run."""
 
-    per_second: int  # In all, while there is chaos; a third of it for a second after the heal.
-    burst: int = 0  # So many messages are sent just before each break, on top of the load.
+    per_second: int  # Of all daemons together, until the heal; a third of it for a second after.
+    burst: int = 0  # Additional messages just before each break.
     services: tuple[Service, ...] = ALL
     sizes: tuple[int, ...] = SMALL
     sessions: int = 1  # At each daemon.
@@ -140,10 +140,10 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class ClientLoad:
-    """Who uses the daemons: sessions come and go, and send to groups."""
+    """Clients of the daemons: sessions that connect, join, send to groups and end."""
 
     groups: tuple[str, ...]
-    sessions: int = 2  # At each daemon, as a rule.
+    sessions: int = 2  # The usual number at each daemon.
     changes: float = 0.3  # The share of joins, leaves and ends; the rest are messages.
     linger_us: int = 120_000_000  # Of interest without members.
     groups_bytes_max: int = 48 * 1024  # Of one part of GROUPS.
@@ -151,7 +151,7 @@ class ClientLoad:
 
 @dataclass(frozen=True, slots=True)
 class PathDelay:
-    """From this moment on, the path between two sites takes so long."""
+    """The delay of the path between two sites, from this moment on."""
 
     at_us: int
     sites: tuple[str, str]
@@ -160,7 +160,7 @@ class PathDelay:
 
 @dataclass(frozen=True, slots=True)
 class SimWorld:
-    """All that a seed decides."""
+    """Everything that a seed decides."""
 
     seed: int
     config: Config
@@ -168,16 +168,16 @@ class SimWorld:
     wide_delay_us: int  # Between sites, at most.
     load: Load
     schedule: tuple[Fault, ...]
-    starts_us: tuple[tuple[str, int], ...] = ()  # Who starts later than the others, and when.
-    lasting: tuple[Fault, ...] = ()  # What the heal leaves broken.
+    starts_us: tuple[tuple[str, int], ...] = ()  # Daemons that start later than the others.
+    lasting: tuple[Fault, ...] = ()  # Cuts that remain after the heal.
     membership: MembershipOptions = MEMBERSHIP
     stack: StackOptions = STACK
-    clients: ClientLoad | None = None  # Without any, the load is of the daemons' own.
-    paths: tuple[PathDelay, ...] = ()  # Those that differ from the others.
+    clients: ClientLoad | None = None  # None: the daemons send the load themselves.
+    paths: tuple[PathDelay, ...] = ()  # Paths whose delay differs from the others'.
 
     @property
     def settle_us(self) -> int:
-        """In this time after the heal all come together: T in docs/campaign.md."""
+        """The time after the heal within which all daemons share a view: T in docs/campaign.md."""
         options = self.membership
         wide_us = self.wide_delay_us if len(self.config.sites) > 1 else 0
         there_us = max(wide_us, self.quality.delay_us) + self.quality.jitter_us
@@ -190,17 +190,17 @@ class SimWorld:
 
     @property
     def healed_us(self) -> int:
-        """How long the world lasts after the heal: two seconds, or until it can be said who came together."""
+        """How long the world lasts after the heal: two seconds, or until convergence can be judged."""
         return max(HEALED_US, self.settle_us + self.rest_us) + (0 if self.clients is None else GROUPS_REST_US)
 
     @property
     def rest_us(self) -> int:
-        """So long before the end all have to be together if the end is to count as quiet."""
+        """The end counts as quiet if all daemons share a view this long before it."""
         return REST_US + 3 * self._detour_us
 
     @property
     def _detour_us(self) -> int:
-        """How much longer than the direct way a way through the trees may be.
+        """How much longer than the direct route a route through the trees may be.
 
         Weights that were measured before paths changed may lead over all other sites.
         """
@@ -208,12 +208,12 @@ class SimWorld:
 
     @property
     def _tcp_us(self) -> int:
-        """Where a link is TCP, more: what was lost on it is repeated after 200 ms, then 400 ms, then 800 ms."""
+        """Extra time where a link is TCP: it retransmits after 200 ms, then 400 ms, then 800 ms."""
         return TCP_BACK_OFF_US if any(link.protocol is LinkProtocol.TCP for link in self.config.links) else 0
 
     @property
     def _detect_us(self) -> int:
-        """A link that is slow, or seems so because of old copies, is given up to four times its silence."""
+        """The time to detect a dead link: up to four times its silence if it is slow or has late duplicates."""
         token_loss_us = self.stack.ring.token_loss_us
         silences_us = [link.tuning.silence_us or 0 for link in self.config.links]
         if not silences_us:
@@ -232,7 +232,7 @@ def draw_world(seed: int, clients: bool = False) -> SimWorld:
 
 
 def _with_measured_weights(world: SimWorld) -> SimWorld:
-    """Every path has a delay of its own, and gets another one twice: the shortest ways change."""
+    """Every path has a delay of its own, which changes twice: so do the shortest routes."""
     dice = generator(world.seed, "paths")
     paths = [
         PathDelay(at_us, link.sites, world.wide_delay_us // dice.choice(NEARNESS))
@@ -245,7 +245,7 @@ def _with_measured_weights(world: SimWorld) -> SimWorld:
 
 
 def _with_clients(world: SimWorld) -> SimWorld:
-    """What clients do is drawn apart; and for what only groups can get wrong, there is a fault of its own."""
+    """Draws clients apart from the rest, and a fault that aims at groups: partitions in quick succession."""
     dice = generator(world.seed, "clients")
     clients = _draw_clients(dice)
     load = world.load
@@ -274,7 +274,7 @@ def _draw_daemons(seed: int) -> SimWorld:
         config = draw_small_sites(generator(seed, "small sites"), generator(seed, "protocols"))
     places = targets_of(config)
     quality, load = _draw_quality(dice), _draw_load(dice)
-    # What is large and far away takes longer to recover than a world lasts.
+    # Large messages over long delays would take longer to recover than a world lasts.
     far_us = 15_000 if load.sizes == LARGE else 40_000
     wide_us = dice.choice([2_000, 5_000, 5_000, 15_000, 15_000, far_us])
     return SimWorld(
@@ -286,7 +286,7 @@ def _draw_daemons(seed: int) -> SimWorld:
         schedule=_draw_faults(seed, places),
         starts_us=_draw_starts(generator(seed, "starts"), places.daemons),
         lasting=draw_lasting(generator(seed, "lasting"), places),
-        # A guess that is too low lets searches end before anybody far away can have answered.
+        # With a low guess, searches end before distant daemons can have answered.
         membership=replace(MEMBERSHIP, round_trip_us=max(MEMBERSHIP.round_trip_us, 3 * wide_us)),
     )
 
@@ -312,7 +312,7 @@ def _draw_quality(dice: Random) -> Quality:
         reorder_delay_us=8_000,
     )
     if dice.random() < 0.15:
-        # An echo: copies come back when the network that sent them may be over.
+        # Late duplicates: copies arrive when the network that sent them may have ended.
         return replace(quality, duplicate=0.1, duplicate_delay_us=600_000)
     return quality
 

@@ -5,7 +5,7 @@ greeting names the network it belongs to. If that network has not begun here yet
 events are kept for that moment.
 
 Invariants  every event carries the generation of the network that its connection was made for; at most
-            STRANGERS_MAX connections wait, each with at most HAPPENINGS_MAX events.
+            PENDING_MAX connections wait, each with at most PENDING_EVENTS_MAX events.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ from hopring.wire.stream import GREETING_BYTES, decode_greeting
 
 
 class SimTcpConnection:
-    """The user of one simulated stream: `tell` hears of it, and what the stream has no room for is kept."""
+    """The user of one simulated stream; bytes that the stream has no room for wait here."""
 
     def __init__(self, tell: Callable[[StreamEvent], None]) -> None:
         self.tell = tell
@@ -32,7 +32,7 @@ class SimTcpConnection:
         self._unwritten = bytearray()
 
     def write(self, data: bytes) -> None:
-        """Writes as much as there is room for."""
+        """Writes as many bytes as the stream has room for; the rest waits."""
         self._unwritten += data
         assert self.stream is not None, "the link writes only to a connection that stands"
         taken = self.stream.send(bytes(self._unwritten)) if not self.stream.out.finishing else 0
@@ -41,33 +41,33 @@ class SimTcpConnection:
             self.tell(Written(taken))
 
     def observe(self) -> None:
-        """Tells the state of the stream."""
+        """Reports the counters of the stream."""
         if self.stream is not None:
             self.tell(Observed(self.stream.incoming.data_segments, self.stream.out.round_trip.smoothed_us))
 
     def abort(self) -> None:
-        """Ends it; nobody hears of that."""
+        """Ends the connection without reporting it."""
         self.tell = _nobody
         if self.stream is not None:
             self.stream.abort()
 
     def connected(self, stream: SimTcpStream) -> None:
-        """The connection stands."""
+        """Reports that the connection is established."""
         self.stream = stream
         if self.tell is _nobody:
             stream.abort()
         self.tell(Opened())
 
     def received(self, _stream: SimTcpStream, data: bytes) -> None:
-        """Bytes have come."""
+        """Reports bytes that have arrived."""
         self.tell(Received(data))
 
     def writable(self, _stream: SimTcpStream) -> None:
-        """There is room for what was kept."""
+        """Writes the bytes that waited for room."""
         self.write(b"")
 
     def closed(self, _stream: SimTcpStream, reason: str) -> None:
-        """The connection is over."""
+        """Reports that the connection has ended."""
         self.tell(Closed(reason))
 
 
@@ -80,40 +80,40 @@ PENDING_MAX: Final = 16
 PENDING_EVENTS_MAX: Final = 64
 
 Tell = Callable[[Generation, DaemonId, StreamEvent], None]
-"""Told of what happened to the connection with a neighbour, and in which network."""
+"""Receives the events of a connection: the generation of its network, the neighbour, the event."""
 
 
 class PendingConnection:
-    """A dialled connection that belongs to no network here, or to none yet."""
+    """An accepted connection whose network is not known or has not begun here."""
 
-    def __init__(self, streams: "SimTcpLinks", remote: DaemonId) -> None:
+    def __init__(self, links: "SimTcpLinks", remote: DaemonId) -> None:
         self.remote = remote
         self.greeting: Header | None = None
-        self.happenings: list[StreamEvent] = []
+        self.events: list[StreamEvent] = []
         self.connection = SimTcpConnection(self._keep)
-        self._streams = streams
-        self._said = b""
+        self._links = links
+        self._received = b""
 
     def _keep(self, event: StreamEvent) -> None:
-        self.happenings.append(event)
-        if isinstance(event, Closed) or len(self.happenings) > PENDING_EVENTS_MAX:
-            self._streams.send_away(self)
+        self.events.append(event)
+        if isinstance(event, Closed) or len(self.events) > PENDING_EVENTS_MAX:
+            self._links.reject(self)
         elif isinstance(event, Received) and self.greeting is None:
-            self._said += event.chunk
-            if len(self._said) >= GREETING_BYTES:
-                self._introduce()
+            self._received += event.chunk
+            if len(self._received) >= GREETING_BYTES:
+                self._read_greeting()
 
-    def _introduce(self) -> None:
+    def _read_greeting(self) -> None:
         try:
-            self.greeting = decode_greeting(self._said, self._streams.cluster)
+            self.greeting = decode_greeting(self._received, self._links.cluster)
         except PeerError:
-            self._streams.send_away(self)
+            self._links.reject(self)
         else:
-            self._streams.admit()
+            self._links.admit()
 
 
 class SimTcpLinks:
-    """All connections of one life of a daemon."""
+    """All TCP connections of one run of a daemon."""
 
     def __init__(
         self, network: SimNetwork, me: DaemonId, cluster: int, names: Mapping[DaemonId, str], tell: Tell
@@ -124,19 +124,19 @@ class SimTcpLinks:
         self._numbers = {name: daemon for daemon, name in names.items()}
         self._tell = tell
         self._generation: Generation | None = None
-        self._wanted: set[DaemonId] = set()  # Neighbours of the present network that have yet to dial.
+        self._wanted: set[DaemonId] = set()  # Neighbours of the present network that have not connected yet.
         self._connections: dict[DaemonId, SimTcpConnection] = {}  # Of the present network.
-        self._strangers: list[PendingConnection] = []  # The oldest first.
+        self._pending: list[PendingConnection] = []  # The oldest first.
         self._host = SimTcpHost(network, names[me])
-        self._host.listen(STREAM_PORT, self._welcome)
+        self._host.listen(STREAM_PORT, self._accept)
 
     @property
-    def strangers(self) -> int:
-        """How many connections wait for their greeting or their network."""
-        return len(self._strangers)
+    def pending(self) -> int:
+        """How many accepted connections wait for their greeting or their network."""
+        return len(self._pending)
 
     def begin(self, own: Identity, neighbours: tuple[DaemonId, ...]) -> None:
-        """A network begins: the connections of the one before are at their end, those of this one are made."""
+        """Begins a network: ends the connections of the one before and opens those of this one."""
         for connection in self._connections.values():
             connection.abort()
         self._connections = {}
@@ -150,39 +150,39 @@ class SimTcpLinks:
         self.admit()
 
     def write(self, generation: Generation, neighbour: DaemonId, data: bytes) -> None:
-        """Bytes of a network for one of its links; those of an earlier network have nowhere to go."""
+        """Writes bytes of a link; those of an earlier network are dropped."""
         if generation == self._generation and neighbour in self._connections:
             self._connections[neighbour].write(data)
 
     def observe(self, generation: Generation, neighbour: DaemonId) -> None:
-        """Tells the state of the connection of a link of this network."""
+        """Reports the counters of a link's connection in this network."""
         if generation == self._generation and neighbour in self._connections:
             self._connections[neighbour].observe()
 
     def admit(self) -> None:
-        """Lets those strangers in that the present network waits for."""
-        for stranger in list(self._strangers):
-            greeting = stranger.greeting
+        """Assigns the pending connections that the present network waits for."""
+        for waiting in list(self._pending):
+            greeting = waiting.greeting
             if greeting is None or greeting.generation != self._generation:
                 continue
-            if greeting.sender != stranger.remote or greeting.sender not in self._wanted:
-                self.send_away(stranger)
+            if greeting.sender != waiting.remote or greeting.sender not in self._wanted:
+                self.reject(waiting)
                 continue
-            self._strangers.remove(stranger)
-            self._wanted.remove(stranger.remote)
-            self._connections[stranger.remote] = stranger.connection
-            stranger.connection.tell = partial(self._tell, self._generation, stranger.remote)
-            for event in stranger.happenings:
-                stranger.connection.tell(event)
+            self._pending.remove(waiting)
+            self._wanted.remove(waiting.remote)
+            self._connections[waiting.remote] = waiting.connection
+            waiting.connection.tell = partial(self._tell, self._generation, waiting.remote)
+            for event in waiting.events:
+                waiting.connection.tell(event)
 
-    def send_away(self, stranger: PendingConnection) -> None:
-        """Ends a connection that nobody here can use."""
-        if stranger in self._strangers:
-            self._strangers.remove(stranger)
-        stranger.connection.abort()
+    def reject(self, waiting: PendingConnection) -> None:
+        """Ends a pending connection that no network here can use."""
+        if waiting in self._pending:
+            self._pending.remove(waiting)
+        waiting.connection.abort()
 
-    def _welcome(self, remote: str) -> SimTcpConnection:
-        if len(self._strangers) == PENDING_MAX:
-            self.send_away(self._strangers[0])
-        self._strangers.append(PendingConnection(self, self._numbers[remote]))
-        return self._strangers[-1].connection
+    def _accept(self, remote: str) -> SimTcpConnection:
+        if len(self._pending) == PENDING_MAX:
+            self.reject(self._pending[0])
+        self._pending.append(PendingConnection(self, self._numbers[remote]))
+        return self._pending[-1].connection
