@@ -138,9 +138,7 @@ class GroupDelivery:
     table: GroupTable
     sessions: LocalSessions
     early: EarlyMessages
-    presences: list[BundlePresence] = field(
-        default_factory=list
-    )  # To be told, of messages in the present view.
+    presences: list[BundlePresence] = field(default_factory=list)  # Answers to send, of the current view.
 
     def take(self, event: Delivered) -> list[DeliverBundle]:
         """A client's bundle is delivered: the outputs for the sessions here that get it."""

@@ -1,11 +1,11 @@
-"""Groups: views and messages of many groups on top of the daemons' one view and order. The door of the room.
+"""Groups: views and messages of many groups on top of the daemons' one view and order. The main class.
 
 Implements  thesis 6.4 (states GOP, GTRANS, GGATHER, GGT) and 3.4.2; EVS-C of chapter 2.
-Below       the membership: ordered messages, transitional signals, views of daemons. `take` gives what is to be
-            submitted there; `interest` is what it asks for masks.
+Below       the membership: ordered messages, transitional signals, views of daemons. `take` returns the
+            messages to submit there; the membership asks `interest` for the masks of bundles.
 Above       sessions: requests go in; views, signals and messages come out, in one ordered stream.
-Invariants  in GOP no group is signalled; outside GOP requests wait, and none is lost; the table and the ids are
-            the same at all daemons of a view that are in GOP at the same place of the order.
+Invariants  in GOP no group is signalled; outside of GOP requests wait, and none is lost; the table and the ids
+            are the same at all daemons of a view that are in GOP at the same place in the order.
 Deviations  see docs/protocols/groups.md.
 """
 
@@ -67,7 +67,7 @@ from hopring.ordering.entry import CONTROL_SESSION, Position
 from hopring.wire.bundle import with_daemon
 
 NOWHERE: Final = ViewId(0, DaemonId(0), Incarnation(0))
-"""Before the first view."""
+"""The view id before the first view."""
 
 
 class GroupsState(Enum):
@@ -75,17 +75,17 @@ class GroupsState(Enum):
 
     GOP = "gop"
     GTRANS = "gtrans"  # The daemons' view is closing.
-    GGATHER = "ggather"  # They have a new one, and tell each other of their groups.
-    GGT = "ggt"  # That one is closing before they were through.
+    GGATHER = "ggather"  # They have a new view and exchange GROUPS.
+    GGT = "ggt"  # That view is closing before the exchange is complete.
 
 
 @dataclass(frozen=True, slots=True)
 class GroupsOptions:
-    """Limits and times."""
+    """Limits and times of groups."""
 
-    session_queue_bytes_max: int = 4 * 1024 * 1024  # Of requests that wait, for each session.
-    groups_bytes_max: int = 48 * 1024  # Of one part of GROUPS, about.
-    linger_us: int = 120_000_000  # So long a daemon stays interested in a group that nobody here is in.
+    session_queue_bytes_max: int = 4 * 1024 * 1024  # Of the queued requests of one session.
+    groups_bytes_max: int = 48 * 1024  # Of one part of GROUPS, approximately.
+    linger_us: int = 120_000_000  # How long a daemon keeps its interest in a group without local members.
 
 
 class Groups:
@@ -98,7 +98,7 @@ class Groups:
         names: Sequence[str],
         options: GroupsOptions | None = None,
     ) -> None:
-        """The names are those of all daemons, by their numbers."""
+        """`names` are those of all daemons, by number."""
         self.me = me
         self.names = tuple(names)
         self.options = options or GroupsOptions()
@@ -119,10 +119,10 @@ class Groups:
         self._site_of = dict(site_of)
         self._one_site = True
         self._signal: TransitionalSignal | None = None  # Of the view that is closing.
-        self._gathered: GroupsExchange | None = None  # In GGATHER and GGT.
-        # Reliable and FIFO messages from daemons that have all GROUPS already; the senders' windows bound them.
+        self._exchange: GroupsExchange | None = None  # In GGATHER and GGT.
+        # Reliable and FIFO messages from daemons that already have all GROUPS; the senders' windows limit them.
         self._ahead: list[Delivered] = []
-        self._told: list[GroupName] = []  # The interest that our GROUPS tells.
+        self._told: list[GroupName] = []  # The interest in this daemon's GROUPS.
         self._control: deque[SubmitMessage] = deque()
 
     @property
@@ -131,11 +131,11 @@ class Groups:
         return self.own.wake_at_us
 
     def accepts(self, session: int) -> bool:
-        """Whether this session may ask for more; an end is always accepted."""
+        """Whether this session may queue another request; `Disconnect` is always accepted."""
         return self.requests.accepts(session)
 
     def queued_bytes(self, session: int) -> int:
-        """What this session asked for and the membership has not taken; nothing if there is no such session."""
+        """The size of a session's requests that the membership has not taken; 0 for an unknown session."""
         return self.requests.queued_bytes(session)
 
     def named(self, name: str) -> bool:
@@ -143,30 +143,30 @@ class Groups:
         return name in self.requests.sessions.by_name
 
     def wanted(self, session: int) -> int:
-        """In how many groups this session is or wants to be."""
+        """The number of groups that this session is in or asked to join."""
         return len(self.requests.sessions.by_number[session].wants)
 
     def wants(self, session: int) -> Collection[GroupName]:
-        """In which groups this session is or wants to be."""
+        """The groups that this session is in or asked to join."""
         return self.requests.sessions.by_number[session].wants
 
     def block(self, groups: Collection[GroupName]) -> None:
-        """Messages for these groups wait, here and elsewhere; as often as this is said, `unblock` has to be."""
+        """Holds back messages to these groups at all daemons, until as many calls of `unblock`."""
         self.backpressure.hold(groups)
 
     def unblock(self, groups: Collection[GroupName]) -> None:
-        """They need not wait any more."""
+        """Ends one `block` of these groups."""
         self.backpressure.release(groups)
 
     @property
     def idle(self) -> bool:
-        """Whether nothing of any session waits here."""
+        """Whether no request or control message is queued."""
         return not self._control and self.requests.idle
 
     def take(self, queue_open: bool, bulk_open: bool = True) -> SubmitMessage | None:
-        """The next message for the membership, if there is one; clients' only while its queue is open.
+        """The next message for the membership, if there is one; clients' messages only if `queue_open`.
 
-        Sessions without priority have to wait also while `bulk_open` is false.
+        Sessions without priority also need `bulk_open`.
         """
         if self._control:
             return self._control.popleft()
@@ -174,15 +174,15 @@ class Groups:
             return None
         held = self.backpressure.next_message()
         if held is not None:
-            return _control(held)
+            return _submission(held)
         present = self.delivery.next_presence(self.view)
         if present is not None:
-            return _control(present)
+            return _submission(present)
         taken = self.requests.take(self._one_site, queue_open, bulk_open)
-        return _control(taken) if isinstance(taken, GroupInterest) else taken
+        return _submission(taken) if isinstance(taken, GroupInterest) else taken
 
     def step(self, event: Input, now_us: int) -> list[Output]:
-        """Takes one event; what a peer should not have sent is dropped and counted."""
+        """Takes one event; a peer's mistake is dropped and counted."""
         try:
             self._take(event, now_us)
         except PeerError as error:
@@ -221,74 +221,74 @@ class Groups:
     def _stamped(self, event: Stamped) -> None:
         message = event.message
         if message.service is CHANGES_BY and is_group_message(message.payload):
-            word = decode_group_message(message.payload, message.service)
-            if isinstance(word, GroupJoin):
-                self.early.stamped(message.session, GroupName(word.group), event.position)
+            control = decode_group_message(message.payload, message.service)
+            if isinstance(control, GroupJoin):
+                self.early.stamped(message.session, GroupName(control.group), event.position)
 
     def _delivered(self, event: Delivered, now_us: int) -> None:
         message = event.message
         if not is_group_message(message.payload):
-            if self._gathered is not None and message.service.early:
+            if self._exchange is not None and message.service.early:
                 self._ahead.append(event)
                 return
             if self.state is GroupsState.GTRANS and message.service.total:
                 self.views.touch(groups_of(message.payload))
             self.views.out.extend(self.delivery.take(event))
             return
-        word = decode_group_message(message.payload, message.service)
-        if isinstance(word, GroupsPart | GroupInterest | GroupHold | GroupPresence) is not (
+        control = decode_group_message(message.payload, message.service)
+        if isinstance(control, GroupsPart | GroupInterest | GroupHold | GroupPresence) is not (
             message.session == CONTROL_SESSION
         ):
-            raise PeerError(Drop.INCONSISTENT, f"{type(word).__name__} of session {message.session}")
-        if isinstance(word, GroupsPart):
-            self._groups(event.sender, word)
-        elif isinstance(word, GroupInterest):
-            self.interest.delivered(event.sender.daemon, word)
+            raise PeerError(Drop.INCONSISTENT, f"{type(control).__name__} of session {message.session}")
+        if isinstance(control, GroupsPart):
+            self._groups(event.sender, control)
+        elif isinstance(control, GroupInterest):
+            self.interest.delivered(event.sender.daemon, control)
             if event.sender == self.me:
-                self.requests.known(self.own.announced(word))
-        elif isinstance(word, GroupHold):
+                self.requests.known(self.own.announced(control))
+        elif isinstance(control, GroupHold):
             if event.sender != self.me:
-                self.backpressure.heard(event.sender.daemon, word)
-        elif isinstance(word, GroupPresence):
-            self._present(event.sender, word)
-        elif isinstance(word, (GroupJoin, GroupLeave, GroupKill)):
-            if self._gathered is not None:
-                # Clients wait until all GROUPS are delivered, and these are Safe.
-                raise PeerError(Drop.INCONSISTENT, f"{type(word).__name__} before GROUPS are complete")
-            self._change(word, event, now_us)
+                self.backpressure.heard(event.sender.daemon, control)
+        elif isinstance(control, GroupPresence):
+            self._present(event.sender, control)
+        elif isinstance(control, (GroupJoin, GroupLeave, GroupKill)):
+            if self._exchange is not None:
+                # Clients' messages are held until all GROUPS are delivered, and GROUPS are Safe.
+                raise PeerError(Drop.INCONSISTENT, f"{type(control).__name__} before GROUPS are complete")
+            self._change(control, event, now_us)
 
     def _catch_up(self) -> None:
-        """What came ahead of the last GROUPS goes to the sessions now."""
+        """Delivers the messages that came ahead of the last GROUPS."""
         ahead, self._ahead = self._ahead, []
         for event in ahead:
             self.views.out.extend(self.delivery.take(event))
 
-    def _present(self, sender: Process, word: GroupPresence) -> None:
-        if word.view != self.view or sender == self.me:
+    def _present(self, sender: Process, control: GroupPresence) -> None:
+        if control.view != self.view or sender == self.me:
             return
-        for one in word.answers:
+        for one in control.answers:
             if one.daemon == self.me.daemon:
                 self._put(PresenceReport(one.session, Position(one.lts, one.site), sender, one.present))
 
-    def _change(self, word: GroupJoin | GroupLeave | GroupKill, event: Delivered, now_us: int) -> None:
+    def _change(self, control: GroupJoin | GroupLeave | GroupKill, event: Delivered, now_us: int) -> None:
         sender, message = event.sender, event.message
-        if isinstance(word, GroupJoin):
-            self._join(word, event)
-        elif isinstance(word, GroupLeave):
-            self._remove(event, GroupName(word.group), Cause.LEAVE, now_us)
-        elif isinstance(word, GroupKill):
+        if isinstance(control, GroupJoin):
+            self._join(control, event)
+        elif isinstance(control, GroupLeave):
+            self._remove(event, GroupName(control.group), Cause.LEAVE, now_us)
+        elif isinstance(control, GroupKill):
             for name in self.table.groups_of(sender, message.session):
                 self._remove(event, name, Cause.DISCONNECT, now_us)
             if sender == self.me:
                 self._put(SessionGone(message.session, self.requests.sessions.end(message.session)))
 
-    def _join(self, word: GroupJoin, event: Delivered) -> None:
-        sender, message, name = event.sender, event.message, GroupName(word.group)
-        if not is_legal_group(name) or not is_legal_session(word.name, self.names[sender.daemon]):
-            raise PeerError(Drop.INCONSISTENT, f"JOIN of {word.name!r} to {name!r}")
+    def _join(self, control: GroupJoin, event: Delivered) -> None:
+        sender, message, name = event.sender, event.message, GroupName(control.group)
+        if not is_legal_group(name) or not is_legal_session(control.name, self.names[sender.daemon]):
+            raise PeerError(Drop.INCONSISTENT, f"JOIN of {control.name!r} to {name!r}")
         if self.table.member(sender, message.session, name) is not None:
             return
-        joiner = GroupMember(sender.daemon, word.name, sender.incarnation, message.session)
+        joiner = GroupMember(sender.daemon, control.name, sender.incarnation, message.session)
         self.views.join(joiner, name, event.position)
         if sender == self.me:
             self.requests.joined(name)
@@ -305,8 +305,8 @@ class Groups:
     # The daemons' views.
 
     def _rift(self, event: Rift) -> None:
-        if self._gathered is not None:
-            # Nothing is pruned before all GROUPS are delivered, so there is nothing to go past either.
+        if self._exchange is not None:
+            # Nothing is pruned before all GROUPS are delivered, so there can be no rift.
             raise PeerError(Drop.INCONSISTENT, "a rift before GROUPS are complete")
         self.views.close_early(event, self._site_of)
 
@@ -314,7 +314,7 @@ class Groups:
         assert self._signal is None, "a view closes once"
         self._signal = event
         if self.state is GroupsState.GGATHER:
-            # Whether the groups' views close before or after the ones that GROUPS bring is not known yet.
+            # It is not known yet whether the views from GROUPS come before or after this signal.
             self.state = GroupsState.GGT
         else:
             self._trans(event)
@@ -335,13 +335,13 @@ class Groups:
             self.views.go_on(event.view)
             self._resume()
             return
-        # GROUPS came to nothing, for all that come along: the views of groups are still the ones before.
+        # The exchange of GROUPS failed for all that stay together: groups still have the views before it.
         self._catch_up()
         if self.state is GroupsState.GGT:
             self.views.close_again(together, left)
         self.views.begin()
         self.early.clear()
-        self.delivery.presences.clear()  # Senders do not wait for them beyond the view.
+        self.delivery.presences.clear()  # Senders wait for answers within the view only.
         self.interest.keep({one.daemon for one in together})
         alike = together == self.members and self.state is GroupsState.GTRANS and not event.uneven
         if alike and len(self.members) == 1:
@@ -358,52 +358,57 @@ class Groups:
     # The exchange of GROUPS.
 
     def _gather(self, view: ViewId, alike: bool) -> None:
-        """If all know the same, they only tell each other that they are here."""
+        """Begins the exchange of GROUPS; if all know the same, GROUPS are empty."""
         self.state = GroupsState.GGATHER
-        self._gathered = GroupsExchange(view, self.members, alike)
+        self._exchange = GroupsExchange(view, self.members, alike)
         if alike:
-            self._control.append(_control(GroupsPart(view, 0, 1, self.own.version)))
+            self._control.append(_submission(GroupsPart(view, 0, 1, self.own.version)))
             return
         self._told = sorted(self.own.told())
         self.interest.wait()
         local, version = self.table.in_order(), self.own.version
-        words = groups_parts(view, self.me, local, self._told, version, self.options.groups_bytes_max)
-        # What is left is of an exchange that came to nothing, or an interest that these words tell too.
+        parts = groups_parts(view, self.me, local, self._told, version, self.options.groups_bytes_max)
+        # Messages left in the queue are of a failed exchange, or an interest that GROUPS includes.
         self._control.clear()
         self._put(Withdraw())
-        self._control.extend([_control(word) for word in words])
+        self._control.extend([_submission(part) for part in parts])
 
-    def _groups(self, sender: Process, word: GroupsPart) -> None:
-        gathered = self._gathered
-        if gathered is None:
+    def _groups(self, sender: Process, control: GroupsPart) -> None:
+        exchange = self._exchange
+        if exchange is None:
             return
-        gathered.add(sender, word)
-        if not gathered.complete:
+        exchange.add(sender, control)
+        if not exchange.complete:
             return
-        self._gathered = None
-        if gathered.alike:
-            self.views.go_on(gathered.view)
+        self._exchange = None
+        if exchange.alike:
+            self.views.go_on(exchange.view)
         else:
-            self.views.compute_notify(gathered.view, gathered.merge())
-            self.interest.agree(gathered.interests())
+            self.views.compute_notify(exchange.view, exchange.merge())
+            self.interest.agree(exchange.interests())
             self.requests.known(self._told)
         self._catch_up()
         if self._signal is None:
             self._resume()
         else:
-            # Somebody may have been through with it before the signal, and was shown the same views.
+            # Another daemon may have completed the exchange before the signal, and shown the same views.
             self._trans(self._signal)
 
 
-def _control(word: GroupMessage) -> SubmitMessage:
-    return SubmitMessage(service_of(word), encode_group_message(word), CONTROL_SESSION)
+def _submission(control: GroupMessage) -> SubmitMessage:
+    return SubmitMessage(service_of(control), encode_group_message(control), CONTROL_SESSION)
 
 
 def renumber(groups: Groups, me: Process, site_of: Mapping[DaemonId, SiteId], names: Sequence[str]) -> None:
-    """From now on the daemon is this process, among daemons of these names."""
-    assert groups.state is GroupsState.GOP, "nothing is closing or being gathered"
+    """Gives the daemon another number, after a change of the configuration.
+
+    Numbers of daemons and sites are indexes into the configuration, so all may change when one is added or
+    removed. This is done while a daemon is alone in its view: then only its own number is in its state. Ids of
+    views contain numbers too, but are never looked up.
+    """
+    assert groups.state is GroupsState.GOP, "nothing is closing or being exchanged"
     assert groups.members == {groups.me}, "nobody else is in the view"
-    assert names[me.daemon] == groups.names[groups.me.daemon], "its name is what stays"
+    assert names[me.daemon] == groups.names[groups.me.daemon], "its name does not change"
     table = [
         (
             one.name,
@@ -417,15 +422,15 @@ def renumber(groups: Groups, me: Process, site_of: Mapping[DaemonId, SiteId], na
     groups.members = frozenset([me])
     groups.names = groups.delivery.names = tuple(names)
     groups.requests.daemon = groups.early.me = me.daemon
-    # Where others are is told anew when they come; until then nothing is pruned.
+    # Other daemons announce their interest when they come; until then nothing is pruned.
     groups.interest = InterestTable(me.daemon, site_of, {name: DaemonId(at) for at, name in enumerate(names)})
     groups._site_of = dict(site_of)
     for session in groups.requests.sessions.by_number.values():
         for at, request in enumerate(session.requests):
             if isinstance(request, Send):
-                session.requests[at] = _of(request, me.daemon)
+                session.requests[at] = _renumbered(request, me.daemon)
 
 
-def _of(request: Send, daemon: DaemonId) -> Send:
+def _renumbered(request: Send, daemon: DaemonId) -> Send:
     run = request.run.replace(daemon=daemon)
     return Send(request.session, run, with_daemon(request.bundle, daemon))

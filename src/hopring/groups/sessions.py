@@ -1,8 +1,10 @@
-"""Sessions of this daemon: their names, and their requests on the way into the order.
+"""Sessions of this daemon: their names, and the queues of their requests.
 
-Invariants  a session's requests go out in the order in which they came; a join that waits for its announcement
-            holds up its own session and no other, and so does a message for a group that is blocked; sessions
-            take turns, those with priority first; a name is taken until its holder's KILL is ordered.
+Invariants  a session's requests are sent in the order in which they came; a join that waits for its
+            announcement delays its own session only, and so does a message for a blocked group; sessions take
+            turns, those with priority first; a name is in use until its holder's KILL is ordered. Queued
+            bundles of one session are merged: a client that writes each message by itself makes a bundle of
+            each; those that meet in the queue share a place in the order, and cost every daemon one bundle.
 """
 
 from collections import Counter, deque
@@ -19,27 +21,27 @@ from hopring.wire.builder import BundleBuilder
 from hopring.wire.bundle import COLUMNS_BYTES, MESSAGE_BYTES_MAX, MESSAGES_MAX, Bundle, Run, decode_bundle
 
 REQUEST_COST_BYTES: Final = 256
-"""What keeping a request costs beside its bundle; counted, so that many tiny ones do not go unseen."""
+"""Memory of a queued request beside its bundle; counted so that many tiny requests reach the limit too."""
 
 EXPEDITED_IN_A_ROW: Final = 16
-"""So many requests with priority go before one without has its turn."""
+"""After this many requests with priority, one without has its turn."""
 
 Queued = JoinGroup | LeaveGroup | Send | GroupKill
 
 
 MERGED_BYTES_MAX: Final = 16 * 1024
-"""From here on the order costs little beside the bytes; what has more than half of it is not worth merging."""
+"""Limit of a merged bundle: above it the cost of a bundle is small; one of more than half is not merged."""
 
 
 @dataclass(slots=True)
 class BundleMerger:
-    """A bundle, and what is behind it as far as it may go with it."""
+    """Merges a bundle with compatible ones behind it."""
 
     first: Send
     _builder: BundleBuilder | None = None
 
     def add(self, send: Send) -> bool:
-        """Takes the next one in, if it may go with the others."""
+        """Adds the next bundle, if it is compatible; returns whether it was added."""
         builder = self._builder
         if builder is None:
             if not (_may_merge(self.first) and _may_merge(send)):
@@ -58,7 +60,7 @@ class BundleMerger:
         return True
 
     def send(self) -> Send:
-        """All that was taken in."""
+        """The merged bundle."""
         first = self.first
         if self._builder is None:
             return first
@@ -87,50 +89,46 @@ def _append(builder: BundleBuilder, bundle: Bundle) -> None:
 
 @dataclass(slots=True)
 class LocalSession:
-    """A client at this daemon."""
+    """A client session of this daemon, and its queued requests."""
 
     number: int
     name: str
     requests: deque[Queued] = field(default_factory=deque)
     priority: bool = False
     queued_bytes: int = 0
-    wants: set[GroupName] = field(
-        default_factory=set
-    )  # Where it will be a member when all that is carried out.
-    ends: bool = False  # Its KILL is queued or on its way.
-    lined_up: bool = False  # It has requests: it waits for its turn, or for an announcement.
+    wants: set[GroupName] = field(default_factory=set)  # Its groups when all its requests are carried out.
+    ends: bool = False  # Its KILL is queued or sent.
+    lined_up: bool = False  # It has requests and waits for its turn or for an announcement.
 
 
 @dataclass(slots=True)
 class LocalSessions:
-    """All sessions, and whose turn it is."""
+    """All sessions of this daemon, and the order of their turns."""
 
     by_number: dict[int, LocalSession] = field(default_factory=dict)
     by_name: dict[str, LocalSession] = field(default_factory=dict)
-    joining: Counter[GroupName] = field(
-        default_factory=Counter
-    )  # Joins that were asked for and are not delivered.
-    turn: deque[int] = field(default_factory=deque)  # Sessions with requests that can go.
-    expedited: deque[int] = field(default_factory=deque)  # The same with priority.
-    in_a_row: int = 0  # So many requests with priority went before one without.
-    parked: dict[GroupName, list[int]] = field(default_factory=dict)  # Sessions whose join has to wait.
-    blocked: Counter[GroupName] = field(default_factory=Counter)  # Groups with receivers that others wait for.
-    held: dict[GroupName, list[int]] = field(default_factory=dict)  # Sessions that wait for them.
+    joining: Counter[GroupName] = field(default_factory=Counter)  # Joins requested and not delivered.
+    turn: deque[int] = field(default_factory=deque)  # Sessions with requests that can be sent.
+    expedited: deque[int] = field(default_factory=deque)  # The same, with priority.
+    in_a_row: int = 0  # Requests with priority since the last one without.
+    parked: dict[GroupName, list[int]] = field(default_factory=dict)  # Sessions whose join waits.
+    blocked: Counter[GroupName] = field(default_factory=Counter)  # Groups with receivers that are behind.
+    held: dict[GroupName, list[int]] = field(default_factory=dict)  # Sessions that wait for these groups.
 
     def begin(self, number: int, name: str, priority: bool = False) -> None:
-        """A new session."""
+        """Adds a session."""
         session = LocalSession(number, name, priority=priority)
         self.by_number[number] = session
         self.by_name[name] = session
 
     def end(self, number: int) -> str:
-        """Its KILL has its place in the order; returns the name, which is free again."""
+        """The KILL of a session is ordered; returns its name, which is free again."""
         session = self.by_number.pop(number)
         del self.by_name[session.name]
         return session.name
 
     def put(self, session: LocalSession, request: Queued) -> None:
-        """Queues a request."""
+        """Queues a request of a session."""
         session.requests.append(request)
         session.queued_bytes += _cost(request)
         if isinstance(request, JoinGroup):
@@ -143,23 +141,23 @@ class LocalSessions:
         (self.expedited if self.by_number[number].priority else self.turn).append(number)
 
     def joined(self, group: GroupName) -> None:
-        """A join is delivered, or given up."""
+        """A join to this group is delivered or given up."""
         self.joining[group] -= 1
         if not self.joining[group]:
             del self.joining[group]
 
     def unpark(self, groups: Collection[GroupName]) -> None:
-        """The joins of these groups may go."""
+        """Joins to these groups may be sent."""
         for group in groups:
             for number in self.parked.pop(group, []):
                 self._line_up(number)
 
     def block(self, groups: Collection[GroupName]) -> None:
-        """One more receiver has to be waited for in these groups."""
+        """One more receiver in these groups is behind."""
         self.blocked.update(groups)
 
     def unblock(self, groups: Collection[GroupName]) -> None:
-        """One receiver less has to be waited for in these groups."""
+        """One receiver less in these groups is behind."""
         for group in groups:
             self.blocked[group] -= 1
             if not self.blocked[group]:
@@ -168,7 +166,7 @@ class LocalSessions:
                     self._line_up(number)
 
     def give_up(self, session: LocalSession, known: Collection[GroupName]) -> list[GroupName]:
-        """A session that ends waits for no announcement; returns the groups that it will not join."""
+        """Drops the joins of an ending session that wait for announcements; returns their groups."""
         for group in [name for name, numbers in self.parked.items() if session.number in numbers]:
             self.parked[group].remove(session.number)
             self._line_up(session.number)
@@ -187,7 +185,7 @@ class LocalSessions:
         return given_up
 
     def take(self, known: Collection[GroupName], bulk_open: bool = True) -> SubmitMessage | None:
-        """The next request as a message; joins only of groups that everybody knows to be wanted here."""
+        """The next request as a message; joins only to groups whose interest is known to all."""
         while self.expedited or (self.turn and bulk_open):
             session = self.by_number[self._next(bulk_open)]
             request = session.requests[0]
@@ -208,7 +206,7 @@ class LocalSessions:
         return None
 
     def _merged(self, session: LocalSession, first: Send) -> Send:
-        """The bundle with those behind it that may go with it."""
+        """Merges a bundle with those queued behind it."""
         merger = BundleMerger(first)
         while session.requests:
             request = session.requests[0]
@@ -221,7 +219,7 @@ class LocalSessions:
         return merger.send()
 
     def _next(self, bulk_open: bool) -> int:
-        """Those with priority first, but for one of the others now and then."""
+        """The next session: those with priority first, with a turn for others after `EXPEDITED_IN_A_ROW`."""
         if self.expedited and (self.in_a_row < EXPEDITED_IN_A_ROW or not (self.turn and bulk_open)):
             self.in_a_row += 1
             return self.expedited.popleft()

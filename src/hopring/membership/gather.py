@@ -1,15 +1,15 @@
-"""Gathering: who is alive, first in the site (SEG, REP), then among the representatives (GATHER).
+"""Gather: one search for other daemons, first in the site (SEG, REP), then among representatives (GATHER).
 
 Implements  thesis 6.1.6 to 6.1.8.
 Below       unreliable datagrams to single daemons or to the own site.
-Above       the membership, which is told when a set of processes should form a view.
+Above       discovery and the membership, which forms the view that a search finds.
 Deviations  representatives pass on each other's records, so that two sites find each other through a third and
-            the missing link between them is known to all; a represented daemon keeps telling its
-            representative that it lives; the smallest representative of a connected component decides. While a
-            view is whole its lowest daemon looks for others alone; as soon as somebody outside is heard, the
-            lowest of each of its sites takes part, for it may be the only one whom the newcomer reaches.
-            Daemons say whom of their site they hear, and a representative takes only those that all hear each
-            other: the thesis has no answer to a link inside a site that works one way.
+            all know of the missing link between them; a represented daemon keeps sending ALIVE to its
+            representative; the smallest representative of a connected component decides. While a view is whole
+            its lowest daemon probes alone; as soon as a daemon outside is heard, the lowest of each of its
+            sites takes part, since a newcomer may reach only one of them. Daemons report which daemons of their
+            site they hear, and a representative takes only daemons that all hear each other: the thesis does
+            not consider a link inside a site that fails in one direction.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -42,14 +42,14 @@ from hopring.routing.trees import Pair
 from hopring.value import Mutable
 
 FRESH_JOINS = 4
-"""A representative that was not heard for so many of its intervals is gone."""
+"""A representative counts as gone after this many JOIN intervals of silence."""
 
 FRESH_ALIVES = 10
-"""A daemon of the site that was not heard for so many of its intervals is gone."""
+"""A daemon of the site counts as gone after this many ALIVE intervals of silence."""
 
 
 class GatherPhase(Enum):
-    """The three ways of looking around."""
+    """The states of a search in the thesis."""
 
     SEG = "seg"
     REP = "rep"
@@ -58,16 +58,16 @@ class GatherPhase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FormView:
-    """These processes should form a view."""
+    """The result of a search: these processes should form a view."""
 
     members: tuple[Process, ...]
     cut: tuple[SitePair, ...]
-    reports: tuple[LinkWeight, ...] = ()  # What its representatives measured, of both ends of each link.
+    reports: tuple[LinkWeight, ...] = ()  # Weights reported by the representatives, from both ends of a link.
 
 
 @dataclass(frozen=True, slots=True)
 class KeepView:
-    """There is nobody new: the view goes on."""
+    """The result of a probe: there is nobody new, the view goes on."""
 
 
 GatherOutput = SendControl | FormView | KeepView
@@ -75,7 +75,7 @@ GatherOutput = SendControl | FormView | KeepView
 
 @final
 class KnownRecord(Mutable):
-    """A representative's record, and when something new of it came."""
+    """A representative's newest record, and when it was heard."""
 
     def __init__(self, record: GatherRecord, at_us: int) -> None:
         self.record = record
@@ -84,7 +84,7 @@ class KnownRecord(Mutable):
 
 @dataclass(slots=True)
 class Gather:
-    """One daemon's search, from its beginning to a NEWMEMB."""
+    """One search, from its beginning to its result."""
 
     me: Process
     site_of: Mapping[DaemonId, SiteId]
@@ -92,30 +92,26 @@ class Gather:
     options: MembershipOptions
     round_trip_us: int
     counter: int  # The highest view counter heard of.
-    connectivity: SiteConnectivity  # Outlives the search, too.
-    active: bool = False  # A whole view stands behind this daemon, which only probes.
+    connectivity: SiteConnectivity  # Outlives the search.
+    active: bool = False  # The search is a probe of a whole view.
     wide: bool = False  # Active, and the lowest daemons of the view's other sites take part.
     phase: GatherPhase = GatherPhase.SEG
-    segment: dict[DaemonId, Process] = field(default_factory=dict)  # Whom this daemon speaks for.
-    alive_at_us: dict[DaemonId, int] = field(default_factory=dict)  # Of the segment, when last heard.
-    # These two outlive the search: what is old stays old.
+    segment: dict[DaemonId, Process] = field(default_factory=dict)  # The daemons that this one represents.
+    alive_at_us: dict[DaemonId, int] = field(default_factory=dict)  # When daemons of the segment were heard.
+    # These two outlive the search, so that old records stay old.
     known: dict[Process, KnownRecord] = field(default_factory=dict)
-    heard_at_us: dict[DaemonId, int] = field(default_factory=dict)  # Representatives, directly.
-    cut: tuple[SitePair, ...] = ()  # What this daemon knows to be cut.
-    view_cut: tuple[SitePair, ...] = ()  # What the whole view does without.
-    excluded: frozenset[Process] = (
-        frozenset()
-    )  # Whom this daemon leaves out, by what it saw or was told directly.
-    referred: dict[DaemonId, DaemonId] = field(default_factory=dict)  # Who named another as its representative.
-    reports: tuple[LinkWeight, ...] = ()  # What this daemon measured of links of its site.
-    suspects: tuple[Process, ...] = ()  # Of my site, those that may not hear me.
+    heard_at_us: dict[DaemonId, int] = field(default_factory=dict)  # When representatives were heard directly.
+    cut: tuple[SitePair, ...] = ()  # Links that this daemon suspects.
+    view_cut: tuple[SitePair, ...] = ()  # Cut links of the whole view.
+    excluded: frozenset[Process] = frozenset()  # Processes that this daemon leaves out.
+    referred: dict[DaemonId, DaemonId] = field(default_factory=dict)  # Daemons and their representatives.
+    reports: tuple[LinkWeight, ...] = ()  # Weights that this daemon measured, of its site's links.
+    suspects: tuple[Process, ...] = ()  # Processes of the site that may not hear this daemon.
     representative: DaemonId | None = None
-    declined: set[DaemonId] = field(default_factory=set)  # Who does not represent me, and said so.
-    numbers: Iterator[int] = field(
-        default_factory=lambda: count(1)
-    )  # For records, over all searches of a life.
+    declined: set[DaemonId] = field(default_factory=set)  # Daemons that declined to represent this one.
+    numbers: Iterator[int] = field(default_factory=lambda: count(1))  # Of records, through all searches.
     seq: int = 0
-    pairs_known: int = 0  # Of daemons of the site that hear each other, at the last look.
+    pairs_known: int = 0  # Pairs of the site known to hear each other, at the last check.
     deadline_us: int = 0
     limit_us: int = NEVER
     say_at_us: int = 0
@@ -127,14 +123,14 @@ class Gather:
 
     @property
     def gather_us(self) -> int:
-        """How long to look for representatives."""
+        """The duration of a search among representatives."""
         far = any(site != self.site_of[self.me.daemon] for site in self.site_of.values())
         return self.options.gather_us + (2 * self.round_trip_us if far else 0)
 
-    # The ways in.
+    # Begin of a search.
 
     def seek(self, now_us: int) -> list[GatherOutput]:
-        """The view is broken: look for the daemons of the site."""
+        """The view is broken: searches the site."""
         self.phase = GatherPhase.SEG
         self.active = False
         self.segment = {self.me.daemon: self.me}
@@ -142,7 +138,7 @@ class Gather:
         return self._say_alive(now_us)
 
     def probe(self, members: Iterable[Process], now_us: int, wide: bool = False) -> list[GatherOutput]:
-        """The view is whole: look for others on its behalf."""
+        """The view is whole: searches for others on its behalf."""
         self.active = True
         self.wide = wide
         self.segment = {one.daemon: one for one in members}
@@ -156,66 +152,66 @@ class Gather:
         self.referred.clear()
         return self._say_join(now_us)
 
-    # What is heard.
+    # Messages of others.
 
-    def alive(self, word: DaemonAlive, now_us: int) -> list[GatherOutput]:
-        """A daemon of the site looks around."""
-        self.counter = max(self.counter, word.counter)
-        if self.active or word.sender in self.excluded:
+    def alive(self, message: DaemonAlive, now_us: int) -> list[GatherOutput]:
+        """ALIVE: a daemon of the site searches."""
+        self.counter = max(self.counter, message.counter)
+        if self.active or message.sender in self.excluded:
             return []
-        if self.site_of[word.sender.daemon] != self.site_of[self.me.daemon]:
+        if self.site_of[message.sender.daemon] != self.site_of[self.me.daemon]:
             return []
-        represented = word.rep is not None and word.rep != self.me.daemon
+        represented = message.rep is not None and message.rep != self.me.daemon
         if self.phase is GatherPhase.REP:
-            chosen = word.sender.daemon == self.representative and (represented or word.active)
-            return self._declined_by(word.sender.daemon, now_us) if chosen else []
+            chosen = message.sender.daemon == self.representative and (represented or message.active)
+            return self._declined_by(message.sender.daemon, now_us) if chosen else []
         if represented:
-            self.forget(word.sender)
-        if represented or word.active:
+            self.forget(message.sender)
+        if represented or message.active:
             return []
-        self.alive_at_us[word.sender.daemon] = now_us
-        if self.segment.get(word.sender.daemon) != word.sender:
-            self.segment[word.sender.daemon] = word.sender
-            self._news(now_us)
+        self.alive_at_us[message.sender.daemon] = now_us
+        if self.segment.get(message.sender.daemon) != message.sender:
+            self.segment[message.sender.daemon] = message.sender
+            self._extend(now_us)
         return []
 
-    def join(self, word: DaemonJoin, now_us: int) -> list[GatherOutput]:
-        """A representative looks around."""
-        sender = word.sender
-        self.counter = max([self.counter, *[record.counter for record in word.records]])
+    def join(self, message: DaemonJoin, now_us: int) -> list[GatherOutput]:
+        """JOIN: a representative searches."""
+        sender = message.sender
+        self.counter = max([self.counter, *[record.counter for record in message.records]])
         if sender in self.excluded:
             return []
         if self.phase is GatherPhase.GATHER:
-            return self._hear_records(word, now_us)
+            return self._take_records(message, now_us)
         if self.site_of[sender.daemon] != self.site_of[self.me.daemon]:
             return self._say_refer(sender)
-        if word.active:
+        if message.active:
             # Tells whether its view and this site's daemons all hear each other.
             return self._say_alive_to(self.connectivity.others, now_us)
-        if sender.daemon <= self._lowest(now_us) and self._speaks_for_me(word, now_us):
+        if sender.daemon <= self._lowest(now_us) and self._speaks_for_me(message, now_us):
             return self._represented_by(sender, now_us)
         return []
 
     def _lowest(self, now_us: int) -> DaemonId:
-        """Who is to represent me: the lowest of those heard in the site that also hear me."""
+        """The representative of this daemon: the lowest of the site with whom it hears each other."""
         hear_me = [one for one in self.segment if self.connectivity.mutual(self.me.daemon, one, now_us)]
         return min([self.me.daemon, *[one for one in hear_me if one not in self.declined]])
 
-    def _speaks_for_me(self, word: DaemonJoin, now_us: int) -> bool:
-        """Whether a lower representative of the site takes me, or may yet do so."""
-        sender = word.sender.daemon
+    def _speaks_for_me(self, message: DaemonJoin, now_us: int) -> bool:
+        """Whether a lower representative of the site represents this daemon, or may do so yet."""
+        sender = message.sender.daemon
         if sender > self.me.daemon or sender in self.declined:
             return False
         if self.phase is not GatherPhase.REP and self.connectivity.mutual(self.me.daemon, sender, now_us):
             return True
-        return self.me in word.records[0].members
+        return self.me in message.records[0].members
 
-    def decline(self, word: DaemonDecline, now_us: int) -> list[GatherOutput]:
-        """A representative forms a view without me."""
-        return self._declined_by(word.sender.daemon, now_us)
+    def decline(self, message: DaemonDecline, now_us: int) -> list[GatherOutput]:
+        """DECLINE: a representative forms a view without this daemon."""
+        return self._declined_by(message.sender.daemon, now_us)
 
     def _declined_by(self, one: DaemonId, now_us: int) -> list[GatherOutput]:
-        """It does not represent me: there may be others in the same position."""
+        """That daemon does not represent this one: searches the site again for others without it."""
         self.declined.add(one)
         return self.seek(now_us) if self.phase is GatherPhase.REP and self.representative == one else []
 
@@ -225,17 +221,17 @@ class Gather:
         return [SendControl((sender.daemon,), DaemonRefer(self.me, self.representative))]
 
     def forget(self, process: Process) -> None:
-        """This one is gone."""
+        """Removes a process that is gone from the segment."""
         if not self.active and process != self.me and self.segment.get(process.daemon) == process:
             del self.segment[process.daemon]
 
     def met(self) -> list[Process]:
-        """Who has been heard in this search."""
+        """The processes heard in this search."""
         return [*self.segment.values(), *self.known]
 
-    def refer(self, word: DaemonRefer) -> None:
-        """A daemon that is represented by another need not be asked any more."""
-        self.referred[word.sender.daemon] = DaemonId(word.rep)
+    def refer(self, message: DaemonRefer) -> None:
+        """REFER: a daemon that is represented by another one needs no further JOIN."""
+        self.referred[message.sender.daemon] = DaemonId(message.rep)
 
     def _represented_by(self, sender: Process, now_us: int) -> list[GatherOutput]:
         self.phase = GatherPhase.REP
@@ -244,12 +240,12 @@ class Gather:
         self.deadline_us = now_us + self.options.represented_us
         return []
 
-    def _hear_records(self, word: DaemonJoin, now_us: int) -> list[GatherOutput]:
+    def _take_records(self, message: DaemonJoin, now_us: int) -> list[GatherOutput]:
         own_site = self.site_of[self.me.daemon]
-        sender = word.sender
-        if not self.active and not word.active and self.site_of[sender.daemon] == own_site:
-            if self._speaks_for_me(word, now_us):
-                # A lower one represents the site.
+        sender = message.sender
+        if not self.active and not message.active and self.site_of[sender.daemon] == own_site:
+            if self._speaks_for_me(message, now_us):
+                # A lower daemon represents the site.
                 return self._represented_by(sender, now_us)
             if sender.daemon > self.me.daemon:
                 self.segment[sender.daemon] = sender
@@ -258,10 +254,10 @@ class Gather:
             self.wide = True
             self.say_at_us = now_us
         if not self._hears(sender.daemon, now_us):
-            self._news(now_us)
+            self._extend(now_us)
         self.heard_at_us[sender.daemon] = now_us
         self.referred.pop(sender.daemon, None)
-        for record in word.records:
+        for record in message.records:
             self._learn(record, now_us)
         return []
 
@@ -271,7 +267,7 @@ class Gather:
         if is_news(record, self.known):
             known = self.known.get(record.rep)
             if known is None or known.record.members != record.members or not self._is_fresh(known, now_us):
-                self._news(now_us)
+                self._extend(now_us)
             self.known[record.rep] = KnownRecord(record, now_us)
 
     @property
@@ -279,7 +275,7 @@ class Gather:
         return FRESH_JOINS * self.options.join_us + self.round_trip_us
 
     def _fresh_records(self, now_us: int) -> list[GatherRecord]:
-        """What is worth passing on; of two lives of a daemon, the one that was heard of last comes last."""
+        """The recent records, for JOINs; of two incarnations of a daemon, the one heard last comes last."""
         fresh = [known for known in self.known.values() if self._is_fresh(known, now_us)]
         return [known.record for known in sorted(fresh, key=lambda known: known.at_us)]
 
@@ -290,15 +286,15 @@ class Gather:
         at_us = self.heard_at_us.get(one)
         return at_us is not None and now_us - at_us <= self._fresh_us
 
-    def _news(self, now_us: int) -> None:
-        """Something changed: wait a little longer, for there may be more."""
+    def _extend(self, now_us: int) -> None:
+        """There is news: prolongs the search, since there may be more."""
         if self.phase is GatherPhase.GATHER:
             self.deadline_us = min(max(self.deadline_us, now_us + self.gather_us), self.limit_us)
 
-    # What is said, and decided.
+    # Timers and decisions.
 
     def tick(self, now_us: int) -> list[GatherOutput]:
-        """Time passes."""
+        """Sends the next message, or ends the phase."""
         if now_us >= self.deadline_us:
             return self._late(now_us)
         if now_us < self.say_at_us:
@@ -315,19 +311,20 @@ class Gather:
                 self.representative = lowest
                 self.deadline_us = now_us + self.options.represented_us
                 self.say_at_us = now_us + self.options.alive_us
-                return self._say_alive_to(self.connectivity.others, now_us)  # All shall know who represents me.
+                # All of the site need to know the representative of this daemon.
+                return self._say_alive_to(self.connectivity.others, now_us)
             case GatherPhase.REP:
                 return self.seek(now_us)
             case GatherPhase.GATHER:
-                return self._stay(now_us) if self._comes_closer(now_us) else self._decide(now_us)
+                return self._prolong(now_us) if self._pairs_increase(now_us) else self._decide(now_us)
 
-    def _stay(self, now_us: int) -> list[GatherOutput]:
-        """What is missing may just have been lost: the search goes on for two more JOINs."""
+    def _prolong(self, now_us: int) -> list[GatherOutput]:
+        """Prolongs the search by two JOINs: messages that are missing may have been lost."""
         self.deadline_us = min(self.limit_us, now_us + 2 * self.options.join_us)
         return self._say_join(now_us) if now_us >= self.say_at_us else []
 
-    def _comes_closer(self, now_us: int) -> bool:
-        """Whether it is about to be known of more and more daemons of the site that they hear each other."""
+    def _pairs_increase(self, now_us: int) -> bool:
+        """Whether more pairs of the site are known to hear each other than at the last check."""
         near = self._near(self._members(now_us))
         pairs = [
             self.connectivity.says(one, other, now_us)
@@ -340,30 +337,30 @@ class Gather:
         return now_us < self.limit_us and self.pairs_known > before
 
     def _linked(self, near: list[DaemonId], rep: DaemonId, now_us: int) -> bool:
-        """Whether another representative of the site and I both say that all hear each other."""
+        """Whether this daemon and another representative of the site both say that all hear each other."""
         said = [known.record for known in self.known.values() if known.record.rep.daemon == rep]
-        return self._all_hear(near, rep, now_us) and any(self.me.daemon in record.hears for record in said)
+        return self._hears_all(near, rep, now_us) and any(self.me.daemon in record.hears for record in said)
 
     def _decide(self, now_us: int) -> list[GatherOutput]:
         component = self._component(now_us)
-        # For a whole view its lowest daemon decides, be it heard at the moment or not.
+        # For a whole view its lowest daemon decides, whether it is heard at the moment or not.
         if min([*component, *(self.segment if self.active else ())]) != self.me.daemon:
             return self._wait_for_the_smallest(now_us)
         form = self._form(component, now_us)
         if self.active:
             return [form] if self._is_better(form) else [KeepView()]
         taken = set(form.members)
-        declined = tuple(sorted(one.daemon for one in self._living(now_us) if one not in taken))
+        declined = tuple(sorted(one.daemon for one in self._alive_members(now_us) if one not in taken))
         return [SendControl(declined, DaemonDecline(self.me)), form] if declined else [form]
 
     def _is_better(self, form: FormView) -> bool:
-        """Whether a whole view is given up for it: all its daemons stay, others come or a link works again."""
+        """Whether it is worth a new view: all members stay, and others come or a cut link works again."""
         if not {one.daemon for one in form.members} >= set(self.segment):
             return False
         return set(form.members) != set(self.segment.values()) or set(form.cut) < set(self.view_cut)
 
     def _wait_for_the_smallest(self, now_us: int) -> list[GatherOutput]:
-        """Keeps speaking, or the one that decides would take us for gone."""
+        """Keeps sending JOIN: otherwise the deciding representative would take this one for gone."""
         if not self.active:
             return self._gather(now_us)
         if now_us >= self.limit_us:
@@ -372,19 +369,19 @@ class Gather:
         return []
 
     def _component(self, now_us: int) -> dict[DaemonId, GatherRecord]:
-        """The representatives that hear each other, directly or through others; myself among them."""
+        """The component of this representative, by the recent records."""
         own = self._own_record(now_us)
         fresh = [record for record in self._fresh_records(now_us) if record.rep not in self.excluded]
         left_out = self._left_out((own, *fresh))
         records = {record.rep.daemon: record for record in fresh if record.rep not in left_out}
         records[self.me.daemon] = own
         if any(self.me in record.left_out for record in fresh):
-            # Who hears of it leaves me out too, and waiting for them would be in vain.
+            # All that hear of it leave this daemon out too: waiting for them would be in vain.
             return {self.me.daemon: own}
-        return self._with_whom(records)
+        return self._settled_component(records)
 
-    def _with_whom(self, records: dict[DaemonId, GatherRecord]) -> dict[DaemonId, GatherRecord]:
-        """My component; but who will form a view without me is not waited for."""
+    def _settled_component(self, records: dict[DaemonId, GatherRecord]) -> dict[DaemonId, GatherRecord]:
+        """The component, without representatives that will form a view without this daemon."""
         while True:
             found = component_of(self.me.daemon, records, self.site_of)
             first = min(found)
@@ -398,7 +395,7 @@ class Gather:
                     del records[one]
                 continue
             theirs = component_of(first, records, self.site_of)
-            taken, _ = self._who_fits(theirs, first, theirs.values())
+            taken, _ = self._members_and_cuts(theirs, first, theirs.values())
             if taken.get(self.me.daemon) == self.me:
                 return found
             for one in [*theirs, first]:
@@ -406,16 +403,16 @@ class Gather:
                     records.pop(one, None)
 
     def _form(self, component: Mapping[DaemonId, GatherRecord], now_us: int) -> FormView:
-        """All that the component speaks for; of two lives of a daemon, the one that was heard of last."""
+        """The view of a component; of two incarnations of a daemon, the one heard last is a member."""
         by_age = sorted(component.values(), key=lambda record: self._age_us(record, now_us), reverse=True)
-        members, cut = self._who_fits(component, self.me.daemon, by_age)
+        members, cut = self._members_and_cuts(component, self.me.daemon, by_age)
         reports = tuple([one for record in by_age for one in record.weights])
         return FormView(tuple(sorted(members.values())), tuple(sorted(cut)), reports)
 
-    def _who_fits(
+    def _members_and_cuts(
         self, component: Mapping[DaemonId, GatherRecord], decider: DaemonId, records: Iterable[GatherRecord]
     ) -> tuple[dict[DaemonId, Process], set[Pair]]:
-        """Whom the decider of a component would take, and the links to do without."""
+        """The members and the cut links that the decider of a component would choose."""
         members: dict[DaemonId, Process] = {}
         left_out = self._left_out(component.values())
         for record in records:
@@ -426,7 +423,7 @@ class Gather:
         return members, cut
 
     def _left_out(self, records: Iterable[GatherRecord]) -> set[Process]:
-        """Whom any of these leaves out, while it says so; passed on as one's own, it would never end."""
+        """The processes that these records leave out; never passed on as own, or it would not end."""
         return {one for record in records for one in record.left_out} - {self.me}
 
     def _age_us(self, record: GatherRecord, now_us: int) -> int:
@@ -437,38 +434,38 @@ class Gather:
         members = self._members(now_us)
         near = self._near(members)
         heard = [one for one in self.heard_at_us if self._hears(one, now_us)]
-        hears = sorted(one for one in heard if self._all_hear(near, one, now_us))
+        hears = sorted(one for one in heard if self._hears_all(near, one, now_us))
         left_out = tuple(sorted(self.excluded))
         who = tuple(sorted(members)), tuple(hears)
         return GatherRecord(self.me, self.seq, *who, self.counter, self.cut, left_out, self.reports)
 
     def _members(self, now_us: int) -> list[Process]:
-        """Whom I speak for: a whole view, or those of the site that all hear each other."""
-        members = [one for one in self._living(now_us) if one not in self.excluded]
+        """The processes that this daemon represents: a whole view, or daemons of the site in mutual contact."""
+        members = [one for one in self._alive_members(now_us) if one not in self.excluded]
         if self.active:
             return members
         together = self.connectivity.pairwise([one.daemon for one in members], now_us)
         return [one for one in members if one.daemon in together]
 
     def _near(self, members: Iterable[Process]) -> list[DaemonId]:
-        """Of these, those of my site."""
+        """The daemons of this site among these processes."""
         site = self.site_of[self.me.daemon]
         return [one.daemon for one in members if self.site_of[one.daemon] == site]
 
     def _far(self, rep: DaemonId) -> set[DaemonId]:
-        """Those of my site whom another representative of it speaks for."""
+        """The daemons of this site that another representative of it represents."""
         lives = [known for known in self.known.values() if known.record.rep.daemon == rep]
         members = max(lives, key=lambda known: known.at_us).record.members if lives else ()
         return {rep, *self._near(members)}
 
-    def _all_hear(self, near: list[DaemonId], rep: DaemonId, now_us: int) -> bool:
-        """Whether those of the site that I represent hear those of the site that another one represents."""
+    def _hears_all(self, near: list[DaemonId], rep: DaemonId, now_us: int) -> bool:
+        """Whether the daemons of the site that this one represents hear those of another representative."""
         if rep in near or rep not in self.connectivity.others:
             return True
         return all(self.connectivity.says(one, far, now_us) for one in near for far in self._far(rep) - {one})
 
-    def _living(self, now_us: int) -> list[Process]:
-        """Those of the segment that were heard lately; in a whole view the network watches over them."""
+    def _alive_members(self, now_us: int) -> list[Process]:
+        """The members of the segment heard lately; in a whole view the network detects failures."""
         since_us = now_us - FRESH_ALIVES * self.options.alive_us
         return [
             one
@@ -496,21 +493,21 @@ class Gather:
         records = sorted(self._fresh_records(now_us), key=lambda record: record.rep)
         targets = self._targets(now_us)
         out: list[GatherOutput] = [
-            SendControl(targets, word) for word in joins(self._own_record(now_us), records, self.active)
+            SendControl(targets, message) for message in joins(self._own_record(now_us), records, self.active)
         ]
         return out if self.active else [*out, *self._say_alive_to(self.connectivity.unsure(now_us), now_us)]
 
     def _targets(self, now_us: int) -> tuple[DaemonId, ...]:
-        """Everybody who may be a representative, and those I represent, so that they know that I live."""
+        """The receivers of JOIN: possible representatives, and the daemons that this one represents."""
         skip = set(self.segment) if self.active else set()
         if self.wide:
             skip -= lowest_of_sites(self.segment, self.site_of)
-        # Who named a representative that speaks with us hears of it from there.
+        # A daemon that named a representative in contact with this one learns of the search from there.
         skip.update(one for one, rep in self.referred.items() if self._hears(rep, now_us))
         return tuple(one for one in sorted(self.site_of) if one != self.me.daemon and one not in skip)
 
 
 def is_news(record: GatherRecord, known: Mapping[Process, KnownRecord]) -> bool:
-    """Whether a record says more than what was known of its representative."""
+    """Whether a record is newer than the known one of its representative."""
     before = known.get(record.rep)
     return before is None or before.record.seq < record.seq

@@ -189,8 +189,8 @@ DaemonMessage = DaemonAlive | DaemonJoin | DaemonRefer | DaemonDecline | DaemonL
 RecoveryMessage = StateTrans | RecoveryResend | RecoveryDone
 
 _encoder = msgspec.msgpack.Encoder()
-_datagrams: msgspec.msgpack.Decoder[DaemonMessage] = msgspec.msgpack.Decoder(DaemonMessage)
-_told: msgspec.msgpack.Decoder[RecoveryMessage] = msgspec.msgpack.Decoder(RecoveryMessage)
+_daemon_decoder: msgspec.msgpack.Decoder[DaemonMessage] = msgspec.msgpack.Decoder(DaemonMessage)
+_recovery_decoder: msgspec.msgpack.Decoder[RecoveryMessage] = msgspec.msgpack.Decoder(RecoveryMessage)
 
 
 def encode_control(message: DaemonMessage | RecoveryMessage) -> bytes:
@@ -201,7 +201,7 @@ def encode_control(message: DaemonMessage | RecoveryMessage) -> bytes:
 def decode_daemon_message(payload: bytes) -> DaemonMessage:
     """Decodes a message that came as a datagram."""
     try:
-        message = _datagrams.decode(payload)
+        message = _daemon_decoder.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise PeerError(Drop.INCONSISTENT, f"membership message: {error}") from None
     if isinstance(message, DaemonJoin) and not message.records:
@@ -303,6 +303,6 @@ def _check_runs(state: SiteState, clock: int) -> None:
 def decode_recovery_message(payload: bytes) -> RecoveryMessage:
     """Decodes a message that came over an attempt's network."""
     try:
-        return _told.decode(payload)
+        return _recovery_decoder.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise PeerError(Drop.INCONSISTENT, f"membership message: {error}") from None
