@@ -86,7 +86,7 @@ def all_arrives(history: Iterable[object], link: str, hosts: Sequence[str]) -> V
 
 
 def link_end(history: Iterable[object], link: str) -> Verdict:
-    """A host whose end failed submits and receives nothing more on it, and is not told again."""
+    """A host whose end failed submits and receives nothing more on it, and fails only once."""
     failed: dict[str, LinkEndFailed] = {}
     for event in _of_link(history, link):
         last = failed.get(event.host)

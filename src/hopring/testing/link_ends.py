@@ -50,7 +50,7 @@ CLUSTER: Final = 0x51AB1E
 
 @dataclass(frozen=True, slots=True)
 class EndSetup:
-    """Where an end lives and what it speaks for itself: shared by all kinds of links."""
+    """The environment of an end: network, link name, address, header, and the trace it records to."""
 
     network: SimNetwork
     link: str
@@ -60,12 +60,12 @@ class EndSetup:
 
     @property
     def now_us(self) -> int:
-        """The present."""
+        """The present virtual time."""
         return self.network.engine.now_us
 
 
 class LinkEnd(ABC):
-    """One end of a link: takes objects from above and records what the link gives back."""
+    """One end of a link: takes objects from above and records the link's outputs."""
 
     def __init__(self, place: EndSetup) -> None:
         self.place = place
@@ -85,7 +85,7 @@ class LinkEnd(ABC):
         """Gives the link an object."""
 
     def submit(self, payload: bytes, urgent: bool = False, lazy: bool = False) -> bool:
-        """Submits an object, or records why it cannot be."""
+        """Submits an object, or records the reason of its refusal."""
         place = self.place
         reason = self._refusal(payload)
         if reason:
@@ -120,7 +120,7 @@ class LinkEnd(ABC):
 
 
 class DatagramEnd(LinkEnd):
-    """An end that speaks in datagrams: checks, counts and drops what does not belong to the link."""
+    """An end of a datagram link: checks headers, and counts and drops foreign datagrams."""
 
     def __init__(self, place: EndSetup, peers: dict[DaemonId, Incarnation], segment_bytes: int) -> None:
         super().__init__(place)
@@ -132,7 +132,7 @@ class DatagramEnd(LinkEnd):
 
     @abstractmethod
     def take(self, sender: DaemonId, frame: Frame) -> None:
-        """Hands a frame to the link, or raises PeerError if it is none of the link's words."""
+        """Hands a frame to the link, or raises PeerError if the link has no such frame."""
 
     def _receive(self, _source: Address, datagram: bytes) -> None:
         try:
@@ -210,7 +210,7 @@ class HopEnd(DatagramEnd):
 
 
 class TcpEnd(LinkEnd):
-    """One end of a TCP link: a `SimTcpUser` that keeps what the stream has no room for."""
+    """One end of a TCP link: a `SimTcpUser` that keeps bytes until the stream has room."""
 
     def __init__(self, place: EndSetup, link: tcp.Tcp) -> None:
         super().__init__(place)
@@ -260,28 +260,28 @@ class TcpEnd(LinkEnd):
         if taken:
             self._driver.step(tcp.Written(taken))
 
-    # ---- What the stream tells ----
+    # ---- Calls of the stream ----
 
     def connected(self, stream: SimTcpStream) -> None:
-        """The connection stands."""
+        """Tells the link that the connection is established."""
         self.stream = stream
         self._driver.step(tcp.Opened())
 
     def received(self, _stream: SimTcpStream, data: bytes) -> None:
-        """Bytes have come."""
+        """Hands arrived bytes to the link."""
         self._driver.step(tcp.Received(data))
 
     def writable(self, _stream: SimTcpStream) -> None:
-        """There is room for what was kept."""
+        """Writes the bytes that waited for room."""
         self._write()
 
     def closed(self, _stream: SimTcpStream, reason: str) -> None:
-        """The connection is over."""
+        """Tells the link that the connection has ended."""
         self._driver.step(tcp.Closed(reason))
 
 
 class RingMember(DatagramEnd):
-    """One member; the others are reached by multicast to the ring, or each by itself."""
+    """One member of a ring; it reaches the others by multicast or unicast."""
 
     def __init__(
         self,
@@ -346,7 +346,7 @@ class RingMember(DatagramEnd):
                 self.fail(reason)
 
     def _release(self, visit: Visit) -> None:
-        """Stamps what fits in the visit and wishes for another if something is left."""
+        """Stamps the objects that fit in the visit and asks for another visit if some are left."""
         objects: list[bytes] = []
         options = self.link.options
         room = Room(visit.room_segments, options.packet_bytes, options.chunk_bytes)

@@ -1,4 +1,4 @@
-"""A simulated world: hosts, links of every kind between them, faults, and the trace of what happened.
+"""A world of links in virtual time: hosts, links of every kind between them, faults, and a trace.
 
 >>> world = LinkWorld(seed=4711, quality=Quality(delay_us=25_000, loss=0.01))
 >>> a, b = world.hop("a", "b")
@@ -30,7 +30,7 @@ from hopring.wire.header import Family, Header
 
 
 class LinkWorld:
-    """Everything of one run. The seed picks the luck; `record_datagrams` also traces every sending."""
+    """One run. The seed decides all random draws; `record_datagrams` traces every datagram too."""
 
     def __init__(
         self,
@@ -56,15 +56,15 @@ class LinkWorld:
 
     @property
     def now_us(self) -> int:
-        """The present."""
+        """The present virtual time."""
         return self.engine.now_us
 
     def run_for(self, duration_us: int) -> None:
-        """Lets that much virtual time pass."""
+        """Runs the world for this span of virtual time."""
         self.engine.run_for(duration_us)
 
     def verdicts(self) -> list[Verdict]:
-        """What the checks say of every link there was."""
+        """The verdicts on every link there was."""
         return [
             verdict for link, hosts in self.links.items() for verdict in check_link(self.trace, link, hosts)
         ]
@@ -74,7 +74,7 @@ class LinkWorld:
     def hop(
         self, one: str, other: str, options: HopOptions | None = None, initial_seq: int = 1
     ) -> tuple[HopEnd, HopEnd]:
-        """A Hop link; asked for again, it is a new generation on both sides."""
+        """Creates a Hop link; called again, a new generation of it on both sides."""
         name = f"{one}-{other}"
         generation = self._next_generation(name)
         self.links[_full_name(name, generation)] = (one, other)
@@ -90,7 +90,7 @@ class LinkWorld:
     def ring(
         self, hosts: Sequence[str], options: RingOptions | None = None, initial_seq: int = 0
     ) -> tuple[RingMember, ...]:
-        """A ring of these hosts; asked for again, it is a new generation with whoever is named now."""
+        """Creates a ring of these hosts; called again, a new generation with the hosts given then."""
         name = "ring"
         generation = self._next_generation(name)
         self.links[_full_name(name, generation)] = tuple(hosts)
@@ -113,7 +113,7 @@ class LinkWorld:
         options: TcpOptions | None = None,
         stream_options: SimTcpOptions | None = None,
     ) -> tuple[TcpEnd, TcpEnd]:
-        """A TCP link, opened by the first host; asked for again, it is a new connection."""
+        """Creates a TCP link, opened by the first host; called again, a new connection."""
         name = f"{one}-{other}"
         generation = self._next_generation(name)
         self.links[_full_name(name, generation)] = (one, other)
@@ -124,7 +124,7 @@ class LinkWorld:
             ends.append(TcpEnd(place, link))
             self.ends[name, host] = ends[-1]
         first, second = ends
-        # Every generation listens on a port of its own, so that no greeting has to be awaited to sort them.
+        # Every generation listens on a port of its own, so no greeting is needed to tell them apart.
         port = self._ports[name] * 1_000 + generation
         self._stream_host(other, stream_options).listen(port, lambda _host: second)
         self._stream_host(one, stream_options).connect(other, port, first)
@@ -159,14 +159,14 @@ class LinkWorld:
     # ---- Faults of hosts ----
 
     def crash(self, host: str) -> None:
-        """Takes a host down; the other ends of its links find out by themselves."""
+        """Takes a host down; the other ends of its links detect that themselves."""
         self.network.crash(host)
         self._stream_hosts.pop(host, None)
         self.ends = {key: end for key, end in self.ends.items() if key[1] != host}
         self.trace.append(HostChanged(self.now_us, host, HostChange.CRASH))
 
     def restart(self, host: str) -> None:
-        """Boots a host without links; a host that spoke TCP resets the connections of its old life."""
+        """Boots a host without links; TCP connections of its earlier run are reset."""
         self.network.restart(host)
         self._stream_host(host, None)
         self.trace.append(HostChanged(self.now_us, host, HostChange.RESTART))

@@ -24,7 +24,7 @@ class Ninit:
     at_us: int
     daemon: str
     members: tuple[str, ...]
-    network: int  # Which network, as all its members call it.
+    network: int  # Its number, the same at all members.
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Nreceive:
 
 @dataclass(frozen=True, slots=True)
 class Nlinkfailed:
-    """A daemon's network ended."""
+    """The network of a daemon has ended."""
 
     at_us: int
     daemon: str
@@ -90,7 +90,7 @@ def server_set(trace: NetworkTrace) -> Verdict:
 
 
 def reliable_multicast(trace: NetworkTrace) -> Verdict:
-    """2.22: what is multicast is received by all it is for, unless the network fails at some member."""
+    """2.22: a multicast bundle is received by all its targets, unless the network fails at some member."""
     networks: dict[int, dict[str, _Window]] = {}
     for window in _windows(trace):
         networks.setdefault(window.init.network, {})[window.init.daemon] = window

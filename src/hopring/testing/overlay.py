@@ -1,7 +1,7 @@
 """A whole overlay in virtual time: every daemon of a configuration with its real stack.
 
-Stands in for membership: `start` gives all daemons the same members, cut links and generation (ninit), and
-nobody else does. What happened is in `trace`, in the words of the thesis' network specification (2.2.6).
+Replaces the membership: `start` gives all daemons the same members, cut links and generation (ninit). `trace`
+records the events of the thesis' network specification (2.2.6).
 """
 
 from collections import Counter
@@ -58,7 +58,7 @@ CLUSTER = 0x51AB1E
 
 @dataclass(frozen=True, slots=True)
 class OverlayDelivery:
-    """A bundle at a daemon, with the moment of its sending."""
+    """A bundle received by a daemon, with the time of its sending."""
 
     at_us: int
     sent_at_us: int
@@ -112,7 +112,7 @@ class OverlayDaemon:
             case ReceiveLoose():
                 self.world.loose[self.name, output.bundle] += 1
             case Told() | Promised() | Visited():
-                pass  # Nobody orders here.
+                pass  # There is no ordering layer here.
 
     def _datagrams(self, family: Family, frames: tuple[Frame, ...]) -> Iterable[bytes]:
         for train in encode(self._heads[family], frames, self.stack.options.ring.segment_bytes):
@@ -148,7 +148,7 @@ class Overlay:
     def __init__(self, config: Config, seed: int, quality: Quality | None = None) -> None:
         self.config = config
         self.engine = Engine()
-        # Without any delay a token would go round for ever in one instant.
+        # Without any delay a token would rotate endlessly at one moment.
         self.network = SimNetwork(self.engine, seed, quality or Quality(delay_us=100))
         self.names = {DaemonId(at): daemon.name for at, daemon in enumerate(config.daemons)}
         self.numbers = {name: daemon for daemon, name in self.names.items()}
@@ -174,7 +174,7 @@ class Overlay:
         cut: Iterable[tuple[str, str]] = (),
         options: StackOptions = DEFAULTS,
     ) -> None:
-        """Gives these daemons, or all, a new network (ninit); an older one is at its end."""
+        """Gives these daemons, or all, a new network (ninit); it ends the one before."""
         names = sorted(self.numbers if members is None else members)
         generation = Generation(next(self._generations))
         incarnations = {self.numbers[name]: Incarnation(1000 + self.numbers[name]) for name in names}
@@ -206,7 +206,7 @@ class Overlay:
         self.daemons[name].driver.step(Multicast(mask, bundle))
 
     def multicast_loose(self, name: str, bundle: bytes, mask: SiteMask | None = None) -> None:
-        """Sends an Unreliable bundle; the trace is about the others and does not speak of it."""
+        """Sends an Unreliable bundle; the trace does not record it."""
         self.daemons[name].driver.step(MulticastLoose(self.mask() if mask is None else mask, bundle))
 
     def _wanted_by(self, mask: SiteMask) -> tuple[str, ...]:
@@ -214,11 +214,11 @@ class Overlay:
         return tuple(name for name in sorted(self.daemons) if mask >> site_of[self.numbers[name]] & 1)
 
     def run(self, until_us: int) -> None:
-        """Lets time pass until this moment."""
+        """Runs until this virtual time."""
         self.engine.run_until(until_us)
 
     def received(self, name: str, output: Receive) -> None:
-        """Notes a bundle at a daemon; meta-data alone is not a receipt."""
+        """Records a bundle at a daemon; meta-data alone is not a receipt."""
         if output.bundle is None:
             self.metas[name, output.source, output.seq] += 1
             return
@@ -227,7 +227,7 @@ class Overlay:
         self.deliveries.append(OverlayDelivery(at_us, self._sent_at_us[bundle], name, bundle))
 
     def failed(self, name: str, reason: str) -> None:
-        """Notes the end of a network at a daemon."""
+        """Records the end of a network at a daemon."""
         self._note(Nlinkfailed(self.engine.now_us, name, reason))
 
     def _note(self, event: NetworkEvent) -> None:

@@ -36,7 +36,7 @@ class ObjectReceived:
 
 @dataclass(frozen=True, slots=True)
 class LinkEndFailed:
-    """The link has told a host that it is dead (linkfailed)."""
+    """The link reported its failure to a host (linkfailed)."""
 
     at_us: int
     link: str
@@ -45,7 +45,7 @@ class LinkEndFailed:
 
 
 class HostChange(StrEnum):
-    """What can befall a host."""
+    """State changes of a host."""
 
     CRASH = "crash"
     RESTART = "restart"
@@ -55,7 +55,7 @@ class HostChange(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HostChanged:
-    """A host crashed, restarted, was paused or went on."""
+    """A host crashed, restarted, was paused or resumed."""
 
     at_us: int
     host: str

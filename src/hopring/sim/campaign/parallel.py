@@ -16,7 +16,7 @@ from hopring.sim.campaign.runner import NO_CRASH, run_seed
 
 @dataclass(frozen=True, slots=True)
 class SeedReport:
-    """What came of a seed, without its history."""
+    """The outcome of a seed, without its history."""
 
     seed: int
     events: int
@@ -27,17 +27,17 @@ class SeedReport:
 
     @property
     def failed(self) -> bool:
-        """Whether something is broken."""
+        """Whether any property is broken."""
         return bool(self.broken)
 
 
 def report(seed: int, planted: Planted, clients: bool = False) -> SeedReport:
-    """Runs a seed."""
+    """Runs a seed and reports its outcome."""
     before = planted.runs
     outcome = run_seed(seed, clients)
     for verdict in outcome.broken:
         if verdict.property == NO_CRASH and "_bugs.py:" in verdict.witness:
-            # The planted code itself fell over something that has changed: that is no finding.
+            # The planted code itself does not fit the changed code: that is no finding.
             raise MisplacedBug(verdict.witness, "does not fit the code any more")
     return SeedReport(
         seed, outcome.events, outcome.views, outcome.faults, outcome.broken, planted.runs - before
@@ -47,7 +47,7 @@ def report(seed: int, planted: Planted, clients: bool = False) -> SeedReport:
 def run_many(
     seeds: Sequence[int], jobs: int, bug_name: str | None = None, clients: bool = False
 ) -> Generator[SeedReport, None, None]:
-    """Reports in the order of the seeds, as they come; whoever has seen enough closes the iterator.
+    """Yields reports in the order of the seeds; a caller that has seen enough closes the iterator.
 
     An interrupt reaches this process alone, which ends the others.
     """
@@ -56,9 +56,9 @@ def run_many(
             for seed in seeds:
                 yield report(seed, planted, clients)
         return
-    # Forked, they are there at once; one that is spawned complains at length if it is ended while it starts.
+    # Forked workers start at once; a spawned one prints a traceback if it is ended while it starts.
     context = get_context("fork")
-    # An interrupt that comes while they are made waits until there is somebody to end them all.
+    # An interrupt while the workers are created waits until the pool can end them all.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         with context.Pool(min(jobs, len(seeds)), _begin, (bug_name,)) as pool:
@@ -69,7 +69,7 @@ def run_many(
 
 
 def _begin(bug_name: str | None) -> None:
-    """A worker begins its life; a planted bug stays planted in it until it ends."""
+    """Initialises a worker; a planted bug stays planted in it until it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     planting = plant(all_bugs()[bug_name] if bug_name else None)
     _planted.append(planting.__enter__())
@@ -86,7 +86,7 @@ _plantings: list[object] = []  # Kept, or the bug would be undone when its gener
 
 @dataclass(slots=True)
 class CampaignTotals:
-    """Many reports in sum."""
+    """Totals over the reports of a campaign."""
 
     seeds: int = 0
     events: int = 0
@@ -95,7 +95,7 @@ class CampaignTotals:
     failed: list[SeedReport] = field(default_factory=list)
 
     def add(self, one: SeedReport) -> None:
-        """Counts a report in."""
+        """Adds a report to the totals."""
         self.seeds += 1
         self.events += one.events
         self.views += one.views

@@ -31,7 +31,7 @@ NO_CRASH = "the code keeps its own assertions"
 
 @dataclass(frozen=True, slots=True)
 class WorldOutcome:
-    """What came of a seed."""
+    """The outcome of a world: its history and the broken properties."""
 
     seed: int
     events: int
@@ -46,14 +46,14 @@ class WorldOutcome:
 
 
 class WorldRun:
-    """A world in motion."""
+    """One run of a world without clients."""
 
     def __init__(self, world: SimWorld, link_counters_us: int = 0) -> None:
         self.world = world
         self.cluster = self._make_cluster(link_counters_us)
         self.injector = FaultInjector(self.cluster)
-        self._late = ""  # Who was where when all should have come together, if they had not.
-        self._rested = False  # Whether all were together early enough for what they sent then to be delivered.
+        self._late_views = ""  # The views of all daemons at the deadline, if they had not converged.
+        self._rested = False  # Whether all converged early enough to deliver what they sent then.
         for link in world.config.links:
             self._shape(link.sites, world.wide_delay_us)
 
@@ -72,7 +72,7 @@ class WorldRun:
                 self.cluster.network.shape_both(near.name, far.name, delay_us=delay_us)
 
     def live(self) -> None:
-        """Chaos, then quiet."""
+        """Runs the world: faults until the heal, then a quiet time."""
         cluster, world = self.cluster, self.world
         engine = cluster.engine
         late = dict(world.starts_us)
@@ -97,16 +97,16 @@ class WorldRun:
 
     def _look(self) -> None:
         if not self._settled():
-            self._late = self._who_is_where()
+            self._late_views = self._views_now()
 
     def _rest(self) -> None:
         self._rested = self._settled()
 
-    # Who has to come together.
+    # Convergence.
 
     @property
     def _components(self) -> list[list[str]] | None:
-        """Those that should be together in the end; None if that cannot be said."""
+        """The sets of daemons that should share a view at the end; None if the cuts do not determine them."""
         kinds = [fault.kind for fault in self.world.lasting]
         if not kinds:
             return [sorted(self.cluster.numbers)]
@@ -129,7 +129,7 @@ class WorldRun:
         )
 
     def judge(self) -> WorldOutcome:
-        """The verdicts on what happened, nearest to a cause first; whether all came together is the last."""
+        """The verdicts on the history, those nearest to a cause first and convergence last."""
         cluster = self.cluster
         settled, components = self._settled(), self._components
         quiet = settled and self._rested and components is not None
@@ -141,18 +141,18 @@ class WorldRun:
             counters_survive=not forgets,
         )
         if self._has_sessions:
-            # Not promised for all sessions of a daemon taken together.
+            # FIFO order holds for each session, not for all sessions of a daemon together.
             verdicts = [
                 self._fifo() if verdict.property == FIFO_ORDER.name else verdict for verdict in verdicts
             ]
         wrong = [verdict for verdict in verdicts if not verdict]
         wrong.extend([broken(SAME_TREES, witness) for witness in cluster.misrouted[:1]])
-        wrong.extend(self._more(quiet))
+        wrong.extend(self._further_checks(quiet))
         if not settled:
-            wrong.append(broken(CONVERGENCE, f"at the end {self._who_is_where()}"))
-        elif self._late:
+            wrong.append(broken(CONVERGENCE, f"at the end {self._views_now()}"))
+        elif self._late_views:
             after = f"{self.world.settle_us / 1_000:g} ms after the heal"
-            wrong.append(broken(CONVERGENCE, f"{after} {self._late}"))
+            wrong.append(broken(CONVERGENCE, f"{after} {self._late_views}"))
         events = cluster.engine.events
         return WorldOutcome(self.world.seed, events, tuple(wrong), cluster.history, len(self.world.schedule))
 
@@ -160,8 +160,8 @@ class WorldRun:
     def _has_sessions(self) -> bool:
         return self.world.load.sessions > 1
 
-    def _more(self, quiet: bool) -> list[Verdict]:
-        """What the properties of the order do not see."""
+    def _further_checks(self, quiet: bool) -> list[Verdict]:
+        """Checks beyond the properties of daemons."""
         return self._unstamped() if quiet else []
 
     def _fifo(self) -> Verdict:
@@ -179,7 +179,7 @@ class WorldRun:
         ]
 
     def _unstamped(self) -> list[Verdict]:
-        """Messages that a living daemon took and never sent: no property of the order can see them."""
+        """Messages that a living daemon accepted and never sent: no property of the order covers them."""
         stamped = Counter(event.process for event in self.cluster.history if isinstance(event, MessageSent))
         return [
             broken(SELF_SENDING, f"{name} took {host.sent} messages and sent {stamped[host.process]}")
@@ -187,7 +187,7 @@ class WorldRun:
             if stamped[host.process] != host.sent
         ]
 
-    def _who_is_where(self) -> str:
+    def _views_now(self) -> str:
         return "; ".join(
             f"{name} is {one.phase} in view {one.view.counter} of {len(one.members)}"
             for name, one in [(name, host.snapshot()) for name, host in sorted(self.cluster.hosts.items())]
@@ -195,7 +195,7 @@ class WorldRun:
 
 
 def _share_a_view(hosts: list[SimDaemon]) -> bool:
-    """Whether these are in one view, which has nobody else, and none of them looks around."""
+    """Whether these daemons, and no others, share a view, and none of them searches."""
     seen = [host.snapshot() for host in hosts]
     first = seen[0]
     return set(first.members) == {one.me for one in seen} and all(
@@ -208,7 +208,7 @@ UNDERSTOOD = "I10 daemons understand each other's words on groups"
 
 
 class ClientWorldRun(WorldRun):
-    """A world in motion, with clients."""
+    """One run of a world with clients."""
 
     def _make_cluster(self, link_counters_us: int) -> SimClientCluster:
         world = self.world
@@ -227,7 +227,7 @@ class ClientWorldRun(WorldRun):
         return True
 
     def _fifo(self) -> Verdict:
-        """2.11 for each session by itself; daemons have one more, for their own words."""
+        """2.11 for each session by itself; daemons have one more, for the control messages of groups."""
         session_of = self.clients.session_of
         named = [
             type(event)(
@@ -244,8 +244,8 @@ class ClientWorldRun(WorldRun):
         ]
         return FIFO_ORDER.judge(index(named, False))
 
-    def _more(self, quiet: bool) -> list[Verdict]:
-        """What clients are promised, and what their daemons know."""
+    def _further_checks(self, quiet: bool) -> list[Verdict]:
+        """The properties of clients, and that all daemons have the same groups."""
         verdicts = check_evs_c(self.cluster.history, quiet, self._components)
         wrong = [verdict for verdict in verdicts if not verdict]
         for name in sorted(self.clients.hosts):
@@ -253,10 +253,10 @@ class ClientWorldRun(WorldRun):
             if drops:
                 wrong.append(broken(UNDERSTOOD, f"{name} dropped {dict(drops)}"))
         if quiet:
-            wrong.extend(self._unlike_groups())
+            wrong.extend(self._different_groups())
         return wrong
 
-    def _unlike_groups(self) -> list[Verdict]:
+    def _different_groups(self) -> list[Verdict]:
         for names in self._components or []:
             hosts = [self.clients.client_host(name) for name in names]
             for host in hosts:
@@ -273,19 +273,19 @@ def _table(host: SimClientDaemon) -> dict[str, object]:
 
 
 def run_seed(seed: int, clients: bool = False) -> WorldOutcome:
-    """The world of a seed, from start to verdict."""
+    """Draws the world of a seed, runs it and judges it."""
     return run_world(draw_world(seed, clients))
 
 
 def run_world(world: SimWorld, link_counters_us: int = 0) -> WorldOutcome:
-    """A world, from start to verdict; with a period, its history has the links' counters too."""
+    """Runs a world and judges it; with a period, its history has the links' counters too."""
     run = (WorldRun if world.clients is None else ClientWorldRun)(world, link_counters_us)
     try:
         run.live()
         return run.judge()
     except BudgetSpent as spent:
         return run.cut_short(broken(BUDGET, str(spent)))
-    except Exception as error:  # Whatever the code raises is a finding: that is what a campaign is for.
+    except Exception as error:  # Any exception of the code under test is a finding.
         return run.cut_short(broken(NO_CRASH, _last_line(error)))
 
 

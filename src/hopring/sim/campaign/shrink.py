@@ -16,7 +16,7 @@ from hopring.sim.campaign.runner import WorldOutcome, run_world
 from hopring.sim.campaign.world import SimWorld
 
 RUNS_MAX: Final = 300
-"""A world takes about a second; whoever waits for a smaller one does not want to wait for ever."""
+"""A world takes about a second to run, so this bounds the waiting time."""
 
 LOADS_PER_SECOND: Final = (0, 5, 20, 60)
 CALM: Final = ("loss", "duplicate", "reorder", "jitter_us")
@@ -34,7 +34,7 @@ class Shrunk:
 
 
 class Shrinker:
-    """Smaller and smaller worlds of one seed; `tell` hears of each run and of the number of faults left."""
+    """Shrinks the world of one seed; `tell` is called for each run with the number of faults left."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Shrinker:
                 parts = min(len(faults), 2 * parts)
 
     def _calm_down(self) -> None:
-        """Less load, and paths with less trouble."""
+        """Reduces the load and the faults of paths."""
         for load in LOADS_PER_SECOND:
             smaller = replace(self._world.load, per_second=load)
             if load < self._world.load.per_second and self._still_fails(replace(self._world, load=smaller)):
@@ -112,7 +112,7 @@ class Shrinker:
 
 
 def _rests(faults: tuple[Fault, ...], parts: int) -> Iterator[tuple[Fault, ...]]:
-    """The schedule without each of so many parts of nearly the same length."""
+    """The schedule without each of `parts` parts of nearly equal length."""
     cuts = [len(faults) * at // parts for at in range(parts + 1)]
     for start, end in pairwise(cuts):
         yield faults[:start] + faults[end:]

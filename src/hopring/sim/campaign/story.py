@@ -44,7 +44,7 @@ from hopring.sim.campaign.world import SimWorld
 NETWORK: Final = "network"
 MESSAGES_TOLD_MAX: Final = 4
 NEIGHBOURS: Final = 3
-"""So many deliveries before and after the one that matters are told too."""
+"""How many deliveries before and after the one that matters are shown."""
 
 _MOMENTS: Final = {
     "evs": "an attempt is decided",
@@ -60,7 +60,7 @@ _MESSAGE: Final = re.compile(r"[\w.-]+(?:/\d+)?:\d+")
 
 @dataclass(frozen=True, slots=True)
 class StoryLine:
-    """One thing that happened."""
+    """One line of a story."""
 
     at_us: int
     who: str
@@ -68,11 +68,11 @@ class StoryLine:
 
 
 def story(world: SimWorld, outcome: WorldOutcome) -> list[str]:
-    """All of it, as lines of text."""
+    """The story of a run as lines of text."""
     history = index(outcome.history, quiet_end=False)
     words = HistoryNames(history)
     told = [*_faults(world), *_views(outcome.history, words)]
-    told.sort(key=lambda line: line.at_us)  # Stable: what one process did stays in its order.
+    told.sort(key=lambda line: line.at_us)  # Stable: the events of one process stay in their order.
     lines = [*_opening(world), "", *_align(told), ""]
     if not outcome.broken:
         return [*lines, f"nothing is broken: {outcome.events} events, {outcome.views} views installed"]
@@ -116,7 +116,7 @@ def _clients(world: SimWorld) -> list[str]:
 
 
 def _faults(world: SimWorld) -> Iterator[StoryLine]:
-    """Crashes and starts are told by the history: a daemon that is down cannot crash."""
+    """The faults of the schedule but crashes and starts: those that really happened are in the history."""
     for fault in world.schedule:
         if fault.moment or fault.kind not in ("crash", "restart"):
             yield _fault(fault)
@@ -154,7 +154,7 @@ def _deed(fault: Fault) -> str:
 
 
 def _cut(fault: Fault) -> str:
-    """What is not heard any more."""
+    """The text of a fault that cuts or weakens paths."""
     names = " ".join(fault.what)
     match fault.kind:
         case "sever" | "cut_sites":
@@ -202,7 +202,7 @@ def _around_first(outcome: WorldOutcome, history: History, words: HistoryNames) 
 
 
 def _around(verdict: Verdict, events: list[Event], history: History, words: HistoryNames) -> list[StoryLine]:
-    """What became of the messages that the witness names, and what those who delivered them did next to it."""
+    """The sending and deliveries of the messages that the witness names, with neighbouring deliveries."""
     named = set(_MESSAGE.findall(verdict.witness))
     ids = [message for message in history.messages.ids if words.message(message) in named]
     picked: dict[int, StoryLine] = {}
@@ -247,14 +247,14 @@ def _align(lines: list[StoryLine]) -> list[str]:
 
 
 CLIENT_NEIGHBOURS: Final = 6
-"""So many lines before and after what the witness names are told too."""
+"""How many lines before and after those that the witness names are shown."""
 
 
 MARK: Final = " <--"
 
 
 def around_clients(verdict: Verdict, events: list[Event]) -> list[tuple[int, str, str]]:
-    """When, who and what, session by session."""
+    """Time, session and text of each line, session by session."""
     history = index_clients(events, quiet_end=False)
     words = HistoryNames(history.whole)
     named = set(re.findall(r"[\w.-]+/\d+", verdict.witness))

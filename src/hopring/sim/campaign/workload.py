@@ -22,7 +22,7 @@ SPEECH_BYTES: Final = 100
 
 
 class Workload:
-    """Whoever sends in a world."""
+    """Sends the load of a world without clients."""
 
     def __init__(self, world: SimWorld, cluster: SimCluster) -> None:
         self._world = world
@@ -30,7 +30,7 @@ class Workload:
         self._dice = generator(world.seed, "load")
 
     def plan(self) -> None:
-        """All of it, before the world begins."""
+        """Schedules the load before the run begins."""
         if not self._world.load.per_second:
             return
         self._plan_next()
@@ -53,8 +53,8 @@ class Workload:
         self._plan_next()
 
     def _plan_burst(self, fault: Fault) -> None:
-        """A break is only worth something if there is something under way."""
-        # A generator for each: with one fault less, the luck of the others stays.
+        """Schedules messages just before a break, so that some are in flight when it happens."""
+        # One generator for each fault: leaving a fault out does not change the others' bursts.
         dice = generator(self._world.seed, f"burst {fault}")
         for _ in range(self._world.load.burst):
             self._cluster.engine.at(fault.at_us - dice.randint(0, BURST_SPAN_US), self._send, dice)
@@ -75,23 +75,23 @@ class Workload:
 
 
 def session_of(number: int, sessions: int) -> int:
-    """Which session sends a daemon's message of this number; they take turns, so a history need not say."""
+    """The session that sends a daemon's message of this number; sessions take turns."""
     return number % sessions
 
 
 FIRST_US: Final = 400_000
-"""Up to then every daemon that is there gets its first sessions."""
+"""Until then every running daemon gets its first sessions."""
 
 NAMES: Final = ("ann", "bob", "cat", "dan")
 JOINS, LEAVES = 0.5, 0.3
-"""Of the changes; the rest are ends."""
+"""Shares of the changes; the rest are ends of sessions."""
 
 MIXED: Final = 0.3
-"""Of the bundles to several groups, so many have one group for each message."""
+"""The share of mixed bundles, with one group per message, among the bundles to several groups."""
 
 
 class ClientWorkload(Workload):
-    """Whatever clients do in a world."""
+    """The actions of clients: sessions connect, join, leave, send and end."""
 
     def __init__(self, world: SimWorld, cluster: SimClientCluster) -> None:
         super().__init__(world, cluster)
@@ -102,7 +102,7 @@ class ClientWorkload(Workload):
         self._mixing = generator(world.seed, "mixed bundles")
 
     def plan(self) -> None:
-        """The first sessions, and the load."""
+        """Schedules the first sessions and the load."""
         super().plan()
         if self._world.load.per_second:
             dice = generator(self._world.seed, "first sessions")
@@ -111,7 +111,7 @@ class ClientWorkload(Workload):
                     self._hosts.engine.at(dice.randint(0, FIRST_US), self._come, name)
 
     def _submit(self, name: str, service: Service, size: int) -> None:
-        """In place of a daemon's message: somebody at this daemon does something."""
+        """Replaces a daemon's message by an action of one of its clients."""
         if name not in self._hosts.hosts or self._hosts.network.host(name).state is not HostState.RUNNING:
             return
         host, dice = self._hosts.client_host(name), self._acts

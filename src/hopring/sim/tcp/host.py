@@ -21,7 +21,7 @@ from hopring.sim.tcp.stream import (
 )
 
 TCP_PORT: Final = 0x10000 + 6
-"""Where segments arrive: beyond the ports of datagrams, at TCP's protocol number."""
+"""The port of all segments: beyond the ports of datagrams, at TCP's protocol number."""
 
 Accept = Callable[[str], SimTcpUser]
 """Makes the user of a connection from the host of that name."""
@@ -41,7 +41,7 @@ class SimTcpHost:
 
     @property
     def now_us(self) -> int:
-        """The present."""
+        """The present virtual time."""
         return self.network.engine.now_us
 
     def listen(self, port: int, accept: Accept) -> None:
@@ -50,7 +50,7 @@ class SimTcpHost:
         self._listeners[port] = accept
 
     def connect(self, remote: str, port: int, user: SimTcpUser) -> SimTcpStream:
-        """Begins a connection; the user hears of its success or failure."""
+        """Begins a connection; the user is called on success or failure."""
         host = self.network.host(self.name)
         stream = self._make(user, (host.next_stream_port, port), remote)
         host.next_stream_port += 1

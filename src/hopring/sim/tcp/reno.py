@@ -35,14 +35,14 @@ class SimTcpRoundTrip:
 
     @property
     def timeout_us(self) -> int:
-        """How long to wait for an acknowledgement, doubled for each time it did not come."""
+        """The retransmission time-out, doubled for each time-out in a row."""
         base_us = self.smoothed_us + 4 * self.variation_us if self.smoothed_us else RTO_INITIAL_US
         return min(RTO_MAX_US, max(RTO_MIN_US, base_us) << min(self.backoff, 20))
 
 
 @dataclass(slots=True)
 class Reno:
-    """The congestion window. Sequences are byte offsets; the stream tells what was acknowledged."""
+    """The congestion window. Sequences are byte offsets; the stream reports acknowledgements."""
 
     mss: int
     window: int = field(init=False)
@@ -67,7 +67,7 @@ class Reno:
         if self.recovering:
             return self._recovery_goes_on(acked, acked_to, flight)
         if flight + acked + self.mss <= self.window:
-            return False  # The window was not what held the sender back, so it has proved nothing.
+            return False  # The window did not limit the sender, so it must not grow.
         if self.window < self.threshold:
             self.window += min(acked, 2 * self.mss)
         else:

@@ -41,7 +41,7 @@ class SimTcpOptions:
 
 
 class SimTcpFlags(IntFlag):
-    """The control bits."""
+    """The control bits of a segment."""
 
     NONE = 0
     FIN = 1
@@ -93,21 +93,21 @@ def decode_segment(datagram: bytes) -> SimTcpSegment:
 
 @dataclass(slots=True)
 class SimTcpReceiver:
-    """What has come from the other side; an acknowledgement is owed when `ack_at_us` has come."""
+    """The receiving half: bytes in order, and when to acknowledge them (`ack_at_us`)."""
 
     delayed_ack_us: int
-    next: int = 0  # The first byte that has not come.
-    ahead: list[tuple[int, bytes]] = field(default_factory=list)  # What came past a gap, by its start.
+    next: int = 0  # The first byte that has not arrived.
+    ahead: list[tuple[int, bytes]] = field(default_factory=list)  # Data that arrived past a gap, by its start.
     fin_at: int | None = None
     ack_at_us: int = NEVER
     unacknowledged: int = 0  # Segments since the last acknowledgement.
     ack_sent: int = 0
-    data_segments: int = 0  # All that came, in any order, repetitions included.
+    data_segments: int = 0  # All that arrived, in any order, repetitions included.
     echo_us: int = 0  # The stamp that the next acknowledgement answers (RFC 7323, 4.3).
 
     @property
     def finished(self) -> bool:
-        """Whether the other side's FIN and everything before it have come."""
+        """Whether the other side's FIN and everything before it have arrived."""
         return self.fin_at is not None and self.next > self.fin_at
 
     def stamped(self, segment: SimTcpSegment) -> None:
@@ -123,7 +123,7 @@ class SimTcpReceiver:
         self.data_segments += bool(segment.data)
         if fin:
             self.fin_at = segment.end
-        # Gaps, their ends and repetitions are answered at once: the sender waits for it.
+        # Gaps, their ends and repetitions are acknowledged at once: the sender waits for it.
         in_order = segment.seq == self.next and not self.ahead
         ready = self._add(segment.seq, segment.data)
         if self.next == self.fin_at:
@@ -165,7 +165,7 @@ class Piece(NamedTuple):
 
 @dataclass(slots=True)
 class SimTcpSender:
-    """The bytes on their way to the other side."""
+    """The sending half: buffered bytes, bytes in flight, retransmissions."""
 
     options: SimTcpOptions
     reno: Reno = field(init=False)
@@ -174,7 +174,7 @@ class SimTcpSender:
     una: int = 0  # The first byte not acknowledged.
     nxt: int = 0  # The next to send; goes back to una at a time-out.
     sent_to: int = 0  # Ever sent.
-    end: int = 0  # Behind the last byte the user has given.
+    end: int = 0  # Behind the last byte from the user.
     finishing: bool = False
     retransmit_at_us: int = NEVER
     retransmitted: int = 0
@@ -184,7 +184,7 @@ class SimTcpSender:
 
     @property
     def room_bytes(self) -> int:
-        """How much more the buffer takes."""
+        """Free space of the send buffer."""
         return self.options.send_buffer_bytes - len(self.buffer)
 
     @property
@@ -198,7 +198,7 @@ class SimTcpSender:
         return self.nxt - self.una
 
     def take(self, data: bytes) -> int:
-        """Buffers as much as there is room for, and returns how much that was."""
+        """Buffers as many bytes as there is room for, and returns their number."""
         taken = min(len(data), self.room_bytes)
         self.buffer += data[:taken]
         self.end += taken
@@ -248,7 +248,7 @@ class SimTcpSender:
         return [self._cut(self.una, now_us)] if hole else []
 
     def timed_out(self) -> None:
-        """Nothing came in time: back to the first byte that is not acknowledged."""
+        """Goes back to the first byte that is not acknowledged."""
         self.reno.timed_out(self.sent_to, self.flight, again=self.round_trip.backoff > 1)
         self.nxt = self.una
 
@@ -257,19 +257,19 @@ _STAMP_MASK = 0xFFFF_FFFF
 
 
 class SimTcpUser(Protocol):
-    """Whoever uses a stream; told at the moment things happen."""
+    """The user of a stream, called when something happens to it."""
 
     def connected(self, stream: "SimTcpStream") -> None:
-        """The other side has answered."""
+        """The connection is established."""
 
     def received(self, stream: "SimTcpStream", data: bytes) -> None:
-        """The next bytes have come."""
+        """The next bytes in order have arrived."""
 
     def writable(self, stream: "SimTcpStream") -> None:
         """After a send that did not take everything: there is room again."""
 
     def closed(self, stream: "SimTcpStream", reason: str) -> None:
-        """The stream is over; said once. "closed" is the good end, the others are "reset", "refused", ..."""
+        """The stream has ended; called once. The reason is "closed", or else "reset", "refused", ..."""
 
 
 class SimTcpCarrier(Protocol):
@@ -277,7 +277,7 @@ class SimTcpCarrier(Protocol):
 
     @property
     def now_us(self) -> int:
-        """The present."""
+        """The present virtual time."""
 
     def transmit(self, stream: "SimTcpStream", segment: SimTcpSegment) -> None:
         """Sends a segment to the other side."""
@@ -286,11 +286,11 @@ class SimTcpCarrier(Protocol):
         """Calls `stream.look(plan)` at that time."""
 
     def forget(self, stream: "SimTcpStream") -> None:
-        """The stream is over."""
+        """Removes a stream that has ended."""
 
 
 class SimTcpState(Enum):
-    """How far a connection is."""
+    """The state of a connection."""
 
     SYN_SENT = "syn sent"
     SYN_RECEIVED = "syn received"
@@ -299,7 +299,7 @@ class SimTcpState(Enum):
 
 
 class SimTcpStream:
-    """One end of a connection; `SimTcpHost` makes them."""
+    """One end of a connection, created by `SimTcpHost`."""
 
     def __init__(
         self,
@@ -326,7 +326,7 @@ class SimTcpStream:
     # ---- For the user ----
 
     def send(self, data: bytes) -> int:
-        """Takes as much as there is room for, and returns how much that was."""
+        """Buffers as many bytes as there is room for, and returns their number."""
         assert not self.out.finishing, "the stream is closing"
         if self.state is SimTcpState.OVER:
             return 0
@@ -336,7 +336,7 @@ class SimTcpStream:
         return taken
 
     def close(self) -> None:
-        """Ends the stream in good order, behind everything that was sent."""
+        """Ends the stream in an orderly way, behind everything that was sent."""
         self.out.finishing = True
         self._pump()
 
@@ -358,7 +358,7 @@ class SimTcpStream:
         self._plan_wake()
 
     def look(self, plan: int) -> None:
-        """Does what has come due."""
+        """Retransmits and acknowledges if that is due."""
         if plan != self._plan or self.state is SimTcpState.OVER:
             return
         self._wake_at_us = NEVER
@@ -449,7 +449,7 @@ class SimTcpStream:
     # ---- Sending ----
 
     def _pump(self) -> None:
-        """Sends what the windows allow, and the acknowledgement if it is due and found no ride."""
+        """Sends what the windows allow, and the acknowledgement if it is due and no data carried it."""
         now_us = self._carrier.now_us
         if self.state is SimTcpState.OPEN:
             self._send(self.out.due(now_us))

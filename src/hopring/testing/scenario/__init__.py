@@ -1,1 +1,1 @@
-"""Scenarios: stories of commands and of what happened, run in the simulator (docs/simulator.md)."""
+"""Scenarios: files of commands and recorded events, run in the simulator (docs/simulator.md)."""

@@ -36,7 +36,7 @@ _TUNABLE: Final = (MembershipOptions, RingOptions, LinkTuning, StackOptions)
 
 @dataclass(frozen=True, slots=True)
 class ClusterSetup:
-    """All that a cluster of a story is made of."""
+    """The configuration, delays and options of a scenario's cluster."""
 
     config: Config
     delay_us: int
@@ -46,7 +46,7 @@ class ClusterSetup:
 
 
 def parse_cluster(words: list[str]) -> ClusterSetup:
-    """The cluster of these words: sites with their number of daemons, delays, options of any layer."""
+    """Parses the arguments of `daemons`: sites with their number of daemons, delays, options of any layer."""
     delay_us, wide_us = DELAY_US_DEFAULT, WIDE_US_DEFAULT
     counts: dict[str, int] = {}
     tcp: list[str] = []
@@ -103,7 +103,7 @@ def _linked(config: Config, wide_us: int, tuning: LinkTuning, tcp: list[str]) ->
 
 
 NAME_BYTES: Final = 14
-"""What the cluster puts in front of a payload to know a message again."""
+"""The message name that the cluster puts in front of a payload."""
 
 UNTIL_US_MAX: Final = 10_000_000
 _SIZE: Final = re.compile(r"(?:(\d+)x)?(\d+)B")
@@ -111,11 +111,11 @@ _TIMES: Final = re.compile(r"x(\d+)")
 
 
 def _cluster_in(world: LinkWorld, base: ClusterSetup) -> SimCluster:
-    """A cluster in the world of a story, on its clock and its network."""
+    """A cluster in the world of a scenario, on its clock and its network."""
     cluster = SimCluster(base.config, world.seed, None, base.membership, base.stack)
     cluster.engine = world.engine
     cluster.network = world.network
-    # Datagrams of daemons are too many to be written down.
+    # Daemons send too many datagrams to record them.
     world.network.on_send = None
     world.network.shape_all(delay_us=base.delay_us)
     for one in base.config.sites:
@@ -127,7 +127,7 @@ def _cluster_in(world: LinkWorld, base: ClusterSetup) -> SimCluster:
 
 
 class DaemonCommands:
-    """Commands on one cluster."""
+    """Scenario commands for one cluster of daemons."""
 
     def __init__(self, world: LinkWorld, words: list[str]) -> None:
         self._world = world
@@ -135,12 +135,12 @@ class DaemonCommands:
         self._called: dict[MessageId, str] = {}
         self._shown = 0
         self._lines: list[str] = []
-        self._apart = False  # Single paths are cut, so nobody can say who belongs together.
+        self._paths_cut = False  # Single paths are cut, so components are not defined.
         self._forgot = False
         self._sides: list[list[str]] | None = None
 
     def happened(self) -> list[str]:
-        """What has happened since this was last asked."""
+        """Renders the events since the last call."""
         self._world.run_for(0)
         lines, self._lines = self._lines, []
         called = MessageNames(self._called)
@@ -151,7 +151,7 @@ class DaemonCommands:
         self._shown = len(self._cluster.history)
         return news
 
-    # Who is there.
+    # Starts and ends of daemons.
 
     def do_start(self, words: list[str]) -> None:
         """`start [DAEMON ...]`: these, or all."""
@@ -166,13 +166,13 @@ class DaemonCommands:
             self._cluster.stop(name)
 
     def do_crash(self, words: list[str]) -> None:
-        """`crash DAEMON ...`."""
+        """`crash DAEMON ...`: at once, without notice to the others."""
         for name in words:
             self._host(name)
             self._cluster.crash(name)
 
     def do_restart(self, words: list[str]) -> None:
-        """`restart DAEMON ... [forgetting]`: other processes, perhaps with an empty disk."""
+        """`restart DAEMON ... [forgetting]`: as new processes, with `forgetting` with an empty disk."""
         names = [word for word in words if word != "forgetting"]
         for name in names:
             self._check(name)
@@ -184,7 +184,7 @@ class DaemonCommands:
             self._cluster.restart(name)
 
     def do_pause(self, words: list[str]) -> None:
-        """`pause DAEMON ... TIME`."""
+        """`pause DAEMON ... TIME`: stops these daemons for this time."""
         *names, span = words
         for name in names:
             self._host(name)
@@ -200,7 +200,7 @@ class DaemonCommands:
             raise BadValue(f"{name} is not running")
         return self._cluster.hosts[name]
 
-    # What they send.
+    # Messages.
 
     def do_send(self, words: list[str]) -> None:
         """`send DAEMON SERVICE WHAT ...`: words, x20 for many small ones, 500B, 20x500B, max."""
@@ -247,10 +247,10 @@ class DaemonCommands:
             host.submit(service, size)
         self._world.engine.after(gap_us, self._feed, host, service, size, gap_us, until_us)
 
-    # What goes wrong between them.
+    # Cuts.
 
     def do_split(self, words: list[str]) -> None:
-        """`split A B | C D E`: sides that hear nothing of each other."""
+        """`split A B | C D E`: sides without any path between them."""
         sides = [side.split() for side in " ".join(words).split("|")]
         for name in [name for side in sides for name in side]:
             self._check(name)
@@ -260,7 +260,7 @@ class DaemonCommands:
     def do_cut(self, words: list[str]) -> None:
         """`cut A->B`, or `cut A B` for both directions; the names of sites stand for their daemons."""
         one, other = words[0].split("->") if "->" in words[0] else exactly(words, "A B")
-        self._apart = True
+        self._paths_cut = True
         for near in self._members(one):
             for far in self._members(other):
                 self._world.network.cut(near, far)
@@ -276,11 +276,11 @@ class DaemonCommands:
     def do_heal(self, words: list[str]) -> None:
         """`heal` ends all cuts and splits."""
         exactly(words, "")
-        self._apart, self._sides = False, None
+        self._paths_cut, self._sides = False, None
         self._world.network.heal()
 
     def do_flap(self, words: list[str]) -> None:
-        """`flap A B every TIME for TIME`: the path is cut for so long, whole for so long, and so on."""
+        """`flap A B every TIME for TIME`: the path is cut and restored in turns of the first TIME."""
         one, other, _every, gap, _for, span = exactly(words, "A B every TIME for TIME")
         self._swing(one, other, duration_us(gap), self._world.now_us + duration_us(span), True)
 
@@ -292,7 +292,7 @@ class DaemonCommands:
         if self._world.now_us < until_us:
             self._world.engine.after(gap_us, self._swing, one, other, gap_us, until_us, not down)
 
-    # What comes of it.
+    # Running and judging.
 
     def do_run(self, words: list[str]) -> None:
         """`run TIME [quiet]`: shows views, signals and deliveries, or only their number."""
@@ -314,16 +314,16 @@ class DaemonCommands:
         raise BadValue(f"{name} did not come to {phase} within {UNTIL_US_MAX // 1_000_000} s")
 
     def do_views(self, words: list[str]) -> None:
-        """`views`: who is where."""
+        """`views`: lists each daemon with its phase and view."""
         exactly(words, "")
         self._lines.extend(who_is_where(self._cluster))
 
     def do_verdict(self, words: list[str]) -> None:
-        """`verdict`: all properties of extended virtual synchrony, over all that has happened."""
+        """`verdict`: all properties of extended virtual synchrony, over the whole history."""
         exactly(words, "")
         running = set(self._cluster.hosts)
         sides = [sorted(running & set(side)) for side in self._sides or [sorted(running)]]
-        components = None if self._apart else [side for side in sides if side]
+        components = None if self._paths_cut else [side for side in sides if side]
         self._lines.append(verdict_on(self._cluster, components, counters_survive=not self._forgot))
 
 

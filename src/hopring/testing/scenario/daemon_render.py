@@ -23,7 +23,7 @@ _NAMES_MAX: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class MessageNames:
-    """What messages are called that have a word for a payload."""
+    """Names of messages whose payload is a word."""
 
     messages: Mapping[MessageId, str]
 
@@ -34,17 +34,17 @@ class MessageNames:
 
 @dataclass(slots=True)
 class DaemonLine:
-    """One line: what several daemons did alike, from the first of them to the last."""
+    """One line: an equal event at several daemons, with the times of the first and the last."""
 
     what: str
     daemons: list[str]
     first_us: int
     last_us: int
-    messages: list[str] = field(default_factory=list)  # Of deliveries, before they become a text.
+    messages: list[str] = field(default_factory=list)  # Of deliveries, before they are rendered.
 
 
 def render_events(events: Iterable[Event], called: MessageNames) -> list[str]:
-    """The events in aligned columns. Lines are moved together only past those of other daemons."""
+    """The events in aligned columns. A line moves only past lines of other daemons."""
     rows: list[DaemonLine] = []
     for one in _runs(events, called):
         same = _same(rows, one)
@@ -65,7 +65,7 @@ def _span(row: DaemonLine) -> str:
 
 
 def _same(rows: list[DaemonLine], one: DaemonLine) -> DaemonLine | None:
-    """The line that says the same of others, unless this daemon did something in between."""
+    """An equal line of other daemons, unless this daemon has a line in between."""
     for row in reversed(rows):
         if one.daemons[0] in row.daemons:
             return None
@@ -118,7 +118,7 @@ def _names(processes: Sequence[ProcessName]) -> str:
 
 
 def count(events: Iterable[Event]) -> list[str]:
-    """What daemons delivered, and how often they changed views; those alike in one line."""
+    """Counts of deliveries and views; daemons with equal counts share a line."""
     totals: dict[str, Counter[type]] = {}
     for event in events:
         totals.setdefault(event.process.daemon, Counter())[type(event)] += 1
@@ -130,7 +130,7 @@ def count(events: Iterable[Event]) -> list[str]:
 
 
 def _who(names: list[str]) -> str:
-    """Daemons by name, or so many from the first to the last."""
+    """Daemons by name, or their number with the first and the last."""
     ordered = sorted(names)
     if len(ordered) <= _NAMES_MAX:
         return " ".join(ordered)
@@ -142,7 +142,7 @@ def _views(number: int) -> str:
 
 
 def table(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """Rows in columns."""
+    """Renders rows as aligned columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
@@ -181,14 +181,14 @@ def verdict_on(
 
 
 def _quiet(cluster: SimCluster) -> bool:
-    """Whether all are in views whose members are all there."""
+    """Whether every daemon is in a view whose members are all in it."""
     seen = [host.snapshot() for host in cluster.hosts.values()]
     views = {one.me: one.view for one in seen if one.settled}
     return all(one.me in views and all(views.get(other) == one.view for other in one.members) for one in seen)
 
 
 def _unsent(cluster: SimCluster) -> list[str]:
-    """What a living daemon took and never stamped, which no property of the order can see."""
+    """Messages that a living daemon accepted and never stamped: no property of the order covers them."""
     sent = Counter(event.process for event in cluster.history if isinstance(event, MessageSent))
     return [
         f"broken: {name} took {host.sent} messages and sent {sent[host.process]}"

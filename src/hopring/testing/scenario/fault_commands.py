@@ -16,7 +16,7 @@ from hopring.wire.train import Frame
 
 
 class FaultCommands:
-    """Commands on one world; WHERE is A->B for one direction, or A B for both."""
+    """Scenario commands for faults; WHERE is A->B for one direction, or A B for both."""
 
     def __init__(self, world: LinkWorld) -> None:
         self._world = world
@@ -34,11 +34,11 @@ class FaultCommands:
         self._shape(pairs, {"mtu_bytes": number(size)})
 
     def do_loss(self, words: list[str]) -> None:
-        """`loss [WHERE] 10%`."""
+        """`loss [WHERE] 10%`: random loss, there or everywhere."""
         self._weather("loss", words)
 
     def do_reorder(self, words: list[str]) -> None:
-        """`reorder [WHERE] 5%`."""
+        """`reorder [WHERE] 5%`: random reordering, there or everywhere."""
         self._weather("reorder", words)
 
     def do_duplicate(self, words: list[str]) -> None:
@@ -72,7 +72,7 @@ class FaultCommands:
         self._network.interfere(aimed(words[1:], Delay(duration_us(words[0]))))
 
     def do_cut(self, words: list[str]) -> None:
-        """`cut WHERE`."""
+        """`cut WHERE`: drops all datagrams there."""
         pairs, rest = _where(words)
         exactly(rest, "")
         for one, other in pairs:
@@ -88,13 +88,13 @@ class FaultCommands:
         self._network.heal()
 
     def do_pause(self, words: list[str]) -> None:
-        """`pause HOST TIME`."""
+        """`pause HOST TIME`: stops it for this time."""
         host, span = exactly(words, "HOST TIME")
         self._check(host, HostState.RUNNING)
         self._world.pause(host, duration_us(span))
 
     def do_crash(self, words: list[str]) -> None:
-        """`crash HOST`."""
+        """`crash HOST`: takes it down with its memory."""
         (host,) = exactly(words, "HOST")
         self._check(host, HostState.RUNNING, HostState.PAUSED)
         self._world.crash(host)

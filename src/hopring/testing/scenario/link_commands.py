@@ -19,7 +19,7 @@ _LIMIT: Final = re.compile(r"max([+-]\d+)?")
 
 
 class LinkCommands:
-    """Commands on one world."""
+    """Scenario commands for single links and rings."""
 
     def __init__(self, world: LinkWorld) -> None:
         self._world = world

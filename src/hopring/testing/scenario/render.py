@@ -70,13 +70,13 @@ class ScenarioLine:
 
 @dataclass(frozen=True, slots=True)
 class WireNames:
-    """What numbers on the wire are called: daemons, and in an overlay the sites whose bundles travel."""
+    """Names for numbers on the wire: daemons, and in an overlay the sites of bundles."""
 
     hosts: Mapping[int, str]
     sites: Sequence[str] = ()
 
     def object(self, kind: int, body: memoryview) -> str:
-        """An object in a packet: the word that was submitted, or whose bundle it belongs to."""
+        """An object in a packet: the submitted word, or the site and sequence of its bundle."""
         if not self.sites:
             return word(bytes(body))
         routed = decode_routed(kind, body)
@@ -107,7 +107,7 @@ def words(objects: list[str]) -> str:
 
 
 def frames_of(source: Address, datagram: bytes) -> list[Frame | SimTcpSegment]:
-    """What a datagram says; nothing if it is none of ours."""
+    """The frames of a datagram; none if it is foreign."""
     if source.port == TCP_PORT:
         return [decode_segment(datagram)]
     try:
@@ -135,7 +135,7 @@ def _tcp_kind(segment: SimTcpSegment) -> str:
 
 
 def line_of(event: TraceEvent, names: WireNames) -> ScenarioLine | None:
-    """The line for one event; what a command of the scenario itself says is not repeated."""
+    """The line for one event; None for one that a command of the scenario states already."""
     match event:
         case SentDatagram():
             return _sending(event, names)
@@ -272,7 +272,7 @@ def _join(lines: list[ScenarioLine]) -> list[ScenarioLine]:
 
 
 def _together(one: ScenarioLine, other: ScenarioLine) -> ScenarioLine | None:
-    """Both lines as one, if the second only goes on where the first stopped."""
+    """Both lines as one, if the second continues the first."""
     if (one.at_us, one.where, one.fate) != (other.at_us, other.where, other.fate):
         return None
     if one.what.startswith("deliver ") and other.what.startswith("deliver "):
@@ -323,7 +323,7 @@ def summary(events: Iterable[TraceEvent]) -> list[str]:
 def _count_receipt(
     hosts: dict[str, Counter[str]], seen: set[tuple[str, bytes]], host: str, payload: bytes
 ) -> None:
-    """An object that comes again is counted apart; stories that submit one twice have to read it so."""
+    """Counts a receipt; one of an object that was received before is counted apart."""
     again = (host, payload) in seen
     seen.add((host, payload))
     hosts.setdefault(host, Counter())["received again" if again else "received"] += 1
@@ -350,7 +350,7 @@ INNER_KINDS: Final = frozenset(
         *("STATETRANS", "RESEND", "DONE", "BUNDLE", "META", "UPDATE"),
     )
 )
-"""The words of membership, and the objects that go from site to site."""
+"""The membership messages, and the objects that go from site to site."""
 
 # The tag of a word that goes over the attempt's network, behind the head of a msgpack array.
 _TOLD: Final = {b"\xa1S": "STATETRANS", b"\xa1D": "RESEND", b"\xa1E": "DONE"}

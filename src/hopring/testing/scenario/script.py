@@ -29,35 +29,35 @@ DELAY_US_DEFAULT: Final = 1_000
 
 
 class Scenario:
-    """Finds the method `do_NAME` of a command here, on the stage, or among the mischief."""
+    """Runs commands: the method `do_NAME` of this class or of one of the command classes."""
 
     def __init__(self, seed: int) -> None:
         self.world = LinkWorld(seed, Quality(delay_us=DELAY_US_DEFAULT))
         self._overlay = OverlayCommands(self.world)
-        self._tellers: tuple[object, ...] = (
+        self._commanders: tuple[object, ...] = (
             self,
             LinkCommands(self.world),
             self._overlay,
             FaultCommands(self.world),
         )
         self._daemons: DaemonCommands | None = None
-        self._shown = 0  # Events of the trace that were shown or passed over.
+        self._shown = 0  # Events of the trace that were rendered or skipped.
         self._summed = 0
         self._hidden: set[str] = set()
         self._summary: list[str] = []
 
     def do(self, line: str) -> None:
-        """Carries out one command."""
+        """Runs one command of the scenario."""
         name, *words = line.split()
-        for teller in self._tellers:
-            command: Callable[[list[str]], None] | None = getattr(teller, f"do_{name}", None)
+        for commander in self._commanders:
+            command: Callable[[list[str]], None] | None = getattr(commander, f"do_{name}", None)
             if command is not None:
                 command(words)
                 return
         raise BadValue(f"no command {name!r}; there are {', '.join(self._commands())}")
 
     def _commands(self) -> list[str]:
-        attributes = [name for teller in self._tellers for name in dir(teller)]
+        attributes = [name for commander in self._commanders for name in dir(commander)]
         return sorted(name.removeprefix("do_") for name in attributes if name.startswith("do_"))
 
     def do_daemons(self, words: list[str]) -> None:
@@ -65,10 +65,10 @@ class Scenario:
         if self._daemons is not None:
             raise BadValue("a story has one cluster of daemons")
         self._daemons = DaemonCommands(self.world, words)
-        self._tellers = (self._daemons, *self._tellers)
+        self._commanders = (self._daemons, *self._commanders)
 
     def happened(self) -> list[str]:
-        """What has happened since this was last asked, to the end of the present moment."""
+        """Renders the events since the last call, to the end of the present moment."""
         if self._daemons is not None:
             return self._daemons.happened()
         self.world.run_for(0)
@@ -82,11 +82,11 @@ class Scenario:
         return shown + counts
 
     def _hides(self, line: ScenarioLine) -> bool:
-        """Whether a line says nothing but what is hidden; losses are always told."""
+        """Whether a line has only hidden kinds; losses are always shown."""
         return bool(line.kinds) and line.kinds <= self._hidden and not line.fate
 
     def do_run(self, words: list[str]) -> None:
-        """`run TIME [quiet]`."""
+        """`run TIME [quiet]`: runs for this time, with `quiet` without showing events."""
         if not words or words[1:] not in ([], ["quiet"]):
             raise BadValue("run needs a time, and perhaps quiet")
         self.world.run_for(duration_us(words[0]))
@@ -102,7 +102,7 @@ class Scenario:
         self._hidden -= _kinds(words)
 
     def do_summary(self, words: list[str]) -> None:
-        """`summary` counts what has happened since the last one."""
+        """`summary` counts the events since the last one."""
         exactly(words, "")
         self.world.run_for(0)
         self._summary = summary(self.world.trace[self._summed :])
@@ -121,7 +121,7 @@ SEED_DEFAULT: Final = 1
 
 
 class ScriptError(HopError):
-    """A command that cannot be carried out, with the file and the line it stands in."""
+    """A command that cannot be run, with its file and line."""
 
     def __init__(self, name: str, line: int, problem: str) -> None:
         super().__init__(f"{name}:{line}: {problem}")
@@ -139,7 +139,7 @@ class ScenarioBlock:
 
 
 def parse(text: str) -> list[ScenarioBlock]:
-    """The blocks of a file, without what they recorded."""
+    """The blocks of a file, without their recorded events."""
     blocks: list[ScenarioBlock] = []
     current: list[str] = []
     for number, line in enumerate([*text.splitlines(), ""], start=1):
@@ -158,7 +158,7 @@ def _commands_only(block: ScenarioBlock) -> ScenarioBlock:
 
 
 def replay(text: str, name: str) -> str:
-    """The whole file with what happens when its commands are carried out."""
+    """Runs the commands of a file and returns the file with the events that they cause."""
     blocks = parse(text)
     story = Scenario(_seed(blocks, name))
     return "\n\n".join("\n".join(_play(block, story, name)) for block in blocks) + "\n"

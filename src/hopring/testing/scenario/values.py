@@ -35,7 +35,7 @@ _FIELD_ENDINGS: Final = (
 
 
 class BadValue(HopError):
-    """Something in a scenario that cannot be understood."""
+    """A word of a scenario that cannot be parsed."""
 
 
 def number(text: str) -> int | float | None:
@@ -62,7 +62,7 @@ def duration_us(text: str) -> int:
 
 
 def probability(text: str) -> float:
-    """A chance, written with a percent sign."""
+    """A probability, written with a percent sign."""
     if not text.endswith("%"):
         raise BadValue(f"{text!r} is no probability; write 5%")
     value = number(text)

@@ -1,8 +1,8 @@
-"""Planted bugs: small wrongs done to the real code, to see whether the campaign would notice them.
+"""Plants bugs: replaces functions of the real code by wrong ones, to see whether the campaign notices.
 
 A bug replaces one function, or a few that make one mistake together, while it is planted, and everything is put
-back afterwards. The product knows nothing of it. A place that is not there any more is an error: a bug that is
-planted nowhere would be missed for ever, in silence.
+back afterwards. The product does not know of it. A place that does not exist any more is an error: a bug that
+is planted nowhere would silently never be caught.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,13 +26,13 @@ class MisplacedBug(HopError):
         self.problem = problem
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For its way between processes."""
+        """Lets the error be pickled between processes."""
         return MisplacedBug, (self.place, self.problem)
 
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """One function to replace: where it is, as `module:Class.name`, and what to make of it."""
+    """One function to replace: its place as `module:Class.name`, and the maker of its replacement."""
 
     place: str
     make: Callable[[Any], Any]
@@ -40,7 +40,7 @@ class Patch:
 
 @dataclass(frozen=True, slots=True)
 class Bug:
-    """A mistake that somebody could make."""
+    """A plausible mistake in the code."""
 
     name: str
     breaks: str  # Which rule or trap of the protocol notes it ignores.
@@ -51,24 +51,24 @@ class Bug:
 
 @dataclass(slots=True)
 class Planted:
-    """A bug in its place."""
+    """A planted bug, with the number of its runs."""
 
     runs: int = 0  # How often the wrong code ran; a bug that never runs proves nothing.
 
 
 def bug(name: str, breaks: str, story: str, *patches: tuple[str, Callable[[Any], Any]]) -> Bug:
-    """A bug, in the words of a table."""
+    """A bug with its patches given as pairs of place and maker."""
     return Bug(name, breaks, story, tuple(Patch(place, make) for place, make in patches))
 
 
 def client_bug(name: str, breaks: str, story: str, *patches: tuple[str, Callable[[Any], Any]]) -> Bug:
-    """A bug that needs clients."""
+    """A bug that only a world with clients can show."""
     return replace(bug(name, breaks, story, *patches), clients=True)
 
 
 @contextmanager
 def plant(one: Bug | None) -> Iterator[Planted]:
-    """The code with this bug in it, for as long as the block lasts; with None, the code as it is."""
+    """Plants a bug for the duration of the block; None plants nothing."""
     planted = Planted()
     with ExitStack() as undo:
         for patch in one.patches if one is not None else ():
@@ -79,7 +79,7 @@ def plant(one: Bug | None) -> Iterator[Planted]:
 @contextmanager
 def _replaced(patch: Patch, planted: Planted) -> Iterator[None]:
     if compiled.active():
-        # Compiled code does not look up what it calls: the bug would stay outside, in silence.
+        # Compiled code does not look up the functions it calls: the bug would silently have no effect.
         raise MisplacedBug(patch.place, "is compiled; HOPRING_PURE=1 runs the sources")
     owner, name = _find(patch.place)
     original = vars(owner)[name]
