@@ -102,21 +102,21 @@ bench-peers: $(PEERS) compile ## measure us beside other systems that are instal
 	$(BIN)/python -m hopring.bench.peers
 
 fuzz: setup ## a million fuzzed frames of clients, and as many of Spread clients
-	$(BIN)/python -m tests.fuzz_clients
-	$(BIN)/python -m tests.fuzz_spread
+	$(BIN)/python -m tests.fuzz.clients
+	$(BIN)/python -m tests.fuzz.spread
 
 pictures: $(ARROW) ## draw the pictures of the docs again
 	@$(BIN)/python -m docs.pictures.make
 	@$(BIN)/python -m docs.pictures.braid
 
 look: $(ARROW) ## look at the report in a browser, where there is Chromium
-	@$(BIN)/python -m tests.look_at_report
+	@$(BIN)/python -m tests.manual.look_at_report
 
 wheel: setup ## build the wheel into dist/, compiled where there is a C compiler, and try it elsewhere
 	@# What an earlier build has copied would go into this one, also what is no longer there.
 	@rm -rf dist build/lib build/lib.* build/bdist.*
 	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
-	@$(BIN)/python -m tests.try_wheel dist/*.whl
+	@$(BIN)/python -m tests.manual.try_wheel dist/*.whl
 
 clean: ## remove .venv and everything that was built
 	rm -rf $(VENV) build dist out .mypy_cache .ruff_cache .pytest_cache .hypothesis src/*.egg-info

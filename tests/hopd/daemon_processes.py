@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 
 import msgspec
-from tests.waiting import until
+from tests.support.waiting import until
 
 from hopring.check import trace
 from hopring.check.judge import first_broken

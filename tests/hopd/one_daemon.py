@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.waiting import until
+from tests.support.waiting import until
 
 from hopring.config import Config, dump_toml
 

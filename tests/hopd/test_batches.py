@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.hopd.served_cluster import SECONDS_MAX, ServedCluster
 from tests.hopd.spooling_cluster import SpoolingCluster, both_are_in
-from tests.waiting import until
+from tests.support.waiting import until
 
 from hopring import (
     AGREED,

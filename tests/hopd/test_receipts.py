@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.hopd.served_cluster import SECONDS_MAX, ServedCluster
-from tests.waiting import comes
+from tests.support.waiting import comes
 
 from hopring import (
     AGREED,

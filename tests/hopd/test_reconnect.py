@@ -6,7 +6,7 @@ import time
 import pytest
 from tests.hopd.cutting_proxy import Proxy
 from tests.hopd.served_cluster import SECONDS_MAX, ServedCluster, data, meet, take
-from tests.waiting import comes
+from tests.support.waiting import comes
 
 from hopring import (
     Event,

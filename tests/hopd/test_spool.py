@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.hopd.served_cluster import SECONDS_MAX, ServedCluster
 from tests.hopd.spooling_cluster import SpoolingCluster, both_are_in
-from tests.waiting import until
+from tests.support.waiting import until
 
 from hopring import SAFE, Event, Message, View, connect, sync
 from hopring.spool.record import RecordedGap, RecordedView, RecordKind, decode_body

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.waiting import until
+from tests.support.waiting import until
 
 from hopring import ClusterError, Message, NotSettled, View, local_cluster, sync
 from hopring.check.judge import first_broken

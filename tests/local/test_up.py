@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from tests.spread.client import dial
-from tests.waiting import until
+from tests.support.waiting import until
 
 from hopring.cli.main import cli
 from hopring.cli.up import read_links

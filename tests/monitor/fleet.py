@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from click.testing import CliRunner, Result
-from tests.waiting import until
+from tests.support.waiting import until
 
 from hopring import sync
 from hopring.cli.main import cli

@@ -12,7 +12,7 @@ from typing import cast
 import pytest
 from click.testing import CliRunner, Result
 from tests.monitor.fleet import monitor
-from tests.waiting import until as wait
+from tests.support.waiting import until as wait
 
 from hopring import View, sync
 from hopring.cli.main import cli

@@ -10,7 +10,7 @@ from typing import Final
 from tests.hopd.daemon_processes import DaemonProcesses
 from tests.netns.recording_clients import Player
 from tests.netns.three_sites import HOSTS, World, everybody, make_config
-from tests.waiting import comes
+from tests.support.waiting import comes
 
 from hopring import ConnectError, connect
 from hopring.check import trace

@@ -10,7 +10,7 @@ import pytest
 from tests.netns.judged_cluster import ALL, BLUE, RED, Scene, messages, play, seconds
 from tests.netns.recording_clients import Player, bodies
 from tests.netns.three_sites import World, steady_config
-from tests.waiting import comes
+from tests.support.waiting import comes
 
 from hopring import Message, Service, SlowConsumer, View
 from hopring.check.trace import MessageId

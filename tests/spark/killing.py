@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 from tests.spark.piping import APP, SOURCE, TARGET
+from tests.support.waiting import until as wait_until
 from tests.unit.spark.spooling import fill
-from tests.waiting import until as wait_until
 
 from hopring.spool.errors import SpoolOwned
 from hopring.spool.reading import bounds

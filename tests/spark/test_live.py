@@ -10,8 +10,8 @@ import pytest
 from tests.hopd.spooling_cluster import SpoolingCluster
 from tests.spark.killing import BATCH_SECONDS_MAX, Killed, kill_all
 from tests.spark.piping import FILLING, SOURCE, TARGET, live
+from tests.support.waiting import until
 from tests.unit.spark.spooling import fill
-from tests.waiting import until
 
 from hopring import sync
 from hopring.spark.errors import SparkError, readable

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
 
-from tests.waiting import until
+from tests.support.waiting import until
 
 from hopring import AGREED, SAFE, sync
 from hopring.spool.errors import NoSpool

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.support.waiting import until
 from tests.unit.cli.conftest import Hop
-from tests.waiting import until
 
 from hopring.check.trace import ClientSent, Counters, GroupInstalled, MessageSent
 from hopring.check.trace_files import read_json_lines, read_parquet

@@ -6,8 +6,8 @@ from tempfile import TemporaryDirectory
 from typing import cast
 
 import pytest
+from tests.support.waiting import comes
 from tests.unit.client.fake_server import FakeServer
-from tests.waiting import comes
 
 from hopring import (
     AlreadyMember,

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tests.decoding import Tally
+from tests.support.decoding import Tally
 
 from hopring.config import ConfigError, Daemon, Multicast, Site, dump_toml, import_spread_conf, parse_config
 

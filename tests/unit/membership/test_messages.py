@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.decoding import Tally
+from tests.support.decoding import Tally
 from tests.unit.membership.state_reports import A, B, C, D, body, meta, site, sites, state
 
 from hopring.config.model import WEIGHT_MAX

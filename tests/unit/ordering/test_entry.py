@@ -1,7 +1,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.decoding import Tally
+from tests.support.decoding import Tally
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.decoding import Tally
+from tests.support.decoding import Tally
 
 from hopring.errors import Drop, PeerError
 from hopring.groups.names import GroupViewId

@@ -3,8 +3,8 @@
 from random import Random
 
 import pytest
-from tests.fuzz_clients import at_the_desk
-from tests.fuzz_spread import at_the_desk as spread_at_the_desk
+from tests.fuzz.clients import at_the_desk
+from tests.fuzz.spread import at_the_desk as spread_at_the_desk
 
 
 @pytest.mark.slow

@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.support.waiting import until
 from tests.unit.spool.spool_samples import VIEW, bodies_in, messages
-from tests.waiting import until
 
 from hopring.spool.encode import AppendMark
 from hopring.spool.errors import NotASpool, OffsetMissing, SpoolOwned, WriterClosed

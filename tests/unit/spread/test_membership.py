@@ -5,7 +5,7 @@ from struct import pack, unpack_from
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.decoding import Tally
+from tests.support.decoding import Tally
 
 from hopring.errors import PeerError
 from hopring.groups.events import Cause

@@ -3,7 +3,7 @@
 from typing import Final
 
 import pytest
-from tests.decoding import Tally
+from tests.support.decoding import Tally
 from tests.unit.wire.bundles import encoded, reason_of, with_groups
 
 from hopring.errors import Drop

@@ -4,7 +4,7 @@ from typing import Final
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.decoding import Tally
+from tests.support.decoding import Tally
 from tests.unit.wire.samples import CLUSTER, a_seq, a_train
 
 from hopring.errors import Drop, PeerError

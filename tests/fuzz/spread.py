@@ -1,6 +1,6 @@
 """Fuzzed Spread clients: handshakes and frames that are nearly right, or not at all.
 
-    python -m tests.fuzz_spread [--frames N] [--socket-frames N] [--seed S]
+    python -m tests.fuzz.spread [--frames N] [--socket-frames N] [--seed S]
 
 Against a desk in virtual time and against a daemon by TCP. A well-behaved native session stands beside them
 all the time, in a group that they are in too: its messages have to come back, all of them, in their order.
@@ -17,7 +17,7 @@ from struct import pack, pack_into
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from tests.fuzz_clients import (
+from tests.fuzz.clients import (
     DAEMON_SHARE,
     DESK_SHARE,
     FRAME_US,
@@ -30,9 +30,9 @@ from tests.fuzz_clients import (
     look_by_tcp,
     memory_bytes,
 )
+from tests.support.waiting import until
 from tests.unit.daemon.free_ports import free_base_port
 from tests.unit.session.fake_daemon import FakeDaemon
-from tests.waiting import until
 
 from hopring import sync
 from hopring.config import dump_toml, local_config
@@ -204,7 +204,7 @@ def _clients(dice: Random, frames: int, port: int, good: sync.Session, meter: Me
 
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz_spread", description="Spoiled Spread clients.")
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.spread", description="Spoiled Spread clients.")
     parser.add_argument("--frames", type=int, default=1_000_000, help="at a desk")
     parser.add_argument("--socket-frames", type=int, default=50_000, help="at a daemon")
     parser.add_argument("--seed", type=int, default=1)

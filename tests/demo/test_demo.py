@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from tests.waiting import until
+from tests.support.waiting import until
 
 from hopring.demo.verdict import LEFT_OUT, TRACE_FILE
 from hopring.spool.layout import spools

@@ -1,6 +1,6 @@
 """Fuzzed clients: frames that are nearly right, or not at all, against a desk and against a daemon.
 
-    python -m tests.fuzz_clients [--frames N] [--socket-frames N] [--seed S]
+    python -m tests.fuzz.clients [--frames N] [--socket-frames N] [--seed S]
 
 A well-behaved session stands beside them all the time: its messages have to come back, all of them, in their
 order. Memory has to stay flat. A failure names the seed.
@@ -17,9 +17,9 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Final
 
+from tests.support.waiting import until
 from tests.unit.daemon.free_ports import free_base_port
 from tests.unit.session.fake_daemon import FakeDaemon
-from tests.waiting import until
 
 from hopring import Message, sync
 from hopring.client.core import ClientCore
@@ -306,7 +306,7 @@ def _greet(sock: socket.socket, name: str) -> int:
 
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz_clients")
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.clients")
     parser.add_argument("--frames", type=int, default=1_000_000, help="against a desk in this process")
     parser.add_argument("--socket-frames", type=int, default=50_000, help="against a daemon")
     parser.add_argument("--seed", type=int, default=1)

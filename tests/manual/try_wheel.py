@@ -1,6 +1,6 @@
 """The wheel in an environment of its own, far from this checkout: it installs, and its daemons run compiled.
 
-python -m tests.try_wheel dist/*.whl
+python -m tests.manual.try_wheel dist/*.whl
 
 `make wheel` does this with what it has made. What the wheel depends on comes from the package index, as it does
 for users. A wheel of a machine without a C compiler is told as interpreted, and that is no failure.
@@ -14,7 +14,7 @@ import venv
 from pathlib import Path
 from typing import Final
 
-ROOT: Final = Path(__file__).resolve().parents[1]
+ROOT: Final = Path(__file__).resolve().parents[2]
 CONSTRAINTS: Final = ROOT / "constraints.txt"
 INTERPRETED: Final = "-none-any.whl"
 SECONDS_MAX: Final = 600

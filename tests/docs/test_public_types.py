@@ -17,7 +17,7 @@ from hopring.groups.events import Cause
 from hopring.membership.snapshot import MembershipPhase
 from hopring.session.options import Slow
 
-PAGE = (Path(__file__).parent.parent / "docs" / "api.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "api.md").read_text()
 PUBLIC = {name: getattr(hopring, name) for name in hopring.__all__}
 MODULES = (hopring, sync)
 ELSEWHERE = ("hopring.config", "hopring.check.trace")

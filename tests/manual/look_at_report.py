@@ -1,6 +1,6 @@
 """The report in a real browser: no errors on its console, plots as large as they should be, nothing overflows.
 
-python -m tests.look_at_report [--keep DIR]      also leaves the pictures there, to be looked at
+python -m tests.manual.look_at_report [--keep DIR]      also leaves the pictures there, to be looked at
 
 It is no part of `make test`: it needs Chromium (apt-get install chromium), and says so where there is none.
 """

@@ -13,7 +13,7 @@ import hopring
 from hopring import sync
 from hopring.client.sequence import COLUMNS
 
-PAGE = (Path(__file__).parent.parent / "docs" / "api.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "api.md").read_text()
 SYNC_ONLY = {"poll", "fileno"}
 
 

@@ -21,7 +21,7 @@ from hopring.groups.names import GroupViewId
 from hopring.ids import Place, ViewId
 from hopring.local.aio import Cluster
 
-PAGE = (Path(__file__).parent.parent / "docs" / "views.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "views.md").read_text()
 NAMES = {1: "anna", 2: "bert", 3: "carl", 4: "dora"}
 SIGNAL = "signal"
 

@@ -13,7 +13,7 @@ from tests.unit.cli.demo_play import FACTS, played, text_of
 
 from hopring.demo import summary
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 

@@ -13,7 +13,7 @@ import pytest
 
 from hopring import compiled
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 SEEDS = (1, 3, 20004, 20012)
 QUICK = "20012"
 QUICK_BUG = "fifo-at-once"
