@@ -1,7 +1,7 @@
 """A cluster of two sites in the simulator, with clients of one group: the stage of all stories."""
 
 from hopring.check.trace import Event, ProcessName
-from hopring.config.local import local_config
+from hopring.config.builder import local_config
 from hopring.groups.groups import GroupsState
 from hopring.ids import GroupName
 from hopring.services import Service

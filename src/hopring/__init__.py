@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from hopring.groups.names import GroupViewId, ViewCause
     from hopring.ids import Place, ViewId
     from hopring.local.aio import Cluster, local_cluster
-    from hopring.local.error import ClusterError, NotSettled
+    from hopring.local.process import ClusterError, NotSettled
     from hopring.services import AGREED, CAUSAL, FIFO, RELIABLE, SAFE, UNRELIABLE, Service
     from hopring.session.options import SlowPolicy
     from hopring.session.protocol import DaemonPhase, LinkProtocolName, LinkUse, WeightsName
@@ -149,7 +149,7 @@ _NAMES = {
     "hopring.groups.names": "GroupViewId ViewCause",
     "hopring.ids": "Place ViewId",
     "hopring.local.aio": "Cluster local_cluster",
-    "hopring.local.error": "ClusterError NotSettled",
+    "hopring.local.process": "ClusterError NotSettled",
     "hopring.services": "AGREED CAUSAL FIFO RELIABLE SAFE UNRELIABLE Service",
     "hopring.session.options": "SlowPolicy",
     "hopring.session.protocol": "DaemonPhase LinkProtocolName LinkUse WeightsName",

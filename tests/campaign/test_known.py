@@ -2,7 +2,7 @@
 
 import pytest
 
-from hopring.config.local import local_config
+from hopring.config.builder import local_config
 from hopring.config.model import Config, Link
 from hopring.sim.campaign.fault_schedule import Fault
 from hopring.sim.campaign.runner import run_world

@@ -14,7 +14,7 @@ from tests.support.waiting import until
 
 from hopring import ClusterError, Message, NotSettled, View, local_cluster, sync
 from hopring.check.judge import first_broken
-from hopring.local.ports import all_free, free_base_port
+from hopring.local.plan import all_free, free_base_port
 
 pytestmark = pytest.mark.slow
 

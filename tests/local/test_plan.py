@@ -4,11 +4,13 @@ import pytest
 
 from hopring.config import ConfigError, LinkProtocol
 from hopring.local.aio import local_cluster
-from hopring.local.plan import Plan, daemons_of, sides_of, with_ports
+from hopring.local.plan import ClusterPlan, daemons_of, sides_of, with_ports
 
 
-def plan() -> Plan:
-    return Plan({"eu": 2, "us": 2, "ap": 1}, {("us", "eu"): "40ms"}, patience="3s", protocol=LinkProtocol.TCP)
+def plan() -> ClusterPlan:
+    return ClusterPlan(
+        {"eu": 2, "us": 2, "ap": 1}, {("us", "eu"): "40ms"}, patience="3s", protocol=LinkProtocol.TCP
+    )
 
 
 def test_all_links_are_there_and_patient_and_weigh_what_they_delay() -> None:
@@ -60,12 +62,12 @@ def test_who_is_not_named_is_a_side_of_its_own() -> None:
 )
 def test_wishes_that_cannot_be_are_refused_with_a_remedy(wishes: dict[str, object], said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        Plan({"eu": 1, "us": 1}, **wishes).config()  # type: ignore[arg-type]
+        ClusterPlan({"eu": 1, "us": 1}, **wishes).config()  # type: ignore[arg-type]
 
 
 def test_a_link_to_nowhere_is_refused() -> None:
     with pytest.raises(ConfigError, match="as"):
-        Plan({"eu": 1, "us": 1}, {("eu", "as"): "1ms"}).config()
+        ClusterPlan({"eu": 1, "us": 1}, {("eu", "as"): "1ms"}).config()
 
 
 def test_a_cluster_that_was_not_started_says_so() -> None:

@@ -16,7 +16,7 @@ from tests.support.waiting import until
 
 from hopring.cli.main import cli
 from hopring.cli.up import read_links
-from hopring.local.ports import free_base_port
+from hopring.local.plan import free_base_port
 
 HOP = [sys.executable, "-m", "hopring.cli.main"]
 SECONDS_MAX = 90

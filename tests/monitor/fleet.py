@@ -26,7 +26,7 @@ from hopring.config import (
     Site,
     dump_toml,
 )
-from hopring.local.ports import free_base_port
+from hopring.local.plan import free_base_port
 
 SECONDS_MAX = 180.0
 PATIENCE_US = 2_000_000

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from hopring.check import trace
-from hopring.config.local import local_config
+from hopring.config.builder import local_config
 from hopring.config.model import Config, Link, LinkTuning
 from hopring.membership.options import MembershipOptions
 from hopring.services import Service

@@ -10,7 +10,7 @@ import pytest
 
 from hopring.check import trace
 from hopring.check.judge import check_evs
-from hopring.config.local import local_config
+from hopring.config.builder import local_config
 from hopring.config.model import Config, Link
 from hopring.membership.options import MembershipOptions
 from hopring.services import Service

@@ -9,9 +9,8 @@ import click
 from hopring.cli.exits import Failure
 from hopring.config.spread_conf import SPREAD_PORT_DEFAULT
 from hopring.local.blocking import Cluster
-from hopring.local.error import ClusterError
-from hopring.local.plan import SITES_DEFAULT, read_duration
-from hopring.local.ports import tcp_free
+from hopring.local.plan import SITES_DEFAULT, read_duration, tcp_free
+from hopring.local.process import ClusterError
 from hopring.session.frames import CLIENT_PORT_DEFAULT
 
 LOOK_SECONDS = 0.5

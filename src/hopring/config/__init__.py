@@ -1,9 +1,8 @@
 """The configuration of a cluster: sites, daemons and links; TOML in, frozen values out."""
 
-from hopring.config.digest import cluster_hash
-from hopring.config.dump import dump_toml
+from hopring.config.builder import local_config
+from hopring.config.dump import cluster_hash, dump_toml
 from hopring.config.error import ConfigError
-from hopring.config.local import local_config
 from hopring.config.model import (
     AdminTuning,
     AdminVerb,

@@ -1,14 +1,18 @@
 """A configuration as TOML text that reads as the same configuration, and as a 32-bit hash."""
 
-from hopring.config.model import AdminTuning, ClientTuning, Config, Daemon, Link, LogTuning, Site
-from hopring.config.table import quote_key
-from hopring.config.tuning import (
+import json
+from hashlib import sha256
+
+from hopring.config.model import AdminTuning, ClientTuning, Config, Daemon, Link, LogTuning, Multicast, Site
+from hopring.config.settings import (
     CLIENT_SETTINGS,
     LINK_SETTINGS,
     LOG_SETTINGS,
     MEMBERSHIP_SETTINGS,
     RING_SETTINGS,
-    Setting,
+    WINDOW_DEFAULTS,
+    TuningKey,
+    quote_key,
 )
 
 
@@ -99,5 +103,29 @@ def _link(link: Link) -> list[str]:
     ]
 
 
-def _settings(given: dict[str, int], settings: tuple[Setting, ...]) -> list[str]:
+def _settings(given: dict[str, int], settings: tuple[TuningKey, ...]) -> list[str]:
     return [f"{one.key} = {one.write(given[one.field])}" for one in settings if one.field in given]
+
+
+def cluster_hash(config: Config) -> int:
+    """The 32-bit hash in the header of every datagram."""
+    shared: dict[str, object] = {
+        "cluster": config.cluster,
+        "weights": config.weights,
+        "sites": [[site.name, _group(site.multicast), site.ring.segment_bytes] for site in config.sites],
+        "daemons": [[daemon.name, daemon.address, daemon.port] for daemon in config.daemons],
+        "site_of": config.site_of,
+        "links": [[link.sites, link.weight, link.protocol] for link in config.all_links],
+    }
+    given = config.membership.given()
+    window = {key: given[key] for key, default in WINDOW_DEFAULTS.items() if given.get(key, default) != default}
+    shared |= {"window": window} if window else {}
+    text = json.dumps(shared, sort_keys=True, separators=(",", ":"))
+    return int.from_bytes(sha256(text.encode()).digest()[:4], "big")
+
+
+def _group(multicast: Multicast | None) -> list[str | int]:
+    if multicast is None:
+        return []
+    # A TTL of 1 is left out, so that the hash is that of versions that knew no other.
+    return [multicast.group, multicast.port, *([multicast.ttl] if multicast.ttl != 1 else [])]

@@ -11,9 +11,8 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, Final
 
-from hopring.config.draft import Draft, Place
-from hopring.config.error import ConfigError
-from hopring.config.lines import find_line
+from hopring.config.builder import ConfigBuilder, ConfigPlace
+from hopring.config.error import ConfigError, find_line
 from hopring.config.model import (
     PORT_DEFAULT,
     WEIGHT_DEFAULT,
@@ -35,8 +34,7 @@ from hopring.config.model import (
     SpreadSlow,
     Weights,
 )
-from hopring.config.table import Table, show
-from hopring.config.tuning import (
+from hopring.config.settings import (
     CLIENT_SETTINGS,
     LINK_ORDER,
     LINK_SETTINGS,
@@ -45,7 +43,9 @@ from hopring.config.tuning import (
     MEMBERSHIP_SETTINGS,
     RING_ORDER,
     RING_SETTINGS,
-    Setting,
+    ConfigTable,
+    TuningKey,
+    show,
 )
 from hopring.config.units import DURATION
 
@@ -76,7 +76,7 @@ _LINK: Final = ("between", "weight", "protocol")
 _TOML_LINE: Final = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 _PLACEHOLDER: Final = re.compile(r"\{(?:name|cluster)\}")
 _SOCKET_EXAMPLE: Final = 'socket = "/run/hopring/{name}.admin"'
-_WEIGHT: Final = Setting("weight", "weight", DURATION, 1, WEIGHT_MAX)
+_WEIGHT: Final = TuningKey("weight", "weight", DURATION, 1, WEIGHT_MAX)
 
 
 def load_config(path: str | Path) -> Config:
@@ -101,7 +101,7 @@ def parse_config(text: str, file: str = "hop.toml") -> Config:
     """The configuration in a text; `file` is its name in errors."""
     values = _parse_toml(text, file)
     try:
-        return _read(Table(file, "", values))
+        return _read(ConfigTable(file, "", values))
     except ConfigError as error:
         raise error.on_line(find_line(text, error.where)) from None
 
@@ -120,9 +120,9 @@ def _parse_toml(text: str, file: str) -> dict[str, Any]:
         raise ConfigError(file, where, problem, "correct the syntax (toml.io)", line) from None
 
 
-def _read(top: Table) -> Config:
+def _read(top: ConfigTable) -> Config:
     top.allow(_TOP)
-    draft = Draft(
+    builder = ConfigBuilder(
         top.file,
         cluster=top.text("cluster", "hopring"),
         mesh=top.flag("mesh", True),
@@ -130,14 +130,14 @@ def _read(top: Table) -> Config:
         default_protocol=top.choice("default_protocol", LinkProtocol.HOP),
         weights=top.choice("weights", Weights.FIXED),
     )
-    draft.check_name(Place("cluster"), draft.cluster)
+    builder.check_name(ConfigPlace("cluster"), builder.cluster)
     sites = top.table("sites")
     for name in sites.values:
-        _read_site(draft, name, sites.table(name))
+        _read_site(builder, name, sites.table(name))
     for link in top.tables("links"):
-        draft.add_link(Place(link.path), _read_link(link, draft))
+        builder.add_link(ConfigPlace(link.path), _read_link(link, builder))
     return replace(
-        draft.finish(),
+        builder.finish(),
         membership=_read_membership(top.table("membership")),
         clients=_read_clients(top.table("clients")),
         log=_read_log(top.table("log")),
@@ -145,12 +145,12 @@ def _read(top: Table) -> Config:
     )
 
 
-def _read_membership(table: Table) -> MembershipTuning:
+def _read_membership(table: ConfigTable) -> MembershipTuning:
     table.allow([setting.key for setting in MEMBERSHIP_SETTINGS])
     return MembershipTuning(**table.tuning(MEMBERSHIP_SETTINGS, MEMBERSHIP_ORDER))
 
 
-def _read_clients(table: Table) -> ClientTuning:
+def _read_clients(table: ConfigTable) -> ClientTuning:
     table.allow([*[setting.key for setting in CLIENT_SETTINGS], "spread_slow", "spread_access"])
     slow = table.choice("spread_slow", SpreadSlow.KICK) if "spread_slow" in table.values else None
     return ClientTuning(
@@ -158,7 +158,7 @@ def _read_clients(table: Table) -> ClientTuning:
     )
 
 
-def _networks(table: Table, key: str) -> tuple[str, ...] | None:
+def _networks(table: ConfigTable, key: str) -> tuple[str, ...] | None:
     if key not in table.values:
         return None
     given = table.values[key]
@@ -173,7 +173,7 @@ def _networks(table: Table, key: str) -> tuple[str, ...] | None:
         table.refuse(key, f"{wrong}", f'write {key} = ["10.0.0.0/8"]')
 
 
-def _read_log(table: Table) -> LogTuning:
+def _read_log(table: ConfigTable) -> LogTuning:
     table.allow(["format", "level", *[setting.key for setting in LOG_SETTINGS]])
     return LogTuning(
         table.choice("format", LogFormat.TEXT),
@@ -182,7 +182,7 @@ def _read_log(table: Table) -> LogTuning:
     )
 
 
-def _read_admin(table: Table) -> AdminTuning:
+def _read_admin(table: ConfigTable) -> AdminTuning:
     table.allow(("socket", "mode", "allow"))
     socket = table.text("socket", ADMIN_OFF)
     if socket != ADMIN_OFF and (not socket.startswith("/") or _PLACEHOLDER.sub("", socket).strip("/") == ""):
@@ -200,7 +200,7 @@ def _read_admin(table: Table) -> AdminTuning:
     return AdminTuning(None if socket == ADMIN_OFF else socket, int(mode, 8), _read_allow(table))
 
 
-def _read_allow(table: Table) -> tuple[AdminVerb, ...]:
+def _read_allow(table: ConfigTable) -> tuple[AdminVerb, ...]:
     given = table.values.get("allow", [])
     verbs = [verb.value for verb in AdminVerb]
     for one in given if isinstance(given, list) else [given]:
@@ -211,52 +211,52 @@ def _read_allow(table: Table) -> tuple[AdminVerb, ...]:
     return tuple([verb for verb in AdminVerb if verb.value in given or ADMIN_ALL in given])
 
 
-def _read_site(draft: Draft, name: str, table: Table) -> None:
+def _read_site(builder: ConfigBuilder, name: str, table: ConfigTable) -> None:
     table.allow(_SITE)
     ring_table = table.table("ring")
     ring_table.allow([setting.key for setting in RING_SETTINGS])
     ring = RingTuning(**ring_table.tuning(RING_SETTINGS, RING_ORDER))
-    draft.add_site(Place(table.path), name, _read_multicast(draft, table), ring)
+    builder.add_site(ConfigPlace(table.path), name, _read_multicast(builder, table), ring)
     for daemon in table.tables("daemons"):
-        draft.add_daemon(Place(daemon.path), name, _read_daemon(draft, daemon))
+        builder.add_daemon(ConfigPlace(daemon.path), name, _read_daemon(builder, daemon))
 
 
-def _read_multicast(draft: Draft, site: Table) -> Multicast | None:
+def _read_multicast(builder: ConfigBuilder, site: ConfigTable) -> Multicast | None:
     if "multicast" not in site.values:
         return None
     table = site.table("multicast")
     table.allow(("group", "port", "ttl"))
-    group = draft.check_group(Place(table.path_of("group")), table.text("group"))
+    group = builder.check_group(ConfigPlace(table.path_of("group")), table.text("group"))
     ttl = table.number("ttl", "TTL", 1, TTL_MAX, default=1)
     return Multicast(group, _port(table, "port") or PORT_DEFAULT, ttl or 1)
 
 
-def _read_daemon(draft: Draft, table: Table) -> Daemon:
+def _read_daemon(builder: ConfigBuilder, table: ConfigTable) -> Daemon:
     table.allow(_DAEMON)
     return Daemon(
-        name=draft.check_name(Place(table.path_of("name")), table.text("name")),
-        address=draft.check_address(Place(table.path_of("address")), table.text("address")),
+        name=builder.check_name(ConfigPlace(table.path_of("name")), table.text("name")),
+        address=builder.check_address(ConfigPlace(table.path_of("address")), table.text("address")),
         port=_port(table, "port") or PORT_DEFAULT,
         client_port=_port(table, "client_port"),
         spread_port=_port(table, "spread_port"),
     )
 
 
-def _read_link(table: Table, draft: Draft) -> Link:
+def _read_link(table: ConfigTable, builder: ConfigBuilder) -> Link:
     table.allow([*_LINK, *[setting.key for setting in LINK_SETTINGS]])
-    protocol = table.choice("protocol", draft.default_protocol)
+    protocol = table.choice("protocol", builder.default_protocol)
     for setting in LINK_SETTINGS:
         if setting.key in table.values and protocol not in setting.protocols:
             table.refuse(setting.key, f"not for {protocol} links", 'remove it, or set protocol = "hop"')
     return Link(
         sites=_ends(table),
-        weight=_weight(table, "weight", draft.default_weight),
+        weight=_weight(table, "weight", builder.default_weight),
         protocol=protocol,
         tuning=LinkTuning(**table.tuning(LINK_SETTINGS, LINK_ORDER)),
     )
 
 
-def _ends(table: Table) -> tuple[str, str]:
+def _ends(table: ConfigTable) -> tuple[str, str]:
     between = table.values.get("between")
     if not isinstance(between, list) or [type(name) for name in between] != [str, str]:
         problem = "missing" if between is None else f"{show(between)} does not name two sites"
@@ -264,12 +264,12 @@ def _ends(table: Table) -> tuple[str, str]:
     return between[0], between[1]
 
 
-def _weight(table: Table, key: str, default: int) -> int:
+def _weight(table: ConfigTable, key: str, default: int) -> int:
     """A weight is a plain number, or a duration, which counts in microseconds."""
     if isinstance(table.values.get(key), str):
         return table.setting(replace(_WEIGHT, key=key)) or default
     return table.number(key, "weight", 1, WEIGHT_MAX, default) or default
 
 
-def _port(table: Table, key: str) -> int | None:
+def _port(table: ConfigTable, key: str) -> int | None:
     return table.number(key, "port", 1, PORT_MAX)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Final, NamedTuple, NoReturn
 
-from hopring.config.draft import Draft, Place
+from hopring.config.builder import ConfigBuilder, ConfigPlace
 from hopring.config.error import ConfigError
 from hopring.config.model import Config, Daemon, Multicast
 
@@ -46,14 +46,16 @@ def import_spread_conf(
     """The configuration, and notes about options that have no counterpart."""
     reader = _Reader(file, _tokens(text))
     segments = reader.read()
-    draft = Draft(file, cluster=cluster)
+    builder = ConfigBuilder(file, cluster=cluster)
     if not segments:
-        draft.refuse(Place(""), "there is no Spread_Segment", "give a configuration of Spread (spread.conf)")
-    draft.check_name(Place(""), cluster)
+        builder.refuse(
+            ConfigPlace(""), "there is no Spread_Segment", "give a configuration of Spread (spread.conf)"
+        )
+    builder.check_name(ConfigPlace(""), cluster)
     width = len(str(len(segments)))
     for number, segment in enumerate(segments, start=1):
-        reader.notes += _add_segment(draft, f"seg{number:0{width}}", segment)
-    return draft.finish(), reader.notes
+        reader.notes += _add_segment(builder, f"seg{number:0{width}}", segment)
+    return builder.finish(), reader.notes
 
 
 def _tokens(text: str) -> list[_Token]:
@@ -64,15 +66,15 @@ def _tokens(text: str) -> list[_Token]:
     ]
 
 
-def _add_segment(draft: Draft, name: str, segment: _Segment) -> list[str]:
-    start = Place(f"line {segment.line}", segment.line)
+def _add_segment(builder: ConfigBuilder, name: str, segment: _Segment) -> list[str]:
+    start = ConfigPlace(f"line {segment.line}", segment.line)
     is_multicast = ip_address(segment.address).is_multicast
-    multicast = Multicast(draft.check_group(start, segment.address), segment.port) if is_multicast else None
-    draft.add_site(start, name, multicast)
+    multicast = Multicast(builder.check_group(start, segment.address), segment.port) if is_multicast else None
+    builder.add_site(start, name, multicast)
     for line, daemon, address in segment.daemons:
-        at = Place(f"line {line}", line)
-        place, port = draft.check_address(at, address), segment.port
-        draft.add_daemon(at, name, Daemon(daemon, place, port, spread_port=port))
+        at = ConfigPlace(f"line {line}", line)
+        place, port = builder.check_address(at, address), segment.port
+        builder.add_daemon(at, name, Daemon(daemon, place, port, spread_port=port))
     notes = [f"line {segment.line}: segment {segment.address}:{segment.port} is site {name}"]
     if not is_multicast:
         notes.append(f"line {segment.line}: no multicast at {segment.address}; the ring sends to each daemon")

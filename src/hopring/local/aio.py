@@ -9,17 +9,17 @@ from types import TracebackType
 from typing import Any, Self
 
 from hopring.client.aio import Connecting, connect
-from hopring.local.daemons import Daemons
-from hopring.local.error import ClusterError, NotSettled
+from hopring.local.base import LOOK_SECONDS, SETTLE_SECONDS, START_SECONDS, ClusterBase
+from hopring.local.daemons import LocalDaemons
 from hopring.local.plan import Names
-from hopring.local.shell import LOOK_SECONDS, SETTLE_SECONDS, START_SECONDS, Shell
+from hopring.local.process import ClusterError, NotSettled
 
 
-class Cluster(Shell):
+class Cluster(ClusterBase):
     """Daemons for a block: `async with local_cluster(...) as cluster`. They end with it."""
 
     async def __aenter__(self) -> Self:
-        self._daemons = Daemons(self._plan, self._directory, self._tracing)
+        self._daemons = LocalDaemons(self._plan, self._directory, self._tracing)
         try:
             await asyncio.to_thread(self._daemons.launch)
             await _wait(self._daemons.ready, START_SECONDS, "the daemons")

@@ -5,18 +5,19 @@ No call waits for the protocols; `settled` tells their state. Calls may come fro
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from threading import RLock
 from typing import Any, Final
 
+import msgspec
+
 from hopring.check import trace
+from hopring.check.trace_files import TraceRow, events
 from hopring.config import Config, dump_toml
-from hopring.local.error import ClusterError
-from hopring.local.history import read_traces
-from hopring.local.plan import Names, Plan, daemons_of, read_duration, sides_of, with_ports
-from hopring.local.process import DaemonProcess, Places
+from hopring.local.plan import ClusterPlan, Names, daemons_of, read_duration, sides_of, with_ports
+from hopring.local.process import ClusterError, DaemonFiles, DaemonProcess
 
 STARTS_MAX: Final = 5
 """How often other ports are tried when somebody else takes one in the meantime."""
@@ -25,10 +26,10 @@ _TAKEN: Final = "Address already in use"
 _OPERATIONAL: Final = ("OP", "GOP")  # Of daemons, of groups.
 
 
-class Daemons:
-    """Real processes on loopback."""
+class LocalDaemons:
+    """Daemon processes on loopback and the faults between them."""
 
-    def __init__(self, plan: Plan, directory: Path | None, tracing: bool) -> None:
+    def __init__(self, plan: ClusterPlan, directory: Path | None, tracing: bool) -> None:
         """Starts nothing yet; ValueError if the plan cannot be carried out."""
         self.config: Config = plan.config()
         self._plan = plan
@@ -51,7 +52,7 @@ class Daemons:
     # Starting.
 
     def launch(self) -> None:
-        """Starts all processes."""
+        """Starts all daemon processes, on fresh ports."""
         with self._lock:
             self._starts += 1
             self.directory.mkdir(parents=True, exist_ok=True)
@@ -61,11 +62,11 @@ class Daemons:
                 self.processes[name] = DaemonProcess(name, self._places(name))
 
     def _first_daemon(self) -> str:
-        """The first of the first site as it was written down."""
+        """The first daemon of the first site, in the order of the plan."""
         return f"{next(iter(self._plan.sites))}1"
 
     def ready(self) -> bool:
-        """Whether all daemons are up, with their links as wished for; to be asked again until they are."""
+        """Whether all daemons answer and have their link shapes; called again until it is true."""
         with self._lock:
             try:
                 if not all(process.answers() for process in self.processes.values()):
@@ -89,28 +90,28 @@ class Daemons:
 
     @property
     def admin_directory(self) -> Path:
-        """Where the admin sockets are."""
+        """The directory of the admin sockets."""
         return self._run
 
-    def _places(self, name: str) -> Places:
+    def _places(self, name: str) -> DaemonFiles:
         trace_file = self.trace_file(name) if self._tracing else None
         log = self.directory / f"{name}.log"
         # Who wishes for a port means the places where Spread clients look.
         sockets = self._run if isinstance(self._plan.spread, bool) else None
         admin = self.admin_directory / f"{name}.admin"
-        return Places(self._file, self._run, admin, log, trace_file, sockets)
+        return DaemonFiles(self._file, self._run, admin, log, trace_file, sockets)
 
     # Ending.
 
     def kill_all(self) -> None:
-        """Ends all at once."""
+        """Kills all daemons at once."""
         with self._lock:
             for process in self.processes.values():
                 process.kill()
             self.processes = {}
 
     def close(self) -> None:
-        """Ends all daemons and forgets what is not the user's own."""
+        """Ends all daemons and removes temporary files."""
         with self._lock:
             for process in self.processes.values():
                 process.begin_to_end()
@@ -120,7 +121,7 @@ class Daemons:
             shutil.rmtree(self._run, ignore_errors=True)
 
     def discard(self) -> None:
-        """The same in a hurry."""
+        """Kills all daemons and removes temporary files."""
         with self._lock:
             self.kill_all()
             shutil.rmtree(self._run, ignore_errors=True)
@@ -128,44 +129,44 @@ class Daemons:
     # One daemon.
 
     def url(self, name: str) -> str:
-        """Where clients of a daemon connect."""
+        """The URL for clients of a daemon."""
         daemon = self.config.daemons[self.config.daemon_id(self._known(name))]
         return f"hop://{daemon.address}:{daemon.client_port}"
 
     def spread(self, name: str) -> str:
-        """Where Spread clients of a daemon connect, as they spell it; ValueError if they are not served."""
+        """The address for Spread clients of a daemon; ValueError if they are not served."""
         daemon = self.config.daemons[self.config.daemon_id(self._known(name))]
         if daemon.spread_port is None:
             raise ValueError("the cluster does not serve Spread clients; start it with spread=True")
         return f"{daemon.spread_port}@{daemon.address}"
 
     def living(self, name: str) -> DaemonProcess:
-        """A daemon that runs; ValueError if it does not."""
+        """The process of a running daemon; ValueError if it does not run."""
         if self._known(name) not in self.processes:
             raise ValueError(f"daemon {name} does not run; restart it first")
         return self.processes[name]
 
     def crash(self, name: str) -> None:
-        """Ends a daemon without a word, as a power cut does."""
+        """Kills a daemon, as a power cut does."""
         with self._lock:
             self.living(name).kill()
             del self.processes[name]
 
     def stop(self, name: str) -> None:
-        """Ends a daemon in an orderly way: the others are told."""
+        """Ends a daemon in an orderly way: it tells the others."""
         with self._lock:
             self.living(name).end()
             del self.processes[name]
 
     def start(self, name: str) -> None:
-        """Starts a daemon that has ended; `back` says when it is there."""
+        """Starts a daemon that has ended; `back` tells when it answers."""
         with self._lock:
             if self._known(name) in self.processes:
                 raise ValueError(f"daemon {name} runs; crash or stop it first")
             self.processes[name] = DaemonProcess(name, self._places(name))
 
     def back(self, name: str) -> bool:
-        """Whether a daemon that was started again is up, with its links as they were."""
+        """Whether a restarted daemon answers and has its link shapes."""
         with self._lock:
             if not self.living(name).answers():
                 return False
@@ -173,19 +174,19 @@ class Daemons:
             return True
 
     def status(self, name: str) -> dict[str, Any]:
-        """What a daemon says of itself on its admin channel."""
+        """The status that a daemon reports on its admin socket."""
         with self._lock:
             return self.living(name).ask("status")
 
     def check(self) -> None:
-        """ClusterError if a daemon has ended by itself."""
+        """Raises ClusterError if a daemon has ended by itself."""
         with self._lock:
             for process in self.processes.values():
                 if process.exit_code is not None:
                     raise process.error(f"ended with exit code {process.exit_code}")
 
     def log(self, name: str) -> str:
-        """All that a daemon has said, in all its lives."""
+        """The log of a daemon, including those of earlier starts."""
         with suppress(FileNotFoundError):
             return (self.directory / f"{self._known(name)}.log").read_text(errors="replace")
         return ""
@@ -198,7 +199,7 @@ class Daemons:
     # The network between them.
 
     def partition(self, sides: Iterable[Names]) -> None:
-        """Nothing passes from one side to another; daemons that are not named are a side of their own."""
+        """Cuts all traffic between the sides; daemons that are not named form one more side."""
         with self._lock:
             self._sides = sides_of(self.config, sides)
             for name in self.processes:
@@ -207,7 +208,7 @@ class Daemons:
     def shape(
         self, link: tuple[Names, Names], delay: str, jitter: str, loss: float, rate_bits_per_second: int
     ) -> None:
-        """What goes between two sites or daemons is treated so from now on, in both directions."""
+        """Sets delay, loss and rate between two sites or daemons, in both directions."""
         shape: dict[str, object] = {
             "delay_us": read_duration(delay),
             "jitter_us": read_duration(jitter),
@@ -230,7 +231,7 @@ class Daemons:
                 self._shapes[here, there] = self._shapes[there, here] = shape
 
     def _apply(self, name: str) -> None:
-        """To a new life of a daemon, of which nothing is cut yet."""
+        """Applies cuts and shapes to a daemon that has just started, which has none."""
         if len(self._sides) > 1:
             self._apply_cut(name)
         self._apply_shapes(name)
@@ -253,12 +254,12 @@ class Daemons:
 
     @property
     def components(self) -> list[frozenset[str]]:
-        """The daemons that run and reach each other."""
+        """The running daemons, in sets that reach each other."""
         living = [side & self.processes.keys() for side in self._sides]
         return [side for side in living if side]
 
     def settled(self, seen: Callable[[str, str], None]) -> bool:
-        """Whether all daemons that reach each other are in one view of just them; `seen` is told the views."""
+        """Whether daemons that reach each other share one view; `seen` is called with each view."""
         with self._lock:
             settled = True
             for component in self.components:
@@ -273,12 +274,31 @@ class Daemons:
             return settled
 
     def trace_file(self, name: str) -> Path:
-        """Where a daemon writes down what happens."""
+        """The trace file of a daemon."""
         return self.directory / f"{self._known(name)}.jsonl"
 
     def traces(self) -> list[trace.Event]:
-        """All that was written down so far, of one daemon after the other."""
+        """The traces of all daemons so far, one after the other."""
         if not self._tracing:
             raise ValueError("the cluster was started without traces; start it with trace=True")
         with self._lock:
             return read_traces({name: self.trace_file(name) for name in self.names}, self.processes)
+
+
+def read_traces(files: Mapping[str, Path], living: Iterable[str]) -> list[trace.Event]:
+    """All traces one after the other; a daemon that does not run and did not end has crashed."""
+    history: list[trace.Event] = []
+    for name, file in files.items():
+        of_daemon = list(events(_rows(file)))
+        history += of_daemon
+        if of_daemon and name not in living and not isinstance(of_daemon[-1], trace.Crash):
+            history.append(trace.Crash(of_daemon[-1].process, of_daemon[-1].at_us))
+    return history
+
+
+def _rows(file: Path) -> list[TraceRow]:
+    if not file.exists():
+        return []
+    decoder = msgspec.json.Decoder(TraceRow)
+    whole, newline, _torn = file.read_bytes().rpartition(b"\n")
+    return [decoder.decode(line) for line in (whole + newline).splitlines()]

@@ -1,5 +1,7 @@
 """The plan of a local cluster: its configuration, free ports, and names of sites and daemons."""
 
+import random
+import socket
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -7,15 +9,17 @@ from itertools import combinations
 from typing import Any, Final
 
 from hopring.config import Config, LinkProtocol, LinkTuning, RingTuning, local_config
-from hopring.config.local import ports_per_daemon
+from hopring.config.builder import ports_per_daemon
 from hopring.config.units import DURATION
-from hopring.local.ports import free_base_port
 
 SITES_DEFAULT: Final[Mapping[str, int]] = {"local": 3}
 PATIENCE_DEFAULT: Final = "2s"
 PATIENCE_US_MIN: Final = 500_000
 _NEAR: Final = 1_000  # The weight of links that nothing is said of.
 
+PORTS: Final = range(20_000, 32_000)
+"""Below those that the kernel gives to others."""
+_TRIES: Final = 200
 Names = str | Collection[str]
 """A site, a daemon, or several of both."""
 
@@ -24,8 +28,8 @@ Links = Mapping[tuple[str, str], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What is wished for; `config` makes a configuration of it, on ports that are free right then."""
+class ClusterPlan:
+    """The options of a cluster; `config` turns them into a configuration on ports that are free then."""
 
     sites: Mapping[str, int] = field(default_factory=lambda: SITES_DEFAULT)
     links: Links = field(default_factory=dict)
@@ -37,12 +41,12 @@ class Plan:
 
     @property
     def wished_ports(self) -> dict[str, int]:
-        """Those of the first daemon, by their names in the configuration."""
+        """The ports requested for the first daemon, by configuration key."""
         wished = {} if self.client_port is None else {"client_port": self.client_port}
         return wished if isinstance(self.spread, bool) else wished | {"spread_port": self.spread}
 
     def config(self) -> Config:
-        """The configuration; ConfigError or ValueError says what is wrong with the wishes."""
+        """The configuration; ConfigError or ValueError says what is wrong with the options."""
         patience_us = read_duration(self.patience)
         if patience_us < PATIENCE_US_MIN:
             raise ValueError(f"patience {self.patience!r} is too short; choose at least 500ms")
@@ -112,3 +116,35 @@ def read_duration(text: str) -> int:
         return DURATION.read(text)
     except ValueError as wrong:
         raise ValueError(f'{text!r} {wrong}; write it as "{DURATION.example}"') from None
+
+
+def free_base_port(count: int) -> int:
+    """The first of `count` consecutive free ports. Another process may take one first: be ready to retry."""
+    dice = random.Random()
+    for _ in range(_TRIES):
+        base = dice.randrange(PORTS.start, PORTS.stop - count)
+        if all_free(range(base, base + count)):
+            return base
+    raise OSError("no free ports on 127.0.0.1")
+
+
+def all_free(ports: Iterable[int]) -> bool:
+    """Whether all these ports of loopback are free, for UDP and TCP."""
+    return all(_is_free(port, kind) for port in ports for kind in (socket.SOCK_DGRAM, socket.SOCK_STREAM))
+
+
+def tcp_free(port: int) -> bool:
+    """Whether a daemon could listen for clients on this port."""
+    return _is_free(port, socket.SOCK_STREAM)
+
+
+def _is_free(port: int, kind: socket.SocketKind) -> bool:
+    with socket.socket(socket.AF_INET, kind) as probe:
+        if kind == socket.SOCK_STREAM:
+            # As a daemon does: connections that ended a moment ago are in nobody's way.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True

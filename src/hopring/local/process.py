@@ -12,8 +12,9 @@ from typing import Any, Final
 import msgspec
 
 import hopring
-from hopring.local.error import ClusterError
+from hopring.errors import HopError
 
+LOG_LINES = 12
 ANSWER_SECONDS: Final = 20.0
 """A process may not run for a while on a busy machine."""
 
@@ -22,9 +23,30 @@ LOG_BYTES_MAX: Final = 4_000
 _READ_BYTES: Final = 1 << 16
 
 
+class ClusterError(HopError, RuntimeError):
+    """A daemon did not start, ended by itself, or does not answer; the message has the end of its log."""
+
+    def __init__(self, daemon: str, problem: str, log: str = "") -> None:
+        tail = "".join([f"\n  {line}" for line in log.splitlines()[-LOG_LINES:]])
+        super().__init__(f"daemon {daemon} {problem}" + (f"; its log ends so:{tail}" if tail else ""))
+        self.daemon = daemon
+        self.problem = problem
+        self.log = log
+
+
+class NotSettled(HopError, TimeoutError):
+    """The daemons did not reach the expected views in time."""
+
+    def __init__(self, seconds: float, seen: dict[str, str]) -> None:
+        views = "".join([f"\n  {name}: {view}" for name, view in sorted(seen.items())])
+        super().__init__(f"after {seconds:g} s the daemons are not settled:{views}")
+        self.seconds = seconds
+        self.seen = seen
+
+
 @dataclass(frozen=True, slots=True)
-class Places:
-    """Where the files of one daemon are."""
+class DaemonFiles:
+    """The paths of one daemon's files."""
 
     config: Path
     state: Path
@@ -37,7 +59,7 @@ class Places:
 class DaemonProcess:
     """One start of a daemon."""
 
-    def __init__(self, name: str, places: Places) -> None:
+    def __init__(self, name: str, places: DaemonFiles) -> None:
         """Starts the daemon."""
         self.name = name
         self._places = places

@@ -4,7 +4,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from hopring.config import AdminTuning, AdminVerb, parse_config
-from hopring.config.tuning import (
+from hopring.config.settings import (
     CLIENT_SETTINGS,
     LINK_SETTINGS,
     LOG_SETTINGS,

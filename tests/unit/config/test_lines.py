@@ -2,7 +2,7 @@
 
 import pytest
 
-from hopring.config.lines import find_line
+from hopring.config.error import find_line
 
 TEXT = """\
 cluster = "x"

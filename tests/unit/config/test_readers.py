@@ -23,7 +23,7 @@ from hopring.config import (
     Site,
     local_config,
 )
-from hopring.config.tuning import LINK_SETTINGS, MEMBERSHIP_SETTINGS, RING_SETTINGS
+from hopring.config.settings import LINK_SETTINGS, MEMBERSHIP_SETTINGS, RING_SETTINGS
 from hopring.daemon.engines.membership_host import membership_options, stack_options
 from hopring.ids import DaemonId
 from hopring.links.hop.hop import HopOptions

@@ -30,7 +30,7 @@ from hopring.config import (
     local_config,
     parse_config,
 )
-from hopring.config.tuning import (
+from hopring.config.settings import (
     CLIENT_SETTINGS,
     LINK_ORDER,
     LINK_SETTINGS,
@@ -40,8 +40,8 @@ from hopring.config.tuning import (
     RING_ORDER,
     RING_SETTINGS,
     WINDOW_DEFAULTS,
-    Order,
-    Setting,
+    KeyOrder,
+    TuningKey,
 )
 from hopring.links.hop.hop import HopOptions
 from hopring.links.ring.options import RingOptions
@@ -54,7 +54,7 @@ WEIGHTS = st.integers(1, 2**32 - 1)
 
 
 def tunings(
-    settings: tuple[Setting, ...], orders: tuple[Order, ...]
+    settings: tuple[TuningKey, ...], orders: tuple[KeyOrder, ...]
 ) -> st.SearchStrategy[dict[str, int | None]]:
     keys = {setting.key: st.none() | st.integers(setting.low, setting.high) for setting in settings}
 

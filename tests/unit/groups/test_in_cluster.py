@@ -6,7 +6,7 @@ import pytest
 
 from hopring.check.judge import check_evs_c
 from hopring.check.trace import ClientDelivered, GroupInstalled
-from hopring.config.local import local_config
+from hopring.config.builder import local_config
 from hopring.engine.events import Resume, Withdraw
 from hopring.groups.groups import GroupsState
 from hopring.ids import GroupName

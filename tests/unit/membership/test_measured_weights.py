@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from hopring.config.local import local_config
+from hopring.config.builder import local_config
 from hopring.config.model import Config, Link, LinkProtocol, Weights
 from hopring.ids import SiteId
 from hopring.routing.trees import Pair

@@ -4,7 +4,7 @@ import pytest
 
 from hopring.check.trace import MessageDelivered, ViewInstalled
 from hopring.config import LinkProtocol
-from hopring.config.local import local_config
+from hopring.config.builder import local_config
 from hopring.engine.events import Stalled, Stop, SubmitMessage
 from hopring.errors import Drop, PeerError
 from hopring.ids import NEVER, Incarnation, Process, SiteId, SiteMask

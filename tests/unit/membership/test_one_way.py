@@ -6,7 +6,7 @@ import pytest
 
 from hopring.check import trace
 from hopring.check.judge import check_evs
-from hopring.config.local import local_config
+from hopring.config.builder import local_config
 from hopring.membership.options import MembershipOptions
 from hopring.membership.snapshot import MembershipPhase
 from hopring.services import Service

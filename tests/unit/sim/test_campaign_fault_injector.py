@@ -1,4 +1,4 @@
-from hopring.config.local import local_config
+from hopring.config.builder import local_config
 from hopring.sim.campaign.fault_injector import FaultInjector, sides
 from hopring.sim.campaign.fault_schedule import Fault
 from hopring.sim.cluster import SimCluster

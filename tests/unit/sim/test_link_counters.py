@@ -5,7 +5,7 @@ import pytest
 
 from hopring.check.judge import check_evs
 from hopring.check.trace import Counters
-from hopring.config.local import local_config
+from hopring.config.builder import local_config
 from hopring.config.model import Config, Link, LinkProtocol, LinkTuning
 from hopring.services import Service
 from hopring.sim.campaign.runner import run_world

@@ -4,7 +4,7 @@ import pytest
 
 from hopring.check import trace
 from hopring.check.judge import check_evs
-from hopring.config.local import local_config
+from hopring.config.builder import local_config
 from hopring.config.model import Config
 from hopring.ids import NUMBER_MAX, DaemonId, SiteId, SiteMask
 from hopring.links.ring.state import Phase as RingPhase

@@ -2,7 +2,7 @@ from functools import partial
 
 import pytest
 
-from hopring.config.local import local_config
+from hopring.config.builder import local_config
 from hopring.config.model import Config, Link, LinkProtocol
 from hopring.errors import HopError
 from hopring.ids import DaemonId, Generation, Incarnation

@@ -6,7 +6,7 @@ import pytest
 
 from hopring.check import trace
 from hopring.check.judge import check_evs
-from hopring.config.local import local_config
+from hopring.config.builder import local_config
 from hopring.config.model import LinkProtocol
 from hopring.links.events import Tick
 from hopring.services import Service

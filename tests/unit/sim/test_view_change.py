@@ -3,7 +3,7 @@
 import pytest
 
 from hopring.bench.suite.view_change import ViewChangeTrial
-from hopring.config.local import local_config
+from hopring.config.builder import local_config
 from hopring.config.model import LinkProtocol
 from hopring.links.hop.hop import Hop
 from hopring.sim.cluster import SimCluster

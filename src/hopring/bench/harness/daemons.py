@@ -19,8 +19,7 @@ from hopring.bench.harness.workload import WorkerTask
 from hopring.cli.exits import Failure
 from hopring.client.aio import Session, connect
 from hopring.config import dump_toml, local_config
-from hopring.local.plan import Plan
-from hopring.local.ports import free_base_port
+from hopring.local.plan import ClusterPlan, free_base_port
 
 START_SECONDS: Final = 30.0
 START_SECONDS_EACH: Final = 1.0
@@ -52,7 +51,7 @@ class BenchDaemons:
         self._say = say
         self._directory = TemporaryDirectory(prefix="hop-bench-")
         if patience:
-            config = Plan(sites, patience=patience).config()
+            config = ClusterPlan(sites, patience=patience).config()
         else:
             config = local_config(sites, base_port=free_base_port(_PORTS_EACH * sum(sites.values())))
         self.names = [daemon.name for daemon in config.daemons]

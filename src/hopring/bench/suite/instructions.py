@@ -27,7 +27,7 @@ from typing import Final
 
 from hopring import compiled, sync
 from hopring.config import dump_toml
-from hopring.local.plan import Plan
+from hopring.local.plan import ClusterPlan
 from hopring.sim.campaign.runner import run_seed
 
 _NAME = re.compile(r"\((\d+)\)(?: (.*))?")
@@ -116,7 +116,7 @@ class CountedCluster:
     """Three daemon processes, one of them under callgrind."""
 
     def __init__(self, directory: Path, counted: int) -> None:
-        config = Plan({"a": 3}, patience=PATIENCE).config()
+        config = ClusterPlan({"a": 3}, patience=PATIENCE).config()
         file = directory / "hop.toml"
         file.write_text(dump_toml(config))
         self.out = directory / "callgrind"

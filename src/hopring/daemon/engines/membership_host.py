@@ -10,7 +10,7 @@ from typing import Final
 
 from hopring.config import Config, cluster_hash
 from hopring.config.model import LinkProtocol
-from hopring.config.tuning import RING_SETTINGS
+from hopring.config.settings import RING_SETTINGS
 from hopring.daemon.engines.host import (
     EngineHost,
     HostSetup,

@@ -12,13 +12,13 @@ from hopring.config import (
     RingTuning,
     cluster_hash,
 )
-from hopring.config.tuning import (
+from hopring.config.settings import (
     CLIENT_SETTINGS,
     LINK_SETTINGS,
     LOG_SETTINGS,
     MEMBERSHIP_SETTINGS,
     RING_SETTINGS,
-    Setting,
+    TuningKey,
 )
 from hopring.session.options import SessionOptions
 
@@ -110,6 +110,6 @@ def _tuned(
     where: str,
     old: Tuning,
     new: Tuning,
-    settings: tuple[Setting, ...],
+    settings: tuple[TuningKey, ...],
 ) -> list[str]:
     return [f"{where}.{one.key}" for one in settings if getattr(old, one.field) != getattr(new, one.field)]

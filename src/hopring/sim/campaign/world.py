@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
 
-from hopring.config.local import local_config
+from hopring.config.builder import local_config
 from hopring.config.model import Config, Link, LinkProtocol, LinkTuning, Weights
 from hopring.links.ring.options import RingOptions
 from hopring.membership.options import MembershipOptions

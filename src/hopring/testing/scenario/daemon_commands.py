@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 from hopring.check.trace import Event, MessageId
-from hopring.config.local import local_config
+from hopring.config.builder import local_config
 from hopring.config.model import Config, Link, LinkProtocol, LinkTuning
 from hopring.links.ring.options import RingOptions
 from hopring.membership.options import MembershipOptions

@@ -1,9 +1,10 @@
-"""A configuration in the making: every part is checked against those before it, then the whole.
+"""Builds a configuration: each part is checked against the earlier ones, then the whole.
 
-All sources go through here: the TOML file, a spread.conf, and the local cluster.
+All sources go through here: the TOML file, a spread.conf, and local clusters.
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final, NamedTuple, NoReturn
@@ -11,6 +12,7 @@ from typing import Final, NamedTuple, NoReturn
 from hopring.config.error import ConfigError
 from hopring.config.model import (
     WEIGHT_DEFAULT,
+    WEIGHT_MAX,
     Config,
     Daemon,
     Link,
@@ -20,6 +22,7 @@ from hopring.config.model import (
     Site,
     Weights,
 )
+from hopring.config.units import DURATION
 from hopring.ids import DAEMONS_MAX, SITES_MAX
 
 NAME_BYTES_MAX: Final = 32
@@ -29,8 +32,12 @@ SPREAD_NAME_BYTES_MAX: Final = 19
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
-class Place(NamedTuple):
-    """Where in its source a part of the configuration stands."""
+BASE_PORT_DEFAULT: Final = 14_800
+_LOOPBACK: Final = "127.0.0.1"
+
+
+class ConfigPlace(NamedTuple):
+    """The position of a part in its source."""
 
     where: str
     line: int | None = None
@@ -38,14 +45,14 @@ class Place(NamedTuple):
 
 @dataclass(slots=True)
 class _SiteDraft:
-    place: Place
+    place: ConfigPlace
     multicast: Multicast | None
     ring: RingTuning
     daemons: list[Daemon] = field(default_factory=list)
 
 
 @dataclass(slots=True)
-class Draft:
+class ConfigBuilder:
     """Collects the parts; `finish` makes the configuration."""
 
     file: str
@@ -56,22 +63,22 @@ class Draft:
     weights: Weights = Weights.FIXED
     _sites: dict[str, _SiteDraft] = field(default_factory=dict)
     _links: dict[tuple[str, str], Link] = field(default_factory=dict)
-    _daemons: dict[str, Place] = field(default_factory=dict)
-    _taken: dict[tuple[str, str, int], Place] = field(default_factory=dict)
+    _daemons: dict[str, ConfigPlace] = field(default_factory=dict)
+    _taken: dict[tuple[str, str, int], ConfigPlace] = field(default_factory=dict)
     _sample: IPv4Address | IPv6Address | None = None  # The first address; all others are of its family.
 
-    def refuse(self, place: Place, problem: str, remedy: str) -> NoReturn:
+    def refuse(self, place: ConfigPlace, problem: str, remedy: str) -> NoReturn:
         """Raises the error for a part."""
         raise ConfigError(self.file, place.where, problem, remedy, place.line)
 
-    def check_name(self, place: Place, name: str) -> str:
-        """The name, if it is one."""
+    def check_name(self, place: ConfigPlace, name: str) -> str:
+        """The name, if it is a valid one."""
         if not _NAME.fullmatch(name) or len(name) > NAME_BYTES_MAX:
             remedy = f"use at most {NAME_BYTES_MAX} of a-z, A-Z, 0-9, '-', '_', '.', and no sign at the start"
             self.refuse(place, f"{name!r:.60} is not a name", remedy)
         return name
 
-    def check_address(self, place: Place, text: str) -> str:
+    def check_address(self, place: ConfigPlace, text: str) -> str:
         """The address of a daemon in its usual spelling."""
         address = self._ip(place, text)
         if address.is_multicast or address.is_unspecified:
@@ -80,7 +87,7 @@ class Draft:
             )
         return str(address)
 
-    def check_group(self, place: Place, text: str) -> str:
+    def check_group(self, place: ConfigPlace, text: str) -> str:
         """The address of a multicast group in its usual spelling."""
         address = self._ip(place, text)
         if not address.is_multicast:
@@ -88,9 +95,9 @@ class Draft:
         return str(address)
 
     def add_site(
-        self, place: Place, name: str, multicast: Multicast | None = None, ring: RingTuning | None = None
+        self, place: ConfigPlace, name: str, multicast: Multicast | None = None, ring: RingTuning | None = None
     ) -> None:
-        """One more site, still empty."""
+        """Adds a site without daemons."""
         self.check_name(place, name)
         if name in self._sites:
             taken = self._sites[name].place.where
@@ -101,8 +108,8 @@ class Draft:
             self._take(place, "multicast group", multicast.group, multicast.port)
         self._sites[name] = _SiteDraft(place, multicast, ring or RingTuning())
 
-    def add_daemon(self, place: Place, site: str, daemon: Daemon) -> None:
-        """One more daemon of a site that is already there."""
+    def add_daemon(self, place: ConfigPlace, site: str, daemon: Daemon) -> None:
+        """Adds a daemon to a site."""
         self.check_name(place, daemon.name)
         if daemon.name in self._daemons:
             taken = self._daemons[daemon.name].where
@@ -118,15 +125,15 @@ class Draft:
         self._daemons[daemon.name] = place
         self._sites[site].daemons.append(daemon)
 
-    def _check_spread(self, place: Place, daemon: Daemon) -> None:
+    def _check_spread(self, place: ConfigPlace, daemon: Daemon) -> None:
         if len(daemon.name) > SPREAD_NAME_BYTES_MAX:
             problem = f"Spread clients cannot spell {daemon.name}"
             self.refuse(
                 place, problem, f"give it a name of at most {SPREAD_NAME_BYTES_MAX} bytes, or no spread_port"
             )
 
-    def add_link(self, place: Place, link: Link) -> None:
-        """One more link between sites that are already there."""
+    def add_link(self, place: ConfigPlace, link: Link) -> None:
+        """Adds a link between two sites."""
         for name in link.sites:
             if name not in self._sites:
                 known = ", ".join(sorted(self._sites))
@@ -139,9 +146,9 @@ class Draft:
         self._links[one, other] = Link((one, other), link.weight, link.protocol, link.tuning)
 
     def finish(self) -> Config:
-        """The configuration, if the parts make one."""
+        """The configuration, if the parts are complete and consistent."""
         if not self._sites:
-            self.refuse(Place(""), "there are no sites", "describe at least one, with one daemon")
+            self.refuse(ConfigPlace(""), "there are no sites", "describe at least one, with one daemon")
         for name, site in self._sites.items():
             if not site.daemons:
                 self.refuse(site.place, f"site {name} has no daemons", "add one, or remove the site")
@@ -160,11 +167,11 @@ class Draft:
         return config
 
     def _site(self, name: str) -> Site:
-        draft = self._sites[name]
-        daemons = tuple(sorted(draft.daemons, key=lambda daemon: daemon.name))
-        return Site(name, daemons, draft.multicast, draft.ring)
+        builder = self._sites[name]
+        daemons = tuple(sorted(builder.daemons, key=lambda daemon: daemon.name))
+        return Site(name, daemons, builder.multicast, builder.ring)
 
-    def _ip(self, place: Place, text: str) -> IPv4Address | IPv6Address:
+    def _ip(self, place: ConfigPlace, text: str) -> IPv4Address | IPv6Address:
         try:
             address = ip_address(text)
         except ValueError:
@@ -181,7 +188,7 @@ class Draft:
             )
         return address
 
-    def _take(self, place: Place, kind: str, address: str, port: int) -> None:
+    def _take(self, place: ConfigPlace, kind: str, address: str, port: int) -> None:
         taken = self._taken.get((kind, address, port))
         if taken is not None:
             self.refuse(
@@ -211,3 +218,51 @@ class Draft:
             if taken is not None:
                 problem = f"the tcp links of {daemon.name} and clients would share port {daemon.port}"
                 self.refuse(taken, problem, "choose another client_port")
+
+
+def ports_per_daemon(spread: bool) -> int:
+    """One for daemons, one for clients, and one for Spread clients if these are served."""
+    return 3 if spread else 2
+
+
+def local_config(
+    sites: Mapping[str, int],
+    links: Mapping[tuple[str, str], int | str] | None = None,
+    base_port: int = BASE_PORT_DEFAULT,
+    *,
+    cluster: str = "local",
+    protocol: LinkProtocol = LinkProtocol.HOP,
+    mesh: bool = True,
+    spread: bool = False,
+) -> Config:
+    """A cluster on 127.0.0.1 with daemons named eu1, eu2 and so on, and weights for some links.
+
+    A weight is a number, or a duration such as "40ms". Each daemon has two ports, from `base_port` on: one for
+    other daemons and the next for clients; a third is for Spread clients if these are served.
+    """
+    builder = ConfigBuilder("local cluster", cluster=cluster, default_protocol=protocol, mesh=mesh)
+    builder.check_name(ConfigPlace("cluster"), cluster)
+    port = base_port
+    for site, count in sites.items():
+        builder.add_site(ConfigPlace(f"sites.{site}"), site)
+        for number in range(1, count + 1):
+            place = ConfigPlace(f"sites.{site}.daemons[{number - 1}]")
+            if not 1 <= port <= 65_536 - ports_per_daemon(spread):
+                builder.refuse(place, f"{port} and the next are not ports", "choose a lower base_port")
+            daemon = Daemon(f"{site}{number}", _LOOPBACK, port, port + 1, port + 2 if spread else None)
+            builder.add_daemon(place, site, daemon)
+            port += ports_per_daemon(spread)
+    for ends, weight in (links or {}).items():
+        place = ConfigPlace(f"links[{ends[0]}, {ends[1]}]")
+        builder.add_link(place, Link(ends, _weight(builder, place, weight), protocol))
+    return builder.finish()
+
+
+def _weight(builder: ConfigBuilder, place: ConfigPlace, weight: int | str) -> int:
+    try:
+        value = DURATION.read(weight) if isinstance(weight, str) else weight
+    except ValueError as wrong:
+        builder.refuse(place, f"{weight!r} {wrong}", f'write it as "{DURATION.example}"')
+    if not 1 <= value <= WEIGHT_MAX:
+        builder.refuse(place, f"{weight} is not a weight", f"choose 1 to {WEIGHT_MAX}")
+    return value

@@ -1,4 +1,4 @@
-"""What the two shells of a local cluster have in common: the wishes, and what can be told without waiting."""
+"""What both kinds of local clusters share: options, and everything that needs no waiting."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,16 +6,16 @@ from typing import Final
 
 from hopring.check import trace
 from hopring.config import Config, LinkProtocol
-from hopring.local.daemons import Daemons
-from hopring.local.plan import PATIENCE_DEFAULT, SITES_DEFAULT, Links, Plan
+from hopring.local.daemons import LocalDaemons
+from hopring.local.plan import PATIENCE_DEFAULT, SITES_DEFAULT, ClusterPlan, Links
 
 START_SECONDS: Final = 60.0
 SETTLE_SECONDS: Final = 60.0
 LOOK_SECONDS: Final = 0.05
 
 
-class Shell:
-    """Daemons of your own, not started yet."""
+class ClusterBase:
+    """A local cluster, not started yet."""
 
     def __init__(
         self,
@@ -29,36 +29,36 @@ class Shell:
         client_port: int | None = None,
         spread: bool | int = False,
     ) -> None:
-        """Sites by name with how many daemons each has: eu1, eu2 and so on.
+        """The sites, by name, with their numbers of daemons: eu1, eu2 and so on.
 
-        Links say how long a packet is under way between two sites; those that are not named have no delay. The
-        directory is for configuration, logs and traces; without one they are gone in the end. For as long as
-        the patience a daemon may be silent before the others give it up. The protocol between the sites is hop
-        or tcp. The client port is that of the first daemon; all others are chosen.
-        With `spread` the daemons serve Spread clients too; a number is the port of the first daemon for them.
+        `links` are the delays of packets between two sites; other pairs have none. `directory` keeps
+        configuration, logs and traces; without it they are removed at the end. `patience` is how long a daemon
+        may be silent before the others consider it failed. `protocol` between sites is hop or tcp.
+        `client_port` is that of the first daemon; all other ports are chosen. With `spread` the daemons serve
+        Spread clients too; a number is the port of the first one.
         """
         wanted = LinkProtocol(protocol)
-        self._plan = Plan(
+        self._plan = ClusterPlan(
             sites or SITES_DEFAULT, links or {}, patience, wanted, client_port=client_port, spread=spread
         )
         self._directory = None if directory is None else Path(directory).absolute()
         self._tracing = trace
-        self._daemons: Daemons | None = None
+        self._daemons: LocalDaemons | None = None
 
     @property
-    def _core(self) -> Daemons:
+    def _core(self) -> LocalDaemons:
         if self._daemons is None:
             raise RuntimeError("the cluster has not been started: use it as a context manager")
         return self._daemons
 
     @property
     def config(self) -> Config:
-        """The configuration, which is in the file `hop.toml` too."""
+        """The configuration, which is also in the file `hop.toml`."""
         return self._core.config
 
     @property
     def directory(self) -> Path:
-        """Where configuration, logs and traces are."""
+        """The directory of configuration, logs and traces."""
         return self._core.directory
 
     @property
@@ -68,43 +68,43 @@ class Shell:
 
     @property
     def living(self) -> list[str]:
-        """The names of those that run."""
+        """The names of the running daemons."""
         return sorted(self._core.processes)
 
     @property
     def components(self) -> list[frozenset[str]]:
-        """Those that run, by who reaches whom."""
+        """The running daemons, in sets that reach each other."""
         return self._core.components
 
     def url(self, daemon: str) -> str:
-        """Where clients of a daemon connect."""
+        """The URL for clients of a daemon."""
         return self._core.url(daemon)
 
     def spread(self, daemon: str) -> str:
-        """Where Spread clients of a daemon connect, as they spell it: 4803@127.0.0.1."""
+        """The address for Spread clients of a daemon, in their notation: 4803@127.0.0.1."""
         return self._core.spread(daemon)
 
     @property
     def admin_directory(self) -> Path:
-        """Where the admin sockets of all daemons are, for `hop monitor --admin`."""
+        """The directory of the admin sockets, for `hop monitor --admin`."""
         return self._core.admin_directory
 
     def pid(self, daemon: str) -> int:
-        """The number of a daemon's process."""
+        """The process id of a daemon."""
         return self._core.living(daemon).pid
 
     def check(self) -> None:
-        """ClusterError, with the end of its log, if a daemon has ended by itself."""
+        """Raises ClusterError, with the end of the log, if a daemon has ended by itself."""
         self._core.check()
 
     def log(self, daemon: str) -> str:
-        """What a daemon has said, in all its lives."""
+        """The log of a daemon, including those of earlier starts."""
         return self._core.log(daemon)
 
     def trace_file(self, daemon: str) -> Path:
-        """Where a daemon writes down what happens."""
+        """The trace file of a daemon."""
         return self._core.trace_file(daemon)
 
     def traces(self) -> list[trace.Event]:
-        """What happened at all daemons so far, one after the other, for `hopring.check`."""
+        """The traces of all daemons so far, one after the other, for `hopring.check`."""
         return self._core.traces()
