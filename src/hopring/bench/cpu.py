@@ -44,8 +44,8 @@ class CpuResult(msgspec.Struct, frozen=True):
     calibration_us: float
     sending_ratio: float  # To the calibration.
     receiving_ratio: float
-    idle_percent: float  # Of a processor, the busiest daemon while nobody says anything.
-    others_cpu_share: float  # What the machine did besides; above a tenth, record nothing.
+    idle_percent: float  # Of one processor: the busiest of the idle daemons.
+    others_cpu_share: float  # CPU share of other processes; above a tenth, record nothing.
     lost: int
     order_ok: bool
     compiled: bool
@@ -153,7 +153,7 @@ Baseline = dict[str, dict[str, float]]
 """Ratios by name, for each kind of build."""
 
 AGAIN = 4
-"""How often it is measured again if it seems too dear."""
+"""How often a figure above the baseline is measured again."""
 
 
 @click.command()
@@ -205,7 +205,7 @@ def cpu(
         tries = AGAIN
         while problems and tries:
             tries -= 1
-            steps.say(f"too much CPU; measuring again, {tries + 1} times at most")
+            steps.say(f"above the baseline; measuring again, at most {tries + 1} times")
             seen = least(seen, measure_cpu(daemons, Workload(seconds=seconds), runs, idle_seconds, steps.say))
             problems = _problems(seen, known)
     click.echo(json.dumps({"bench": "cpu", **msgspec.to_builtins(seen)}) if as_json else _text(seen))

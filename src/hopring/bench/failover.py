@@ -34,7 +34,7 @@ class FailoverResult(msgspec.Struct, frozen=True):
 
     view_ms: float  # From the kill to the group's new view.
     resumed_ms: float  # From the kill to the first message in it.
-    rejoined_ms: float  # From the start of the daemon's next life to a view of all.
+    rejoined_ms: float  # From the restart of the daemon to a view of all.
     lost: int
     order_ok: bool
     sent: int
@@ -50,7 +50,7 @@ def measure_failover(
         file = Path(name) / "board"
         counters = counters_for(file, workload)
         task = WorkerTask("receive", workload.receivers, str(file), group, workload, watch_views=True)
-        workers.start(task)  # Of the victim; nobody counts what it gets.
+        workers.start(task)  # A member at the victim; its messages are not counted.
         ready = slots.RECEIVER_READY + workload.receivers
         workers.wait(lambda: bool(counters[ready]), READY_SECONDS, "the receiver at the victim is not ready")
         start_flood(workers, daemons, counters, task, say)

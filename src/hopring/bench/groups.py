@@ -30,7 +30,7 @@ PROBE_EVERY_SECONDS: Final = 0.005
 
 
 WARM: Final = 200
-"""So many of each come first: with them come tables and pools that serve many more."""
+"""Groups and sessions added first: they fill tables and pools that serve many more."""
 SETTLE_SECONDS: Final = 1.0
 _COLUMNS = (
     ("GROUPS", 7),

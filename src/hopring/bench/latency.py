@@ -30,7 +30,7 @@ from hopring.cli.exits import Failure
 from hopring.cli.progress import Steps
 
 PROBE_SECONDS_MAX: Final = 0.2
-"""So long a probe may take on the average, before the bench gives up."""
+"""The mean time of a probe after which the bench gives up."""
 
 
 class BenchRoundTrip(msgspec.Struct, frozen=True):
@@ -48,7 +48,7 @@ class ProbeOptions(msgspec.Struct, frozen=True):
     probes: int = 2000
     pause_us: int = 0
     to_itself: bool = False
-    load: Workload | None = None  # What flows meanwhile, in another group.
+    load: Workload | None = None  # Load meanwhile, in another group.
 
 
 def measure_latency(

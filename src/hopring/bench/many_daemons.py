@@ -74,7 +74,7 @@ class DaemonsRow:
     daemons: int
     sites: int
     together_s: float  # From the start of the first process to a view of all at all.
-    together_cpu_s: float  # What all had taken by then, the start of Python included.
+    together_cpu_s: float  # CPU time of all until then, including the start of Python.
     idle_percent: float  # Of a processor, all daemons together.
     idle_percent_each: float  # The mean.
     idle_percent_most: float  # The busiest one.
@@ -88,7 +88,7 @@ class DaemonsRow:
     pss_mb_each: float
     lost: int
     views_meanwhile: int  # Installed while it was measured; there should be none.
-    others_cpu_share: float  # What the machine did besides; above a tenth, do not trust times.
+    others_cpu_share: float  # CPU share of other processes; above a tenth, do not trust times.
 
 
 def measure_daemons(shape: ClusterShape, work: DaemonsWork, say: ReportStep = no_progress) -> DaemonsRow:

@@ -39,7 +39,7 @@ from hopring.cli.progress import Steps
 
 DRAIN_SECONDS: Final = 20.0
 SETTLE_SECONDS: Final = 0.2
-"""After the last message, for one too many."""
+"""Wait after the last message, for duplicates."""
 
 
 class ThroughputResult(msgspec.Struct, frozen=True):
@@ -54,7 +54,7 @@ class ThroughputResult(msgspec.Struct, frozen=True):
     receiver_cpu_us_per_message: float
     all_cpu_us_per_message: float  # Of all daemons and clients together.
     sent: int
-    others_cpu_share: float  # What the machine did besides; above a tenth, do not trust the rate.
+    others_cpu_share: float  # CPU share of other processes; above a tenth, do not trust the rate.
 
 
 def counters_for(file: Path, workload: Workload) -> Counters:

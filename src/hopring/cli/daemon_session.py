@@ -20,7 +20,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 LOOK_SECONDS: Final = 0.5
-"""How often a verb that waits for events looks whether its connection is still there."""
+"""How often a command that waits for events checks its connection."""
 
 
 class Unreachable(Failure):
@@ -56,9 +56,9 @@ def at_daemon(command: Command) -> Command:
         show_default=True,
         show_envvar=True,
         callback=checked_url,
-        help="The daemon: hop://host:port, or hop+unix:///path; several with commas, the first that answers.",
+        help="Daemon: hop://host:port or hop+unix:///path; of several, with commas, the first that answers.",
     )
-    name = click.option("--name", metavar="NAME", help="Name of the session; without it, one is made up.")
+    name = click.option("--name", metavar="NAME", help="Name of the session; by default one is generated.")
     return at(name(command))
 
 
@@ -123,7 +123,7 @@ def give_up_option(default: float | None) -> Callable[[Command], Command]:
         metavar="SECONDS",
         type=click.FloatRange(min=0, max=SECONDS_MAX),
         default=default,
-        help=f"How long to try to come back when the connection is lost; 0 is not at all.  [default: {shown}]",
+        help=f"How long to try to reconnect when the connection is lost; 0 is not at all.  [default: {shown}]",
     )
 
 
@@ -145,7 +145,7 @@ class ConnectionWatch:
         """Reports a lost connection, once."""
         if not self._told and not self._session.connected and self._session.ended is None:
             self._told = True
-            click.echo(f"hop: the connection to {self._session.daemon} is lost; trying to come back", err=True)
+            click.echo(f"hop: the connection to {self._session.daemon} is lost; reconnecting", err=True)
 
     def back(self, event: Reconnected) -> None:
         """Reports the reconnection and what was missed."""
@@ -154,7 +154,7 @@ class ConnectionWatch:
         seconds = gap.back_at_seconds - gap.lost_at_seconds
         text = f"connected again as {event.private_group} after {seconds:.1f} s ({gap.reason})"
         if event.groups:
-            text += f"; what was sent to {', '.join(event.groups)} meanwhile is missing here"
+            text += f"; messages sent to {', '.join(event.groups)} meanwhile are missing"
         if gap.in_doubt:
             text += f"; of the messages sent from here, the last {gap.in_doubt} may be lost"
         click.echo(f"hop: {text}", err=True)

@@ -71,7 +71,7 @@ class LazyCommands(click.Group):
         except ConfigError as error:
             raise BadConfiguration(str(error)) from None
         except OSError as error:
-            # A reader who is gone is no failure of ours; click ends quietly then.
+            # A closed pipe is no failure; click ends quietly then.
             if error.errno == errno.EPIPE:
                 raise
             place = error.filename or "the output"
@@ -100,7 +100,7 @@ def main() -> None:
     """Entry point of the script `hop`."""
     signal.signal(signal.SIGTERM, _leave)
     for stream in (sys.stdout, sys.stderr):
-        # A terminal without our signs shows question marks; that is no reason to fail.
+        # A terminal without these characters shows question marks instead.
         getattr(stream, "reconfigure", lambda **_: None)(errors="replace")
     cli(prog_name="hop")
 

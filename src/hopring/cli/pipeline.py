@@ -28,19 +28,19 @@ def pipeline() -> None:
     required=True,
     help="Parquet files or JSON lines of one history, or of many in directories run=NAME.",
 )
-@click.option("--quiet-end", is_flag=True, help="All had come to rest at the end: judge liveness too.")
+@click.option("--quiet-end", is_flag=True, help="The trace ends at rest: check liveness too.")
 @click.option(
     "--component",
     "components",
     metavar="A,B..",
     multiple=True,
-    help="Daemons that could reach each other at the end; may be repeated. Judges 2.16 too.",
+    help="Daemons that could reach each other at the end; may be repeated. Checks 2.16 too.",
 )
 @click.option("--counters-lost", is_flag=True, help="A restarted daemon may have lost its counter of views.")
 @click.option(
     "--sessions",
     is_flag=True,
-    help="Daemons had several clients each: leave out 2.11, which each of these is promised by itself.",
+    help="Daemons had several clients each: skip 2.11, which holds for each client by itself.",
 )
 @click.option("--master", metavar="URL", help="A cluster, as spark://HOST:7077. Default: this machine.")
 @click.option("--remote", metavar="sc://..", help="A Spark Connect server.")
@@ -105,21 +105,19 @@ if TYPE_CHECKING:
     "spools",
     metavar="[NAME=]DIR",
     multiple=True,
-    help="What one spooler wrote; may be repeated. NAME is the directory's if it is not given.",
+    help="Spools of one spooler; may be repeated. NAME defaults to that of the directory.",
 )
 @click.option("--trace", metavar="DIR", type=click.Path(path_type=Path), help="Traces of all daemons.")
 @click.option(
-    "--out", metavar="DIR", required=True, type=click.Path(path_type=Path), help="Where the tables go."
+    "--out", metavar="DIR", required=True, type=click.Path(path_type=Path), help="Directory for the tables."
 )
-@click.option("--config", metavar="FILE", type=click.Path(), help="Says which site a daemon is of.")
+@click.option("--config", metavar="FILE", type=click.Path(), help="Configuration, for the sites of daemons.")
 @click.option("--stream", is_flag=True, help="Follow the spools until Ctrl-C; then the later stages run.")
-@click.option("--until-idle", is_flag=True, help="With --stream: end when all that is there has been read.")
-@click.option("--quiet-end", is_flag=True, help="All had come to rest at the end: judge liveness too.")
-@click.option("--component", "components", metavar="A,B..", multiple=True, help="As of hop pipeline audit.")
+@click.option("--until-idle", is_flag=True, help="With --stream: end when all present records have been read.")
+@click.option("--quiet-end", is_flag=True, help="The trace ends at rest: check liveness too.")
+@click.option("--component", "components", metavar="A,B..", multiple=True, help="As for hop pipeline audit.")
 @click.option("--counters-lost", is_flag=True, help="A restarted daemon may have lost its counter of views.")
-@click.option(
-    "--sessions", is_flag=True, help="Daemons had several clients each. With --spool it is taken for granted."
-)
+@click.option("--sessions", is_flag=True, help="Daemons had several clients each; implied by --spool.")
 @click.option("--report/--no-report", default=True, help="Whether to make report.html.")
 @click.option("--master", metavar="URL", help="A cluster, as spark://HOST:7077. Default: this machine.")
 @click.option("--remote", metavar="sc://..", help="A Spark Connect server.")

@@ -29,7 +29,7 @@ from hopring.services import Service
 @at_daemon
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line, with sender and service.")
 @click.option("--views", is_flag=True, help="Show views and transitions too.")
-@click.option("--count", type=click.IntRange(1), help="End after so many messages.")
+@click.option("--count", type=click.IntRange(1), help="End after this many messages.")
 @give_up_option(None)
 def sub(
     groups: tuple[str, ...],
@@ -147,7 +147,7 @@ def _data(data: bytes) -> dict[str, str]:
     "message_type",
     type=click.IntRange(0, 0xFFFF),
     default=0,
-    help="Message type: a number for the application, 0 without it.",
+    help="Message type: a number for the application; 0 by default.",
 )
 def pub(group: str, data: str, url: str, name: str | None, service: str, message_type: int) -> None:
     """Send DATA to GROUP; with - as DATA, each line of stdin.
@@ -171,7 +171,7 @@ def _send_first(session: Session, group: str, message: bytes, service: Service, 
         group, message, service=service, type=message_type, timeout_seconds=GOODBYE_SECONDS
     )
     if receipt.members == 0:
-        click.echo(f"hop: nobody is in {group}; is it the right name? try `hop groups`", err=True)
+        click.echo(f"hop: {group} has no members; is the name right? `hop groups` lists the groups", err=True)
 
 
 def _lines() -> Iterator[bytes]:

@@ -46,7 +46,7 @@ def members(group: str, url: str, name: str | None, seconds: float, as_json: boo
         click.echo(json.dumps(_facts(found)))
         return
     if found.id is None:
-        click.echo(f"hop: nobody is in {group}", err=True)
+        click.echo(f"hop: {group} has no members", err=True)
         return
     many = "1 member" if len(found.members) == 1 else f"{len(found.members)} members"
     click.echo(f"hop: view {_id(found)} of {group}, {many}", err=True)
@@ -69,7 +69,7 @@ def _facts(found: GroupMembers) -> dict[str, object]:
 
 def _id(found: GroupMembers) -> str:
     """The daemons' view in which the group's view was made, and its index there."""
-    assert found.id is not None, "who is in a group is in a view of it"
+    assert found.id is not None, "a group with members has a view"
     view = found.id.view
     return f"{view.counter}.{view.representative}.{view.nonce:016x}/{found.id.signed}"
 
@@ -78,8 +78,8 @@ def _id(found: GroupMembers) -> str:
 @at_daemon
 @timeout_option
 @json_option
-@click.option("--watch", is_flag=True, help="Go on with each view that follows, until interrupted.")
-@click.option("--count", type=click.IntRange(1), help="With --watch: end after so many views.")
+@click.option("--watch", is_flag=True, help="Show each following view too, until interrupted.")
+@click.option("--count", type=click.IntRange(1), help="With --watch: end after this many views.")
 def view(url: str, name: str | None, seconds: float, as_json: bool, watch: bool, count: int | None) -> None:
     """Show the daemons of the present view.
 

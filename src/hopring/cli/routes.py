@@ -24,17 +24,19 @@ _COLUMNS: Final = ("LINK", "PROTOCOL", "CONFIGURED", "MEASURED", "AGREED", "USE"
 @click.command()
 @click.argument("file", type=click.Path(), required=False)
 @click.option("--from", "source", metavar="SITE", shell_complete=site_names, help="Only the tree of this site.")
-@click.option("--cut", "cuts", metavar="A,B", multiple=True, help="Without this link; may be repeated.")
-@click.option("--at", "url", metavar="URL", callback=checked_url, help="Ask this daemon; instead of FILE.")
+@click.option("--cut", "cuts", metavar="A,B", multiple=True, help="Leave out this link; may be repeated.")
+@click.option(
+    "--at", "url", metavar="URL", callback=checked_url, help="Ask this daemon instead of reading FILE."
+)
 @timeout_option
 @click.option("--json", "as_json", is_flag=True, help="JSON instead of text.")
 def routes(
     file: str | None, source: str | None, cuts: tuple[str, ...], url: str | None, seconds: float, as_json: bool
 ) -> None:
-    """Draw the trees that bundles follow in the cluster of FILE, or list what links weigh at a daemon.
+    """Draw the routing trees of the cluster of FILE, or list the link weights at a daemon.
 
-    For each source site: whom it sends to and who forwards, with the weight of each link and the distance,
-    which is the sum of weights on the way.
+    For each source site: the sites it sends to and those that forward, with the weight of each link and the
+    distance, which is the sum of weights on the path.
 
     With --at: of each link the configured weight, the time to deliver that this daemon has measured, the weight
     that all daemons of the view route by, and whether some tree uses the link. Only the lowest daemon of a site

@@ -35,20 +35,20 @@ _Seed = click.IntRange(min=0)
     "--seeds",
     metavar="N",
     type=click.IntRange(min=1),
-    help=f"Run so many worlds: {SEEDS_DEFAULT} if nothing is said; with --bug at most so many, by default"
+    help=f"Number of worlds to run, {SEEDS_DEFAULT} by default; with --bug at most this many, by default"
     f" {SEEDS_DEFAULT_WITH_BUG}.",
 )
 @click.option("--start", metavar="S", type=_Seed, default=1, show_default=True, help="The first seed.")
 @click.option("--jobs", metavar="J", type=click.IntRange(min=1), help="Processes; default: one per processor.")
-@click.option("--seed", metavar="S", type=_Seed, help="Run one world and tell its story.")
+@click.option("--seed", metavar="S", type=_Seed, help="Run one world and print its events.")
 @click.option(
     "--trace",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="With --seed or --shrink: write the history there, as JSON lines, and as Parquet if pyarrow is here.",
+    help="With --seed or --shrink: write the history there, as JSON lines, and with pyarrow as Parquet.",
 )
-@click.option("--shrink", metavar="S", type=_Seed, help="The fewest faults with which this world still fails.")
-@click.option("--clients", is_flag=True, help="With clients: sessions that join groups and send to them.")
+@click.option("--shrink", metavar="S", type=_Seed, help="Find the fewest faults that still break this world.")
+@click.option("--clients", is_flag=True, help="Add clients: sessions that join groups and send to them.")
 @click.option("--bug", "bug_name", metavar="NAME", help="Plant a bug first, and stop when it is caught.")
 @click.option("--bugs", is_flag=True, help="List the bugs that can be planted.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of text.")

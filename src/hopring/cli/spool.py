@@ -44,7 +44,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 POLL_SECONDS: Final = 0.2
 GIVE_UP_SECONDS: Final = 24 * 3600.0
 WINDOW_BYTES: Final = 8 * 1024 * 1024
-SYNC_HELP: Final = "When records are safe on disk, and can be read; 0s: every batch at once."
+SYNC_HELP: Final = "How often records are synced to disk and become readable; 0s: after every batch."
 
 
 def spool_option(command: Command) -> Command:
@@ -68,7 +68,7 @@ def group_argument(command: Command) -> Command:
 
 def skip_option(command: Command) -> Command:
     """Adds the option --skip-damaged."""
-    return click.option("--skip-damaged", is_flag=True, help="Pass over records that are damaged.")(command)
+    return click.option("--skip-damaged", is_flag=True, help="Skip damaged records.")(command)
 
 
 def chosen(root: Path, groups: tuple[str, ...]) -> Iterator[Path]:
@@ -91,7 +91,7 @@ def spool_errors() -> Iterator[None]:
         raise Failure(str(error)) from None
     except OSError as error:
         place = error.filename or "the spool"
-        raise Failure(f"{place}: {error.strerror}; look at its rights and its disk") from None
+        raise Failure(f"{place}: {error.strerror}; check its permissions and its disk") from None
 
 
 @click.command()
@@ -100,9 +100,9 @@ def spool_errors() -> Iterator[None]:
 @click.option(
     "--from", "start", metavar="OFFSET", type=click.IntRange(0), help="First record.  [default: the oldest]"
 )
-@click.option("--to", "end", metavar="OFFSET", type=click.IntRange(0), help="Record behind the last one.")
-@click.option("--follow", is_flag=True, help="Go on with what is added, until interrupted.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object per line, with all that is known.")
+@click.option("--to", "end", metavar="OFFSET", type=click.IntRange(0), help="End before this record.")
+@click.option("--follow", is_flag=True, help="Follow new records, until interrupted.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per line, with all fields.")
 @click.option("--views", is_flag=True, help="Show views, transitions and gaps too.")
 @skip_option
 def replay(
@@ -260,7 +260,7 @@ def amount(quantity: Quantity) -> Callable[[click.Context, click.Parameter, str 
     type=click.Choice([one.value for one in Slow]),
     default="spill",
     show_default=True,
-    help="What the daemon does if the spooler does not keep up.",
+    help="Policy of the daemon if the spooler does not keep up.",
 )
 def run(
     patterns: tuple[str, ...],

@@ -15,7 +15,7 @@ from hopring.config.units import DURATION
 
 _PARQUET: Final = b"PAR1"
 _TRACES: Final = "a file of `hopd --trace` or `hop sim --trace`"
-"""How such a file begins."""
+"""The first bytes of a Parquet file."""
 
 
 def _moment(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int | None:
@@ -45,7 +45,7 @@ def trace() -> None:
     "--from", "from_us", metavar="TIME", callback=_moment, help="From this time after the first event."
 )
 @click.option("--to", "to_us", metavar="TIME", callback=_moment, help="Up to this time after the first event.")
-@click.option("--title", default="", help="What stands above the picture.")
+@click.option("--title", default="", help="Title above the picture.")
 @click.option(
     "--width", type=click.IntRange(WIDTH_PX_MIN, 20_000), default=960, show_default=True, help="In pixels."
 )
@@ -54,7 +54,7 @@ def trace() -> None:
     type=click.IntRange(1),
     default=600,
     show_default=True,
-    help="With more than so many, only some messages are drawn; the picture says how many are not.",
+    help="Limit of arrows; above it only some messages are drawn, and the picture says how many are not.",
 )
 @click.option(
     "-o", "--output", metavar="FILE", type=click.Path(dir_okay=False), default="-", help="Default: stdout."

@@ -13,7 +13,7 @@ from hopring.local.recorder import Recorder, message_name
 from hopring.services import AGREED, SAFE, Service
 
 NAME: Final = "player"
-_BOTH_EVERY: Final = 10  # So many messages, of which one goes to all groups.
+_BOTH_EVERY: Final = 10  # One message in this many goes to all groups.
 
 Seen = Callable[["DemoClient", Event], None]
 

@@ -48,29 +48,29 @@ PHASE_SECONDS_DEFAULT: Final = 4.0
     type=click.FloatRange(0.5, 60),
     default=PHASE_SECONDS_DEFAULT,
     show_default=True,
-    help="How long it stays together, apart, and together again.",
+    help="Length of each calm phase: together, apart, together again.",
 )
 @click.option(
     "--limit-seconds",
     "limit",
     type=click.FloatRange(1, 600),
-    help=f"When to give up.  [default: {LIMIT_SECONDS_DEFAULT:g}, and more for longer phases]",
+    help=f"Time limit of the whole run.  [default: {LIMIT_SECONDS_DEFAULT:g}, and more for longer phases]",
 )
 @click.option(
     "--out",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="For traces and logs.  [default: out/demo-TIME]",
+    help="Directory for traces and logs.  [default: out/demo-TIME]",
 )
 @click.option("--no-spark", is_flag=True, help="Leave out the pipeline on Spark and its report.")
-@click.option("--hold", "holds", is_flag=True, help="Stay up afterwards, for playing, until Ctrl-C.")
+@click.option("--hold", "holds", is_flag=True, help="Keep the cluster up afterwards, until Ctrl-C.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of text.")
 @click.option(
     "--judge",
     "judged",
     metavar="DIR",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Run nothing; judge what an earlier run left there.",
+    help="Run nothing; check the trace of an earlier run in DIR.",
 )
 @click.pass_context
 def demo(

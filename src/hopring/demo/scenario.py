@@ -5,7 +5,7 @@ from typing import Final
 SITES: Final = {"eu": 2, "us": 2, "ap": 2}
 DELAYS: Final = {("eu", "us"): "40ms", ("us", "ap"): "60ms", ("eu", "ap"): "80ms"}
 SIDES: Final = (("eu",), ("us", "ap"))
-"""What the partition parts."""
+"""The sides of the partition."""
 
 PATIENCE: Final = "2s"
 

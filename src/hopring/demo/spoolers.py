@@ -32,7 +32,7 @@ class SiteSpooler:
     def __init__(self, url: str, root: Path) -> None:
         """Does nothing before `start` is called."""
         self.root = root
-        self.error: Exception | None = None  # What ended it, if it was not `stop`.
+        self.error: Exception | None = None  # The error that ended it, if any.
         self._url = url
         self._session: Session | None = None
         self._spooler: Spooler | None = None

@@ -29,7 +29,7 @@ LOOK_SECONDS: Final = 0.02
 SHOW_SECONDS: Final = 0.25
 CALM_SECONDS_MIN: Final = 1.0
 CHANGE_SECONDS: Final = 8.0
-"""What is kept in reserve for every change of views to come, and for the rest at the end."""
+"""Reserve for each coming view change, and for the rest at the end."""
 
 Marks = list[tuple[str, int]]
 """The phases, each with the moment when it began."""
@@ -54,7 +54,7 @@ class DemoStory:
         self._screen = screen
         self._phase_seconds = phase_seconds
         self._end_us = now_us() + int(seconds_max * 1e6)
-        self._told: set[object] = set()  # Views and signals that were shown.
+        self._told: set[object] = set()  # Views and signals already shown.
 
     @property
     def quiet(self) -> bool:
@@ -200,7 +200,7 @@ class DemoStory:
                 )
             await asyncio.sleep(LOOK_SECONDS)
 
-    # What is shown.
+    # Output.
 
     def _seen(self, client: DemoClient, event: Event) -> None:
         """Shows a view or signal once, when the first client has it; one group stands for both."""

@@ -20,7 +20,7 @@ from hopring.local.plan import ClusterPlan, Names, daemons_of, read_duration, si
 from hopring.local.process import ClusterError, DaemonFiles, DaemonProcess
 
 STARTS_MAX: Final = 5
-"""How often other ports are tried when somebody else takes one in the meantime."""
+"""How often other ports are tried when another process takes one first."""
 
 _TAKEN: Final = "Address already in use"
 _OPERATIONAL: Final = ("OP", "GOP")  # Of daemons, of groups.
@@ -41,7 +41,7 @@ class LocalDaemons:
         self.names = [daemon.name for daemon in self.config.daemons]
         self.processes: dict[str, DaemonProcess] = {}
         self._sides = [frozenset(self.names)]
-        self._shapes: dict[tuple[str, str], dict[str, object]] = {}  # By who sends and to whom.
+        self._shapes: dict[tuple[str, str], dict[str, object]] = {}  # By sender and receiver.
         self._starts = 0
         self._shape_links()
 
@@ -72,7 +72,7 @@ class LocalDaemons:
                 if not all(process.answers() for process in self.processes.values()):
                     return False
             except ClusterError as error:
-                # Whoever asked for just this one gets no other.
+                # A requested port is never replaced by another.
                 wished = any(f"TCP port {port} " in error.log for port in self._plan.wished_ports.values())
                 if _TAKEN not in error.log or self._starts == STARTS_MAX or wished:
                     raise
@@ -96,7 +96,7 @@ class LocalDaemons:
     def _places(self, name: str) -> DaemonFiles:
         trace_file = self.trace_file(name) if self._tracing else None
         log = self.directory / f"{name}.log"
-        # Who wishes for a port means the places where Spread clients look.
+        # With a requested port the sockets are where Spread clients look.
         sockets = self._run if isinstance(self._plan.spread, bool) else None
         admin = self.admin_directory / f"{name}.admin"
         return DaemonFiles(self._file, self._run, admin, log, trace_file, sockets)
@@ -250,7 +250,7 @@ class LocalDaemons:
         for shape, to in alike:
             self.processes[name].ask("shape", to=to, **shape)
 
-    # What has become of it.
+    # State and traces.
 
     @property
     def components(self) -> list[frozenset[str]]:

@@ -141,7 +141,7 @@ def tcp_free(port: int) -> bool:
 def _is_free(port: int, kind: socket.SocketKind) -> bool:
     with socket.socket(socket.AF_INET, kind) as probe:
         if kind == socket.SOCK_STREAM:
-            # As a daemon does: connections that ended a moment ago are in nobody's way.
+            # As a daemon does: connections that have just ended do not block the port.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))

@@ -72,7 +72,7 @@ class DaemonProcess:
             command += ["--spread-sockets", str(places.spread_sockets)]
         self._log_from = places.log.stat().st_size if places.log.exists() else 0
         with places.log.open("ab") as log:
-            # A group of its own: who interrupts us at the terminal does not interrupt it, we end it ourselves.
+            # A process group of its own: Ctrl-C at the terminal does not reach it; it is ended from here.
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=_environment(), process_group=0
             )

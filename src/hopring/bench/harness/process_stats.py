@@ -42,7 +42,7 @@ class CpuReading(NamedTuple):
 
     at_s: float
     taken_s: dict[str, float]  # By name of the process.
-    busy_s: float  # All processors together, everybody's work.
+    busy_s: float  # All processors and processes together.
 
 
 def read_cpu(pids: dict[str, int]) -> CpuReading:

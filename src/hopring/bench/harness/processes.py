@@ -18,7 +18,7 @@ LOOK_SECONDS: Final = 0.005
 SAID_MAX: Final = 2_000
 
 ReportStep = Callable[[str], None]
-"""Told of each step as it begins."""
+"""Called with each step as it begins."""
 
 
 def no_progress(_step: str) -> None:

@@ -43,7 +43,7 @@ from hopring.client.sequence import EventSequence
 from hopring.services import Service
 
 LOOK_SECONDS: Final = 0.001
-"""Between two looks at the board; uvloop makes nothing of less, and would look all the time."""
+"""Between two looks at the counters; uvloop rounds less down to zero, and would spin."""
 WARM_PROBES: Final = 100
 
 
@@ -57,7 +57,7 @@ def run_tags(run: MessageRun) -> bytes:
     offsets = run.offsets
     begin, end = offsets[0], offsets[-1]
     size_bytes, rest = divmod(end - begin, len(run))
-    # Messages of a bench have one size; who sends something else is read one by one.
+    # Messages of a bench have one size; any others are read one by one.
     even = size_bytes and not rest and not size_bytes % TAG_BYTES
     if not even or offsets.tobytes() != _even_offsets(begin, end, size_bytes):
         return b"".join([body[:TAG_BYTES] for body in run.bodies()])
@@ -83,7 +83,7 @@ async def send(task: WorkerTask, url: str) -> None:
             allowed = min(window_left(counters), workload.at_once)
             if workload.pace_per_second:
                 allowed = min(allowed, int((time.monotonic() - begin) * workload.pace_per_second) - sent)
-            # A flood goes in whole bursts: what is left of a window would make bundles of one.
+            # A flood goes in whole bursts: the rest of a window would make bundles of one.
             if allowed < (workload.at_once if workload.in_bursts else 1):
                 await asyncio.sleep(LOOK_SECONDS)
                 continue
@@ -185,7 +185,7 @@ def main() -> None:
     """Runs the task on the command line."""
     url, text = sys.argv[1:]
     task = msgspec.json.decode(text, type=WorkerTask)
-    gc.freeze()  # What was imported stays; no collection has to look at it again.
+    gc.freeze()  # Imported modules stay: collections need not scan them again.
     event_loop()(_run(task, url))
 
 

@@ -13,7 +13,7 @@ from hopring.errors import Drop, HopError
 
 LOSS_MAX: Final = 0.05
 LOSS_PACKETS_MIN: Final = 200
-"""So many packets have to have come before a share of lost ones means anything."""
+"""The least number of packets for which a share of lost ones means something."""
 
 _DROPS: Final = {
     Drop.CLUSTER: "another cluster, or another configuration file, sends here: compare `hop config check`",

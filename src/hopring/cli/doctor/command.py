@@ -21,13 +21,15 @@ _SIGNS = {CheckVerdict.OK: "ok     ", CheckVerdict.FINDING: "FINDING", CheckVerd
 
 @click.command()
 @click.argument("file", type=click.Path())
-@click.option("--at", "urls", metavar="NAME=URL", multiple=True, help="Where to ask a daemon; may be repeated.")
+@click.option("--at", "urls", metavar="NAME=URL", multiple=True, help="URL of a daemon; may be repeated.")
 @click.option(
-    "--state", type=click.Path(path_type=Path), help="Of hopd on this host, where its Unix sockets are."
+    "--state",
+    type=click.Path(path_type=Path),
+    help="State directory of hopd on this host, with its Unix sockets.",
 )
 @timeout_option
 @json_option
-@click.option("--all", "show_all", is_flag=True, help="Also show what is good.")
+@click.option("--all", "show_all", is_flag=True, help="Also show checks without findings.")
 @click.pass_context
 def doctor(
     context: click.Context,

@@ -113,7 +113,7 @@ def ask(path: Path, seconds: float, verb: str, **fields: object) -> AdminAnswer:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel:
             channel.settimeout(seconds)
             channel.connect(str(path))
-            with suppress(BrokenPipeError):  # Whoever is refused is told why all the same.
+            with suppress(BrokenPipeError):  # A refusal can be read even if the socket is closed for writing.
                 channel.sendall(line)
             while not heard.endswith(b"\n") and len(heard) < ANSWER_BYTES_MAX:
                 chunk = channel.recv(_READ_BYTES)

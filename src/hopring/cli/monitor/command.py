@@ -26,11 +26,11 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def _yes_option(command: Command) -> Command:
-    return click.option("--yes", is_flag=True, help="Do not ask; needed where stdin is no terminal.")(command)
+    return click.option("--yes", is_flag=True, help="Do not ask; required if stdin is not a terminal.")(command)
 
 
 def _wait_options(command: Command) -> Command:
-    wait = click.option("--wait", is_flag=True, help="Wait until all daemons asked are in the views expected.")
+    wait = click.option("--wait", is_flag=True, help="Wait until all asked daemons are in the expected views.")
     seconds = click.option(
         "--wait-timeout",
         "wait_seconds",
@@ -38,7 +38,7 @@ def _wait_options(command: Command) -> Command:
         type=click.FloatRange(min=0, min_open=True),
         default=SETTLE_SECONDS,
         show_default=True,
-        help="With --wait: how long that may take; then the exit code is 4.",
+        help="With --wait: how long to wait; after it the exit code is 4.",
     )
     return wait(seconds(command))
 
@@ -48,7 +48,7 @@ def _confirm(what: str, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise click.UsageError(f"to {what} needs --yes where stdin is no terminal; nothing was done")
+        raise click.UsageError(f"to {what} needs --yes if stdin is not a terminal; nothing was done")
     if not click.confirm(f"hop: {what}?", err=True):
         raise Failure("nothing was done")
 
@@ -62,7 +62,7 @@ def _confirm(what: str, yes: bool) -> None:
     envvar="HOP_ADMIN",
     show_envvar=True,
     type=click.Path(path_type=Path),
-    help="An admin socket of a daemon, or a directory of them (*.admin); several times for several.  "
+    help="An admin socket of a daemon, or a directory of them (*.admin); may be repeated.  "
     "[default: /run/hopring and $XDG_RUNTIME_DIR/hopring]",
 )
 @timeout_option
@@ -124,13 +124,13 @@ def _duration(_context: click.Context, _parameter: click.Parameter, text: str | 
 
 @monitor.command()
 @click.argument("sides", nargs=-1, required=True, shell_complete=side_names)
-@click.option("--dry-run", is_flag=True, help="Only say what would be cut.")
+@click.option("--dry-run", is_flag=True, help="Only print the sides.")
 @click.option(
     "--for",
     "for_us",
     metavar="DURATION",
     callback=_duration,
-    help="Each daemon heals by itself after this time, as 30s.  [default: until heal]",
+    help="Time after which each daemon removes its cuts by itself, as 30s.  [default: until heal]",
 )
 @_wait_options
 @_yes_option
@@ -225,9 +225,9 @@ def _size(_context: click.Context, _parameter: click.Parameter, text: str | None
     "some_bytes",
     metavar="SIZE",
     callback=_size,
-    help="Own messages that not everybody is known to have.",
+    help="Size of own messages not yet known to have reached all.",
 )
-@click.option("--bundles", type=int, help="The same as a number of bundles.")
+@click.option("--bundles", type=int, help="Number of own bundles not yet known to have reached all.")
 @_yes_option
 @json_option
 @click.pass_obj
@@ -267,7 +267,7 @@ def window(
 
 @monitor.command()
 @click.argument("daemons", nargs=-1, shell_complete=daemon_names)
-@click.option("--no-wait", is_flag=True, help="Do not wait until the daemons are together again.")
+@click.option("--no-wait", is_flag=True, help="Do not wait until the daemons share a view again.")
 @_yes_option
 @json_option
 @click.pass_obj

@@ -21,7 +21,7 @@ HELP: Final = (
     "window personal=100 global=400 packet=46 bytes=1MiB bundles=512 [DAEMON ...]",
     "reload [DAEMON ...]     read the configuration again",
     "terminate DAEMON ...    end daemons",
-    "yes                     do what window, reload or terminate has asked for",
+    "yes                     confirm window, reload or terminate",
     "quit",
 )
 WAIT_SECONDS: Final = 30.0
@@ -37,7 +37,7 @@ _KEYS: Final = {
 
 
 Action = Callable[[], list[str]]
-"""Something to do, and what is to be shown of it."""
+"""An action that returns the lines to show."""
 
 
 class Quit(Exception):
@@ -52,9 +52,9 @@ class ScreenCommands:
         self._channels = admin
         self._later = later
         self._defined: Sides | None = None
-        self._asked: Action | None = None  # Done with the next order if that is `yes`.
+        self._asked: Action | None = None  # Runs if the next command is `yes`.
         self.closed = False
-        """Nobody is interested any more in what takes long."""
+        """Set when the screen ends: background actions give up."""
 
     def obey(self, line: str) -> list[str]:
         """Runs a command; returns the lines to show."""
@@ -81,13 +81,13 @@ class ScreenCommands:
                 return self._ask("reload the configuration", names, partial(actions.reload, names=names))
             case "terminate":
                 if not rest:
-                    raise ValueError("terminate whom? name daemons")
+                    raise ValueError("name the daemons to terminate")
                 names = rest.split()
                 return self._ask("terminate", names, partial(actions.terminate, names=names))
             case "yes":
-                return ["nothing was asked"]
+                return ["nothing waits for confirmation"]
             case _:
-                return [f"there is no order {name}; try help"]
+                return [f"there is no command {name}; try help"]
 
     def _obey_about_partitions(self, name: str, rest: str) -> list[str]:
         match name:

@@ -26,7 +26,7 @@ HEADS: Final = (
 )
 RIGHT: Final = frozenset({"SIZE", "SENT", "RECEIVED", "RESENT", "ROUNDS", "DELIVERED", "SESSIONS", "GROUPS"})
 DISPENSABLE: Final = ("RING", "GROUPS", "ROUNDS", "SITE", "RECEIVED", "WINDOW", "SESSIONS", "VIEW", "CUT")
-"""What a narrow screen does without, the first one first."""
+"""Columns that a narrow screen drops, the first one first."""
 
 _GROUPS_SETTLED: Final = "GOP"
 _GAP: Final = 2  # Between two columns.
