@@ -123,6 +123,21 @@ def test_imports_point_downwards(path: Path) -> None:
     assert all(ROOMS.index(other) <= ROOMS.index(room) for other in ours)
 
 
+ABOVE_ENGINES = ("groups", "session", "spread", "client", "compat", "daemon", "local", "cli", "spark")
+DRIVES_AN_ENGINE = ("daemon/engines/membership_host.py", "daemon/net/")
+"""The membership's own host, and sockets that carry its networks."""
+
+
+@pytest.mark.parametrize("room", ABOVE_ENGINES)
+def test_nothing_above_an_engine_imports_its_parts(room: str) -> None:
+    paths = {path.relative_to(SOURCE).as_posix(): path for path in sorted((SOURCE / room).glob("**/*.py"))}
+    others = [path for name, path in paths.items() if not name.startswith(DRIVES_AN_ENGINE)]
+    parts = "hopring.membership", "hopring.stack"
+
+    assert others
+    assert not [path for path in others if any(name.startswith(parts) for name in imports_of(path))]
+
+
 def test_no_build_leftover_shadows_a_source_file() -> None:
     assert not list((ROOT / "src").glob("**/*.so"))
 

@@ -1,1 +1,1 @@
-"""The drivers: epoll loop, timer wheel, sockets, clock."""
+"""The daemon: event loop, sockets, engines, clients, admin channel and process. All that meets the kernel."""

@@ -1,7 +1,8 @@
 """The daemon as a process: `hopd FILE --name NAME`.
 
-It finds itself in the configuration by its name, starts an engine on its sockets, and serves clients. For tests
-`run` takes another engine of the table in `engines/registry.py`, and another layer above instead of clients.
+It finds itself in the configuration by its name, starts an engine on its sockets, and serves clients. For
+tests `run` takes another engine of the table in `engines/registry.py`, and another layer above instead of
+clients.
 """
 
 import argparse
@@ -53,7 +54,7 @@ from hopring.groups.groups import Groups
 from hopring.ids import NEVER, Incarnation, Process
 
 DRAIN_US_MAX: Final = 2_000_000
-"""How long a daemon that is to end waits until everybody has what it sent."""
+"""How long a daemon that is asked to end waits until all others have its messages."""
 
 DRAIN_LOOK_US: Final = 5_000
 
@@ -129,12 +130,12 @@ class Hopd:
             self.log.say("warning", text=NO_SOCKET)
 
     def _open_to_view(self, config: Config, arguments: argparse.Namespace) -> None:
-        """What the daemon knows of itself, for clients and by HTTP."""
-        desk = None if self._clients is None else self._clients.desk
-        description = DaemonDescription(config, self._host, desk, self._loop.now_us())
-        if desk is not None:
-            desk.queries.describe = lambda: description.answer(self._loop.now_us())
-            desk.queries.weigh = description.weights
+        """Makes the description of the daemon available to clients, by HTTP and on the admin channel."""
+        session_server = None if self._clients is None else self._clients.session_server
+        description = DaemonDescription(config, self._host, session_server, self._loop.now_us())
+        if session_server is not None:
+            session_server.queries.describe = lambda: description.answer(self._loop.now_us())
+            session_server.queries.weigh = description.weights
         self._metrics: Metrics | None = None
         self._http: HttpServer | None = None
         if arguments.metrics is not None:
@@ -142,7 +143,7 @@ class Hopd:
             metrics = self._metrics
             pages = {"/metrics": metrics.page, "/healthz": metrics.alive, "/readyz": metrics.ready}
             self._http = HttpServer(self._loop, arguments.metrics, pages)
-        self.reloading = ConfigReload(arguments, config, self.log, desk)
+        self.reloading = ConfigReload(arguments, config, self.log, session_server)
         reload = self.reloading.reload_for_admin
         controls = DaemonControls(
             self._loop, description, self._deliveries, self.log, reload=reload, terminate=self.leave
@@ -164,7 +165,7 @@ class Hopd:
         self._loop.stop()
 
     def leave(self) -> None:
-        """Ends the loop when what was submitted is everywhere, or soon; asked a second time, at once."""
+        """Ends the loop when all messages are everywhere, or after DRAIN_US_MAX; a second call, at once."""
         if self._leave_by_us < NEVER:
             self._loop.stop()
             return
@@ -186,13 +187,13 @@ class Hopd:
             if self._clients is not None:
                 self._clients.end()
             self._host.leave()
-            # What it said leaves at the end of this turn.
+            # Its last messages are sent at the end of this turn.
             self._loop.call_soon(self._loop.stop)
         else:
             self._look_again.set(now_us + DRAIN_LOOK_US)
 
     def close(self) -> None:
-        """Ends the life."""
+        """Closes all sockets and files of the daemon."""
         if self._http is not None:
             self._http.close()
         if self._admin is not None:
@@ -212,7 +213,7 @@ class Hopd:
             self._warn_of_trace()
 
     def _reached(self, counter: int) -> None:
-        """Another network begins."""
+        """Another network begins, with this view counter."""
         self._counter.reserve(counter)
         self._count_links(at_once=True)
 
@@ -268,7 +269,7 @@ def _groups(config: Config, me: Process) -> Groups:
 
 
 def main() -> None:
-    """The entry point."""
+    """The entry point of the command `hopd`."""
     sys.exit(run(sys.argv[1:]))
 
 

@@ -1,7 +1,7 @@
 """The daemon's log: one line per thing that happened, `time name event key=value ...` or JSON, on stderr.
 
-A line that comes again and again is held back after a few and counted. A reader that does not read costs
-lines, and never the daemon's time.
+Repeated lines of one event are limited in rate and counted. If nobody reads, lines are lost; the daemon never
+waits.
 """
 
 import json
@@ -17,14 +17,14 @@ from typing import Final
 from hopring.config import LogFormat, LogLevel, LogTuning
 
 BURST_LINES: Final = 20
-"""So many lines of one event at once; then one every REFILL_US."""
+"""How many lines of one event are written in a burst; then one every REFILL_US."""
 
 REFILL_US: Final = 5_000_000
 LINE_BYTES_MAX: Final = 2_048
 WARNINGS: Final = frozenset(
     {"warning", "dropped", "unsent", "client", "client_refused", "client_delayed", "refused", "stalled"}
 )
-"""Events that somebody should look at."""
+"""Events of the level warning; all others have the level info."""
 
 _PLAIN: Final = re.compile(r"[^\s\"=\\]+")
 _ASTRAL: Final = 0x10000
@@ -32,7 +32,7 @@ _ASTRAL: Final = 0x10000
 
 @dataclass(slots=True)
 class _Allowance:
-    """What one kind of line may still say."""
+    """How many lines of one event may still be written."""
 
     lines: int
     since_us: int
@@ -56,7 +56,7 @@ class DaemonLog:
 
     def __init__(self, name: str, fd: int = 2, now_us: Callable[[], int] | None = None) -> None:
         self.lost = 0
-        """Lines that nobody took."""
+        """Lines that could not be written."""
         self._name = name
         self._fd = fd
         self._now_us = now_us or (lambda: time.monotonic_ns() // 1_000)
@@ -64,14 +64,14 @@ class DaemonLog:
         self.tune(LogTuning())
 
     def tune(self, tuning: LogTuning) -> None:
-        """Writes in another way from now on."""
+        """Takes another format, level and rate from now on."""
         self._tuning = tuning
         self._burst_lines = tuning.burst_lines or BURST_LINES
         self._every_us = tuning.every_us or REFILL_US
         self._allowances.clear()
 
     def say(self, event: str, **fields: object) -> None:
-        """Says that something happened; the event's name is one word."""
+        """Writes one line about an event, which is named by one word."""
         level = LogLevel.WARNING if event in WARNINGS else LogLevel.INFO
         if self._tuning.level is LogLevel.WARNING and level is LogLevel.INFO:
             return

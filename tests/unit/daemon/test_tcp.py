@@ -7,7 +7,7 @@ import pytest
 from tests.unit.daemon.waiting import run_until
 
 from hopring.daemon.loop.event_loop import Loop
-from hopring.daemon.net.link_streams import STRANGERS_MAX, PendingStreams
+from hopring.daemon.net.link_streams import PENDING_MAX, PendingStreams
 from hopring.daemon.net.tcp import ConnectionEvent, TcpConnection, TcpListener
 from hopring.daemon.net.udp import Address
 from hopring.errors import Drop
@@ -232,7 +232,7 @@ def test_strangers_and_babblers_are_sent_away(loop: Loop, hall: Hall) -> None:
 
 
 def test_silent_connectors_do_not_keep_others_out(loop: Loop, hall: Hall) -> None:
-    silent = [socket.create_connection(hall.address[:2]) for _ in range(STRANGERS_MAX + 3)]
+    silent = [socket.create_connection(hall.address[:2]) for _ in range(PENDING_MAX + 3)]
     with socket.create_connection(hall.address[:2]) as guest:
         guest.sendall(encode_greeting(GREETING))
         run_until(loop, lambda: bool(hall.admitted))

@@ -28,13 +28,13 @@ from hopring.daemon.log import DaemonLog
 from hopring.daemon.loop.event_loop import Loop
 
 CALLERS_MAX: Final = 16
-"""One more sends away who has been silent for longest: so nobody keeps others out by saying nothing."""
+"""One more closes the connection that was silent for longest, so idle callers do not keep others out."""
 
 UNREAD_BYTES_MAX: Final = 1 << 20
-"""Answers that a caller has not read; one for whom more waits has to go."""
+"""Answers that a caller has not read; above this its connection is closed."""
 
 OWNER_ONLY: Final = 0o600
-"""With any other mode members of the socket's group are heard, too."""
+"""With any other mode, members of the socket's group may call, too."""
 
 _SO_PEERGROUPS: Final = 59  # Of Linux; Python has no name for it.
 _GROUPS_BYTES_MAX: Final = 4 * 65_536
@@ -44,7 +44,7 @@ _NO_ADMIN: Final = "call as the daemon's own user, or as root"
 
 
 class _Caller:
-    """One connection: half a line, and answers that wait."""
+    """One connection, with the beginning of a line and the answers that wait."""
 
     def __init__(self, connection: ClientConnection) -> None:
         self.connection = connection
@@ -64,19 +64,19 @@ class AdminSocket:
         allowed: Collection[AdminVerb] = (),
         mode: int = OWNER_ONLY,
     ) -> None:
-        """Listens; Unusable if it cannot. Beside the status it does only what is allowed."""
+        """Listens; BindError if it cannot. Beside the status it does only what is allowed."""
         self._loop = loop
         self._log = log
         self.path = path
         self._controls = controls
         self.allowed = allowed
         self._mode = mode
-        self._callers: dict[int, _Caller] = {}  # Who spoke last is the last.
+        self._callers: dict[int, _Caller] = {}  # In the order of their last requests.
         self._count = 0
         self._listener = ClientListener(loop, open_unix(path, "admin socket", "--admin", mode), self._welcome)
 
     def close(self) -> None:
-        """Ends the channel."""
+        """Closes the socket, its file, and all connections of callers."""
         self._listener.close()
         with contextlib.suppress(OSError):
             self.path.unlink()
@@ -100,10 +100,10 @@ class AdminSocket:
     def _in_group(self, sock: socket.socket) -> bool:
         return self._mode != OWNER_ONLY and self.path.stat().st_gid in caller_gids(sock)
 
-    # What connections want of their owner.
+    # The owner of connections.
 
     def received(self, number: int, chunk: bytes) -> None:
-        """Bytes of a caller."""
+        """Takes bytes of a caller, and answers every whole line in them."""
         caller = self._callers[number] = self._callers.pop(number)
         *lines, caller.line = (caller.line + chunk).split(b"\n")
         try:
@@ -124,33 +124,33 @@ class AdminSocket:
             raise NotJson
         if line.strip():
             said = answer(line, self._controls, self.allowed)
-            if b'"status"' not in line:  # Who only looks leaves no mark.
+            if b'"status"' not in line:  # Requests for the status are not logged.
                 self._log.say("admin", request=line.decode(errors="replace"), answer=said.decode().strip())
             caller.answers.append(said)
 
     def fetch(self, number: int, _bytes_max: int) -> list[bytes]:
-        """Answers for a caller."""
+        """The answers that wait for a caller."""
         caller = self._callers[number]
         answers, caller.answers = caller.answers, []
         return answers
 
     def lost(self, number: int) -> None:
-        """A caller is gone; nothing of it stays but what it did."""
+        """The caller has closed its end; what it asked for stays in force."""
 
     def closed(self, number: int) -> None:
-        """A connection is no more."""
+        """The connection has ended: forgets the caller."""
         del self._callers[number]
 
 
 def caller_uid(sock: socket.socket) -> int:
-    """Who is at the other end of a Unix socket, by the kernel's word."""
+    """The user at the other end of a Unix socket, as the kernel reports it."""
     words = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     _pid, uid, _gid = _CREDENTIALS.unpack(words)
     return int(uid)
 
 
 def caller_gids(sock: socket.socket) -> set[int]:
-    """The groups of who is at the other end of a Unix socket, by the kernel's word."""
+    """The groups of the user at the other end of a Unix socket, as the kernel reports them."""
     words = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     _pid, _uid, gid = _CREDENTIALS.unpack(words)
     try:

@@ -41,14 +41,14 @@ class DaemonControls:
         self._expiry = loop.alarm(self._expire)
 
     def shape(self, daemons: Collection[str], shape: Shape) -> None:
-        """Treats what goes to these daemons so."""
+        """Delays or loses packets to these daemons in this way."""
         for name in self._others(daemons):
             self._description.host.shape(name, shape)
             self._shapes[name] = shape
         self._note()
 
     def cut(self, daemons: Collection[str], for_us: int | None = None) -> None:
-        """Cuts exactly these daemons off; after `for_us`, if given, all are healed without another word."""
+        """Cuts off exactly these daemons, for `for_us` if that is given."""
         self._cut = self._others(daemons)
         self._expiry.set(NEVER if for_us is None or not self._cut else self._loop.now_us() + for_us)
         if not self._parted:
@@ -69,19 +69,19 @@ class DaemonControls:
         return dict(self._description.snapshot().window.sizes)
 
     def reload(self) -> dict[str, object]:
-        """Reads the configuration again."""
+        """Reads the configuration file again; returns what was changed by it."""
         return self._reload()
 
     def terminate(self) -> None:
-        """Lets the daemon end; whoever asked is answered first."""
+        """Ends the daemon, after the answer to this request."""
         self._loop.call_soon(self._terminate)
 
     def parts(self) -> None:
-        """The daemon hears nobody for a while; what is cut meanwhile counts afterwards."""
+        """The daemon hears nobody while it changes its configuration; cuts made meanwhile apply afterwards."""
         self._parted = True
 
     def again(self) -> None:
-        """The wires are new: what was cut and shaped stays so, as far as there still are such daemons."""
+        """The sockets are new: cuts and shapes apply again to daemons that are still configured."""
         self._parted = False
         names = {daemon.name for daemon in self._description.config.daemons}
         self._shapes = {name: shape for name, shape in self._shapes.items() if name in names}
@@ -92,7 +92,7 @@ class DaemonControls:
         self._note()
 
     def _note(self) -> None:
-        """Clients that ask are told too, `hop doctor` among them."""
+        """Lets clients know, among them `hop doctor`."""
         self._description.cut = tuple(self._cut)
         self._description.shaped = tuple(
             sorted([name for name, shape in self._shapes.items() if shape != CLEAR])
@@ -110,7 +110,7 @@ class DaemonControls:
         return sorted(set(daemons))
 
     def status(self) -> dict[str, object]:
-        """How it is going, and what was done by hand."""
+        """The status of the daemon, with cuts and shapes made by hand."""
         return {
             **status_of(self._description, self._deliveries, self._loop.now_us()),
             "reloading": self._description.host.paused,

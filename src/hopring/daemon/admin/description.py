@@ -23,15 +23,17 @@ class ConfiguredLink:
     site: str
     peer: str  # The site's representative in the view; if there is none, its first daemon of the configuration.
     protocol: str
-    up: bool  # The site is in the view, and the view does not do without this link.
+    up: bool  # The site is in the view, and the view uses this link.
 
 
 class DaemonDescription:
     """One life of a daemon, seen from outside; everything is read when somebody asks."""
 
-    def __init__(self, config: Config, host: EngineHost, desk: SessionServer | None, started_us: int) -> None:
+    def __init__(
+        self, config: Config, host: EngineHost, session_server: SessionServer | None, started_us: int
+    ) -> None:
         self.host = host
-        self.desk = desk
+        self.session_server = session_server
         self.started_us = started_us
         self.cut: tuple[str, ...] = ()
         """Daemons that the admin channel has cut off here."""
@@ -101,8 +103,8 @@ class DaemonDescription:
             version=__version__,
             phase=snapshot.phase,
             uptime_us=now_us - self.started_us,
-            sessions=0 if self.desk is None else len(self.desk.sessions),
-            groups=0 if self.desk is None else len(self.desk.groups.table.groups),
+            sessions=0 if self.session_server is None else len(self.session_server.sessions),
+            groups=0 if self.session_server is None else len(self.session_server.groups.table.groups),
             ring=tuple([self.names[one] for one in snapshot.ring.members]),
             links=tuple([self.link_line(link) for link in snapshot.links]),
             dropped={str(reason): count for reason, count in sorted(self.dropped(snapshot).items())},

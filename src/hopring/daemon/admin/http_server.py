@@ -1,8 +1,7 @@
 """A tiny HTTP server on the daemon's own loop: GET of a few paths, one request for each connection.
 
-Whatever a client of it does wrong ends its connection: too long a request, too slow a one, one that it does
-not understand. When all connections are taken, the oldest has to go; so nobody keeps others out by being
-slow.
+A request that is too long, too slow or malformed ends its connection. When all connections are taken, a new
+one closes the oldest, so slow clients do not keep others out.
 """
 
 import re
@@ -20,7 +19,7 @@ from hopring.ids import NEVER
 CONNECTIONS_MAX: Final = 16
 REQUEST_BYTES_MAX: Final = 4_096
 REQUEST_US: Final = 3_000_000
-"""So long a client has for its request; for the answer it has LINGER_US."""
+"""How long a client may take for its request; for reading the response it has LINGER_US."""
 
 _BACKLOG: Final = 32
 _LINE: Final = re.compile(rb"([A-Z]{1,16}) (/[!-~]*) HTTP/1\.([01])")
@@ -29,14 +28,14 @@ _FIELD: Final = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\x00-\x08\x
 
 @dataclass(frozen=True, slots=True)
 class HttpResponse:
-    """What is said to a client."""
+    """A response to one request."""
 
     status: HTTPStatus
     body: str
     content_type: str = "text/plain; charset=utf-8"
 
     def encode(self) -> bytes:
-        """The bytes."""
+        """The response as bytes of HTTP/1.1."""
         body = self.body.encode()
         allow = "Allow: GET\r\n" if self.status is HTTPStatus.METHOD_NOT_ALLOWED else ""
         head = (
@@ -47,7 +46,7 @@ class HttpResponse:
 
 
 class BadRequest(Exception):
-    """The request is none, or not for us."""
+    """The request is malformed, or not supported here."""
 
     def __init__(self, status: HTTPStatus, reason: str) -> None:
         super().__init__(reason)
@@ -84,12 +83,12 @@ class _Visitor:
 
 
 class HttpServer:
-    """Answers by path, with what `pages` gives."""
+    """Serves a few pages, by their paths."""
 
     def __init__(
         self, loop: Loop, address: tuple[str, int], pages: dict[str, Callable[[], HttpResponse]]
     ) -> None:
-        """Listens; Unusable if it cannot."""
+        """Listens; BindError if it cannot."""
         self._loop = loop
         self._pages = pages
         self._visitors: dict[int, _Visitor] = {}  # The oldest first.
@@ -99,7 +98,7 @@ class HttpServer:
         self._listener = ClientListener(loop, sock, self._welcome)
 
     def close(self) -> None:
-        """Ends all."""
+        """Closes the listener and all connections."""
         self._listener.close()
         for visitor in list(self._visitors.values()):
             visitor.connection.close()
@@ -114,10 +113,10 @@ class HttpServer:
         deadline.set(self._loop.now_us() + REQUEST_US)
         self._visitors[number] = _Visitor(connection, deadline)
 
-    # What connections want of their owner.
+    # The owner of connections.
 
     def received(self, number: int, chunk: bytes) -> None:
-        """More of a request."""
+        """Takes bytes of a request, and answers it when its head is complete."""
         visitor = self._visitors[number]
         if visitor.answered:
             return
@@ -129,14 +128,14 @@ class HttpServer:
             visitor.connection.finish(self._answer(head, len(head) <= REQUEST_BYTES_MAX and not rest).encode())
 
     def fetch(self, number: int, bytes_max: int) -> list[bytes]:  # noqa: ARG002
-        """All is sent with the end."""
+        """Nothing: the whole response is sent when the connection is finished."""
         return []
 
     def lost(self, number: int) -> None:
-        """The visitor is gone."""
+        """The client has closed its end."""
 
     def closed(self, number: int) -> None:
-        """A connection is no more."""
+        """The connection has ended: forgets it."""
         self._visitors.pop(number).deadline.set(NEVER)
 
     def _answer(self, head: bytes, fits: bool) -> HttpResponse:

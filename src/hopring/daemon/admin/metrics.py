@@ -23,13 +23,13 @@ from hopring.wire.bundle import messages_in
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 LAG_US: Final = 1_000_000
-"""How often the loop is asked how late it is."""
+"""How often the lag of the loop is measured."""
 
 Reason = TypeVar("Reason", bound=str)
 Sample = tuple[dict[str, str], float]
 _ESCAPES: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 _ENDS: Final = "the daemon ends"
-_MISSING_MAX: Final = 8  # Daemons that are named.
+_MISSING_MAX: Final = 8  # So many missing daemons are named.
 _LINK_COUNTERS: Final = ("sent", "received", "lost", "nacks", "retransmissions", "duplicates")
 
 
@@ -71,7 +71,7 @@ class Metrics:
     # Pages.
 
     def page(self) -> HttpResponse:
-        """All metrics."""
+        """All metrics, in Prometheus' text format."""
         return HttpResponse(
             HTTPStatus.OK, "".join([*self._families(self._description.snapshot())]), CONTENT_TYPE
         )
@@ -101,9 +101,9 @@ class Metrics:
             return _ENDS
         if not snapshot.settled:
             return f"no view is whole: {snapshot.phase} ({snapshot.cause})"
-        desk = self._description.desk
-        if desk is not None and desk.groups.state is not GroupsState.GOP:
-            return f"groups are not settled: {desk.groups.state.value}"
+        session_server = self._description.session_server
+        if session_server is not None and session_server.groups.state is not GroupsState.GOP:
+            return f"groups are not settled: {session_server.groups.state.value}"
         return ""
 
     def _families(self, snapshot: Snapshot) -> Iterator[str]:
@@ -146,18 +146,20 @@ class Metrics:
         yield _family("view_daemons", "gauge", "Daemons of the view, by site.", in_view)
 
     def _clients(self) -> Iterator[str]:
-        desk = self._description.desk
-        if desk is None:
+        session_server = self._description.session_server
+        if session_server is None:
             return
-        sessions = desk.sessions.values()
-        yield _one("sessions", "gauge", "Connections of clients.", len(desk.sessions))
-        yield _one("groups", "gauge", "Groups that have members, anywhere.", len(desk.groups.table.groups))
+        sessions = session_server.sessions.values()
+        yield _one("sessions", "gauge", "Connections of clients.", len(session_server.sessions))
+        yield _one(
+            "groups", "gauge", "Groups that have members, anywhere.", len(session_server.groups.table.groups)
+        )
         backlog = [one.backlog.waiting_bytes + one.control_bytes for one in sessions]
         yield _one("clients_backlog_bytes", "gauge", "What waits for clients, of all.", sum(backlog))
         yield _one("clients_backlog_max_bytes", "gauge", "The same, of the worst.", max(backlog, default=0))
         waiting = sum(one.charged_bytes for one in sessions)
         yield _one("requests_waiting_bytes", "gauge", "What clients asked for and is not credited.", waiting)
-        yield _by_reason("clients_ended_total", "Clients that had to go.", desk.ended)
+        yield _by_reason("clients_ended_total", "Clients that had to go.", session_server.ended)
 
     def _messages(self, snapshot: Snapshot) -> Iterator[str]:
         for name, carried in (("sent", self._sent), ("delivered", self._delivered)):
@@ -205,7 +207,7 @@ class Metrics:
 
 
 class _Carried:
-    """Bundles, messages and bytes by service; the words of groups apart."""
+    """Bundles, messages and bytes by service; messages of groups are counted apart."""
 
     def __init__(self) -> None:
         self._bundles: Counter[Service] = Counter()

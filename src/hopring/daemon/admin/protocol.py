@@ -1,7 +1,6 @@
-"""The words of a daemon's admin channel: JSON lines, one request and one answer each. `docs/admin.md` has
-them.
+"""The protocol of a daemon's admin channel: JSON lines, one request and one answer each (`docs/admin.md`).
 
-What a request asks for is done by the daemon's `Controls`; a new verb is a struct and a line in `_do`.
+The daemon's `Controls` carry requests out; a new verb is a struct and a line in `_do`.
 The values here are read by msgspec at run time, so this file is not compiled.
 """
 
@@ -20,7 +19,7 @@ DELAY_US_MAX: Final = 60_000_000
 CUT_US_MAX: Final = 7 * 24 * 3_600 * 1_000_000
 RATE_BITS_PER_SECOND_MAX: Final = 10**12
 COUNT_MAX: Final = 2**31
-"""Beyond any window; what a window may be is judged where it is set."""
+"""Beyond any window; the host checks the limits of each."""
 
 Name = Annotated[str, msgspec.Meta(max_length=256)]
 Names = Annotated[list[Name], msgspec.Meta(max_length=DAEMONS_MAX)]
@@ -32,11 +31,11 @@ Count = Annotated[int, msgspec.Meta(ge=1, le=COUNT_MAX)]
 
 
 class _Request(msgspec.Struct, frozen=True, tag_field="verb", forbid_unknown_fields=True):
-    """What all requests have in common."""
+    """The base of all requests: JSON objects with a `verb`."""
 
 
 class ShapeLinks(_Request, frozen=True, tag="shape"):
-    """What goes from here to these daemons is treated so; without any figure, as usual again."""
+    """Delays, loses or limits packets from here to these daemons; without any figure, undoes that."""
 
     to: Names
     delay_us: DelayUs = 0
@@ -46,9 +45,9 @@ class ShapeLinks(_Request, frozen=True, tag="shape"):
 
 
 class Cut(_Request, frozen=True, tag="cut"):
-    """Nothing passes to or from these daemons; what was cut before and is not named is healed.
+    """Lets nothing pass to or from these daemons; earlier cuts that are not named are undone.
 
-    With `for_us` the daemon heals by itself after this time, whatever has become of the caller.
+    With `for_us` the daemon undoes the cut after this time by itself, even if the caller is gone.
     """
 
     daemons: Names
@@ -56,12 +55,12 @@ class Cut(_Request, frozen=True, tag="cut"):
 
 
 class Heal(_Request, frozen=True, tag="heal"):
-    """Nothing is cut any more."""
+    """Undoes all cuts of this daemon."""
 
 
 class SetWindow(_Request, frozen=True, tag="window"):
-    """Other windows from now on; what is not given stays. Of the ring, and of its packets, in segments, of
-    the daemon's own messages in bytes and bundles."""
+    """Sets windows; those that are not given stay. The ring's windows and packets count in segments, the
+    daemon's own messages in bytes and bundles."""
 
     personal_segments: Count | None = None
     global_segments: Count | None = None
@@ -71,15 +70,15 @@ class SetWindow(_Request, frozen=True, tag="window"):
 
 
 class Reload(_Request, frozen=True, tag="reload"):
-    """Reads the configuration again."""
+    """Asks to read the configuration file again."""
 
 
 class Terminate(_Request, frozen=True, tag="terminate"):
-    """Ends the daemon in an orderly way."""
+    """Asks the daemon to leave its view and end."""
 
 
 class Status(_Request, frozen=True, tag="status"):
-    """How it is going."""
+    """Asks for the status of the daemon."""
 
 
 Request = ShapeLinks | Cut | Heal | SetWindow | Reload | Terminate | Status
@@ -87,22 +86,22 @@ VERBS: Final = ("cut", "heal", "reload", "shape", "status", "terminate", "window
 
 
 class AdminAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What comes back."""
+    """The answer to one request."""
 
     ok: bool
     error: str = ""
     remedy: str = ""
-    denied: bool = False  # Whoever asks may not have that.
+    denied: bool = False  # The caller has no permission for it.
     status: dict[str, object] | None = None
     result: dict[str, object] | None = None
 
 
 class NotJson(Exception):
-    """A line that is no JSON object: whoever sends that speaks something else."""
+    """A line that is no JSON object: the peer speaks another protocol."""
 
 
 class AdminRefusal(Exception):
-    """A request that cannot be carried out; with what to do instead."""
+    """A request that cannot be carried out, with a remedy."""
 
     def __init__(self, error: str, remedy: str) -> None:
         super().__init__(error)
@@ -110,25 +109,25 @@ class AdminRefusal(Exception):
 
 
 class Controls(Protocol):
-    """What the channel can do to its daemon. Names of other daemons are checked by the one who does it."""
+    """The actions that requests ask for. Implementations check the names of daemons."""
 
     def shape(self, daemons: Collection[str], shape: Shape) -> None:
-        """Treats what goes to these daemons so."""
+        """Delays or loses packets to these daemons in this way."""
 
     def cut(self, daemons: Collection[str], for_us: int | None = None) -> None:
-        """Cuts exactly these daemons off, for this time or until it is told otherwise."""
+        """Cuts off exactly these daemons, for this time or until the next request."""
 
     def window(self, request: SetWindow) -> dict[str, object]:
         """Sets windows; returns all of them as they are now."""
 
     def reload(self) -> dict[str, object]:
-        """Reads the configuration again; returns what comes of it."""
+        """Reads the configuration again; returns what was changed by it."""
 
     def terminate(self) -> None:
-        """Lets the daemon end, after this turn."""
+        """Ends the daemon after this turn of its loop."""
 
     def status(self) -> dict[str, object]:
-        """Facts that JSON can hold."""
+        """The status, as values that JSON can hold."""
 
 
 _decoder: Final = msgspec.json.Decoder(Request)
@@ -136,9 +135,9 @@ _encoder: Final = msgspec.json.Encoder()
 
 
 def answer(line: bytes, controls: Controls, allowed: Collection[AdminVerb]) -> bytes:
-    """Carries a line out and says what came of it; Garbage if it is none.
+    """Carries out a request and returns the answer; NotJson if the line is no JSON object.
 
-    Whatever changes something is refused unless it is allowed.
+    Requests that change something are refused unless they are allowed.
     """
     try:
         request = _decoder.decode(line)
@@ -159,23 +158,23 @@ def answer(line: bytes, controls: Controls, allowed: Collection[AdminVerb]) -> b
 
 
 def denial_answer(error: str, remedy: str) -> bytes:
-    """For somebody who may not have what he asks for."""
+    """The answer to a request that is not allowed."""
     return _encoder.encode(AdminAnswer(False, error, remedy, denied=True)) + b"\n"
 
 
 def garbage_answer() -> bytes:
-    """The last word to somebody who does not speak this."""
+    """The last answer on a connection whose lines are no JSON."""
     return _encoder.encode(AdminAnswer(False, "that is not JSON", "send one JSON object per line")) + b"\n"
 
 
 def too_long_answer() -> bytes:
-    """The last word to somebody who does not come to an end."""
+    """The last answer on a connection whose line is too long."""
     what = f"a line is longer than {LINE_BYTES_MAX} bytes"
     return _encoder.encode(AdminAnswer(False, what, "send one JSON object per line")) + b"\n"
 
 
 def _needed(request: Request) -> AdminVerb | None:
-    """What has to be allowed for a request; None if it is allowed in any case."""
+    """The permission that a request needs; None if it needs none."""
     match request:
         case Cut() | Heal():
             return AdminVerb.CUT

@@ -69,10 +69,10 @@ def status_of(description: DaemonDescription, deliveries: DeliveryCounters, now_
         },
         "counters": _counters(description, snapshot),
     }
-    if description.desk is not None:
-        groups = description.desk.groups
+    if description.session_server is not None:
+        groups = description.session_server.groups
         status["groups_state"] = groups.state.name
-        status["sessions"] = len(description.desk.sessions)
+        status["sessions"] = len(description.session_server.sessions)
         status["groups"] = len(groups.table.groups)
     return status
 

@@ -1,7 +1,7 @@
 """Connections of clients, by TCP or Unix socket, and the listeners that accept them.
 
-A connection fetches what it sends when the kernel takes it, so that whatever waits for a slow client waits in
-one place, where it is counted.
+A connection fetches bytes from its owner when the kernel takes them, so that a slow client's backlog is in one
+place, where it is counted.
 """
 
 import errno
@@ -21,16 +21,16 @@ READ_BYTES: Final = 1 << 17
 FETCH_BYTES: Final = 1 << 17
 ACCEPTS_MAX: Final = 64
 LINGER_US: Final = 2_000_000
-"""How long a client that has to go has time to read why."""
+"""How long a client whose session is ended has to read the reason."""
 
 SILENT_SECONDS: Final = 30
 PROBE_SECONDS: Final = 10
 PROBES_MAX: Final = 3
-"""A client whose host is gone without a word is noticed by the kernel's own probes, within a minute or so."""
+"""The kernel's keepalive probes notice a client whose host has vanished, within a minute or so."""
 
 CONNECTS_PER_SECOND: Final = 500
 CONNECTS_BURST: Final = 1_000
-"""How fast a daemon accepts; whoever comes sooner waits in the kernel's queue."""
+"""How fast a daemon accepts; connections above this rate wait in the listen backlog."""
 
 TOO_FAST: Final = f"more than {CONNECTS_PER_SECOND} new connections a second"
 NO_DESCRIPTORS_DELAY_US: Final = 100_000
@@ -39,38 +39,38 @@ _GATHER_MAX: Final = 512  # Well below IOV_MAX.
 
 
 class ConnectionOwner(Protocol):
-    """Who a connection belongs to."""
+    """The owner of connections: it takes what they receive and supplies what they send."""
 
     def received(self, number: int, chunk: bytes) -> None:
-        """Bytes came."""
+        """Bytes were received on this connection."""
 
     def fetch(self, number: int, bytes_max: int) -> Sequence[bytes | memoryview]:
-        """What is to be sent next."""
+        """The bytes to send next, at most about so many."""
 
     def lost(self, number: int) -> None:
-        """The other end is gone."""
+        """The other end has closed or failed."""
 
     def closed(self, number: int) -> None:
         """The connection has ended, whoever ended it."""
 
 
 class ClientConnection:
-    """One client."""
+    """A connection of one client, TCP or Unix."""
 
     def __init__(self, loop: Loop, sock: socket.socket, number: int, owner: ConnectionOwner) -> None:
         """Takes over an open, non-blocking socket."""
         self._loop = loop
         self._socket = sock
         self.peer = peer_of(sock)
-        """Where it comes from, for people."""
+        """Its origin, for the log."""
         self._number = number
         self._owner = owner
         self._out: deque[bytes | memoryview] = deque()
         self._flush_due = False
-        self._full = False  # The kernel takes no more until it says so.
+        self._full = False  # The kernel takes no more until the socket is writable.
         self._paused = False  # Nothing is read.
         self._deaf = False  # The other end takes nothing more; it may have sent something before.
-        self._watched = READABLE  # What the loop looks for.
+        self._watched = READABLE  # The events that the loop watches for.
         self._ending = False  # Nothing more is fetched or listened to.
         self._gone = False
         self._linger = loop.alarm(self.close)
@@ -105,7 +105,7 @@ class ClientConnection:
         self.flush_soon()
 
     def close(self) -> None:
-        """Ends at once."""
+        """Closes the connection at once, without sending what waits."""
         if not self._gone:
             self._gone = True
             self._linger.set(NEVER)
@@ -151,7 +151,7 @@ class ClientConnection:
                 else:
                     more = self._fetch()
             if self._ending:
-                # What it still sends is read and dropped: a reset would take our last word away from it.
+                # Later requests are read and dropped: a reset would discard our last frame at the client.
                 self._socket.shutdown(socket.SHUT_WR)
         except BlockingIOError:
             pass
@@ -182,14 +182,14 @@ class ClientConnection:
         elif self._watched:
             self._loop.modify(self._socket.fileno(), self._watched)
         else:
-            # Otherwise the kernel would go on telling of an end that is behind what is not read.
+            # Otherwise epoll would go on reporting an end of stream behind unread bytes.
             self._loop.unregister(self._socket.fileno())
 
     def _fetch(self) -> bool:
-        """What is to go out next; whether there may be more behind it."""
+        """Fetches the next bytes; returns whether there may be more."""
         size = 0
         for piece in self._owner.fetch(self._number, FETCH_BYTES):
-            if piece:  # Of an empty one the kernel would never take anything.
+            if piece:  # The kernel would never take anything of an empty one.
                 self._out.append(piece)
                 size += len(piece)
         return size >= FETCH_BYTES
@@ -220,7 +220,7 @@ class ClientListener:
         rate: Bucket | None = None,
         delayed: Callable[[str], None] | None = None,
     ) -> None:
-        """Whoever has to wait in the kernel's queue is not known; `delayed` is told why somebody does."""
+        """`delayed` is told why connections wait in the listen backlog; which ones wait is not known."""
         self._delayed = delayed
         self._rate = rate or Bucket(CONNECTS_PER_SECOND, CONNECTS_BURST)  # A connection counts as a byte.
         self._loop = loop
@@ -230,7 +230,7 @@ class ClientListener:
         loop.register(sock.fileno(), self._ready)
 
     def close(self) -> None:
-        """Accepts no more."""
+        """Stops accepting, and closes the listening socket."""
         self._again.set(NEVER)
         self._loop.unregister(self._socket.fileno())
         self._socket.close()
@@ -251,7 +251,7 @@ class ClientListener:
                     # The kernel would report the waiting connection again and again.
                     self._rest_until(now_us + NO_DESCRIPTORS_DELAY_US, os.strerror(error.errno))
                     return
-                continue  # That one was gone before we came to it.
+                continue  # Closed by the client before it was accepted.
             self._rate.take(1)
             sock.setblocking(False)
             if sock.family != socket.AF_UNIX:
@@ -276,7 +276,7 @@ def peer_of(sock: socket.socket) -> str:
             return f"process {pid} of user {uid}"
         address = sock.getpeername()
     except OSError:
-        return "unknown"  # It was gone before it was asked.
+        return "unknown"  # Closed already.
     return f"{address[0]} port {address[1]}"
 
 

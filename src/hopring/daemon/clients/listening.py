@@ -1,4 +1,4 @@
-"""Where a daemon listens for clients: a Unix socket, and TCP on loopback unless it is told another address."""
+"""Listening sockets for clients: a Unix socket, and TCP on loopback or another given address."""
 
 import errno
 import os
@@ -13,14 +13,14 @@ from hopring.daemon.net.bind_errors import BindError
 
 BACKLOG: Final = 512
 UNIX_PATH_BYTES_MAX: Final = 107
-"""What the kernel takes as the name of a Unix socket."""
+"""The longest path of a Unix socket that the kernel takes."""
 
 _LOOPBACK: Final = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True)
 class ClientAddresses:
-    """Where clients find the daemon; None is nowhere."""
+    """The addresses of a daemon for clients; None where it does not listen."""
 
     path: Path | None
     address: tuple[str, int] | None
@@ -29,12 +29,12 @@ class ClientAddresses:
 
 
 def tcp_place(daemon: Daemon, listen: str | None) -> tuple[str, int] | None:
-    """Clients reach a daemon by TCP if it has a `client_port`: on loopback, unless it is told where."""
+    """The TCP address for clients, if there is a `client_port`; on loopback unless `listen` is given."""
     return _tcp_place(daemon, listen, daemon.client_port)
 
 
 def spread_place(daemon: Daemon, listen: str | None) -> tuple[str, int] | None:
-    """The same for Spread clients, if it has a `spread_port`."""
+    """The TCP address for Spread clients, if there is a `spread_port`."""
     return _tcp_place(daemon, listen, daemon.spread_port)
 
 
@@ -46,7 +46,7 @@ def _tcp_place(daemon: Daemon, listen: str | None, port: int | None) -> tuple[st
 
 
 def open_tcp(address: tuple[str, int], key: str = "client_port") -> socket.socket:
-    """A TCP socket that listens."""
+    """Opens a listening TCP socket; BindError if that fails."""
     family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
     try:
@@ -63,7 +63,7 @@ def open_tcp(address: tuple[str, int], key: str = "client_port") -> socket.socke
 def open_unix(
     path: Path, what: str = "clients' socket", option: str = "--socket", mode: int = 0o600
 ) -> socket.socket:
-    """A Unix socket that listens, for this user unless the mode says else; one that was left is replaced."""
+    """Opens a listening Unix socket, for this user unless the mode says else; a stale one is replaced."""
     if len(os.fsencode(path)) > UNIX_PATH_BYTES_MAX:
         problem = f"{what} {path}: the path is longer than {UNIX_PATH_BYTES_MAX} bytes"
         raise BindError(f"{problem}; choose a shorter one for {option}")
@@ -89,7 +89,7 @@ def open_unix(
 
 def _somebody_listens(path: Path) -> bool:
     if not path.is_socket():
-        return True  # It is no socket, so it is not ours to remove.
+        return True  # Not a socket, so it must not be removed.
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as probe:
         failure = probe.connect_ex(os.fspath(path))
     return failure not in (errno.ECONNREFUSED, errno.ENOENT)

@@ -1,4 +1,4 @@
-"""Clients: the desk on real sockets, above a member."""
+"""The session server on real sockets, above an engine."""
 
 import contextlib
 import socket
@@ -37,11 +37,11 @@ from hopring.session.options import SessionOptions
 from hopring.session.server import SessionServer
 from hopring.spread.dialect import SpreadDialect
 
-_NOWHERE: Final = "0.0.0.0"  # The address of a client that was gone before it was asked.
+_NOWHERE: Final = "0.0.0.0"  # The address of a client that has closed already.
 
 
 class ClientServer:
-    """All clients of one daemon; the layer above a member that was made with `groups.interest`."""
+    """All clients of one daemon; the layer above an engine that was made with `groups.interest`."""
 
     def __init__(
         self,
@@ -54,16 +54,16 @@ class ClientServer:
         spills: Spills | None = None,
         order: Sequence[str] = (),
     ) -> None:
-        """Listens; Unusable if it cannot. The order is that of the daemons in the configuration file."""
-        self.desk = SessionServer(groups, host.payload_bytes_max, options, spills)
+        """Listens; BindError if it cannot. The order is that of the daemons in the configuration file."""
+        self.session_server = SessionServer(groups, host.payload_bytes_max, options, spills)
         self._loop = loop
         self._log = log
         self._host = host
         self._connections: dict[int, ClientConnection] = {}
         self._count = 0
         self._pump_due = False
-        self._gathering = False  # Events of the member come one after the other.
-        self._ready: dict[int, None] = {}  # Connections that are to send behind the last of them.
+        self._gathering = False  # Several events of the engine are being taken.
+        self._ready: dict[int, None] = {}  # Connections that send after the last of them.
         self._alarm = loop.alarm(lambda: self._step(Tick()))
         self._listeners: list[ClientListener] = []
         self._paths: list[Path] = []  # Of Unix sockets.
@@ -82,48 +82,50 @@ class ClientServer:
             raise
 
     def take(self, events: Sequence[EngineOutput]) -> None:
-        """What came out of the member in this turn; clients get what it means for them at once."""
+        """Takes what the engine put out in this turn; clients get what concerns them at once."""
         self._gathering = True
         for event in events:
             self._step(event)
         self._gathering = False
         ready, self._ready = self._ready, {}
         for number in ready:
-            if number in self._connections:  # The one before may have shown that it is gone.
+            if number in self._connections:  # Closed by a failure of an earlier one.
                 self._connections[number].flush()
 
     @property
     def drained(self) -> bool:
-        """Whether the member has all that clients asked for."""
-        return self.desk.groups.idle
+        """Whether the engine has all that clients asked for."""
+        return self.session_server.groups.idle
 
     def go_on(self) -> None:
-        """The member takes messages again."""
+        """The engine takes messages again."""
         self._step(Tick())
 
     def leave(self) -> None:
-        """Listens to nobody from now on."""
+        """Accepts no connections and reads no requests from now on."""
         self._leaving = True
         self._stop_listening()
 
     def end(self) -> None:
-        """Tells all clients that this is the end."""
-        self._carry_out(self.desk.end_all("the daemon ends", "connect to another daemon"))
+        """Tells all clients that the daemon ends."""
+        self._carry_out(self.session_server.end_all("the daemon ends", "connect to another daemon"))
 
     def close(self) -> None:
-        """Ends all connections."""
+        """Stops listening, and closes all connections."""
         self._stop_listening()
         for connection in list(self._connections.values()):
             connection.close()
 
     def reorder(self, order: Sequence[str]) -> None:
-        """The daemons stand in another order in the configuration file."""
+        """The daemons have another order in the configuration file."""
         if self._spread is not None:
             self._spread.reorder(order)
 
     def _listen_to_spread(self, places: ClientAddresses, order: Sequence[str]) -> None:
-        desk = self.desk
-        spread = self._spread = SpreadDialect(desk.groups, desk.message_bytes_max, lambda: desk.options, order)
+        session_server = self.session_server
+        spread = self._spread = SpreadDialect(
+            session_server.groups, session_server.message_bytes_max, lambda: session_server.options, order
+        )
         if places.spread_address is not None:
             self._listen(open_tcp(places.spread_address, "spread_port"), spread)
         if places.spread_path is not None:
@@ -152,45 +154,45 @@ class ClientServer:
         self._connections[self._count] = ClientConnection(self._loop, sock, self._count, self)
         self._step(ConnectionOpened(self._count, dialect, address))
 
-    # What connections want of their owner.
+    # The owner of connections.
 
     def received(self, number: int, chunk: bytes) -> None:
-        """Bytes of a client; when the daemon is to end, they come too late."""
+        """Takes bytes of a client, unless the daemon is about to end."""
         if not self._leaving:
             self._step(BytesReceived(number, chunk))
 
     def fetch(self, number: int, bytes_max: int) -> list[bytes | memoryview]:
-        """Bytes for a client."""
-        out = self.desk.outgoing(number, bytes_max)
-        if self.desk.slow.stirred:
+        """The bytes to send to a client next."""
+        out = self.session_server.outgoing(number, bytes_max)
+        if self.session_server.slow.stirred:
             self._loop.call_soon(self._look)
         return out
 
     def lost(self, number: int) -> None:
-        """A client is gone."""
+        """A client has closed its connection, or lost it."""
         self._step(ConnectionLost(number))
 
     def closed(self, number: int) -> None:
-        """A connection is no more."""
+        """A connection has ended: forgets it."""
         del self._connections[number]
 
-    # The desk.
+    # The session server.
 
     def _step(self, event: Input) -> None:
-        self._carry_out(self.desk.step(event, self._loop.now_us()))
+        self._carry_out(self.session_server.step(event, self._loop.now_us()))
         if not self._pump_due:
             self._pump_due = True
             self._loop.call_soon(self._pump)
 
     def _look(self) -> None:
-        if self.desk.slow.stirred:
+        if self.session_server.slow.stirred:
             self._step(Tick())
 
     def _carry_out(self, outputs: Sequence[Output]) -> None:
         hurried: dict[int, None] = {}
         for output in outputs:
             if isinstance(output, Ready):
-                if self.desk.hurries(output.session):
+                if self.session_server.hurries(output.session):
                     hurried[output.session] = None
                 elif self._gathering:
                     self._ready[output.session] = None
@@ -207,7 +209,7 @@ class ClientServer:
             elif isinstance(output, (Resume, Withdraw)):
                 self._host.give(output)
         for waiting in hurried:
-            if waiting in self._connections:  # The one before may have shown that it is gone.
+            if waiting in self._connections:  # Closed by a failure of an earlier one.
                 self._connections[waiting].flush()
 
     def _log_end(self, close: Close) -> None:
@@ -224,14 +226,14 @@ class ClientServer:
 
     def _pump(self) -> None:
         self._pump_due = False
-        while (submit := self.desk.take(self._host.queue_open, self._loop.now_us())) is not None:
+        while (submit := self.session_server.take(self._host.queue_open, self._loop.now_us())) is not None:
             self._host.give(submit)
-        self._carry_out(self.desk.credit(self._loop.now_us()))
-        self._alarm.set(self.desk.wake_at_us)
+        self._carry_out(self.session_server.credit(self._loop.now_us()))
+        self._alarm.set(self.session_server.wake_at_us)
 
 
 def _address_of(sock: socket.socket) -> str:
-    """Where a client comes from; nothing if that is this host, by a Unix socket."""
+    """The address of a client; empty for a Unix socket."""
     if sock.family == socket.AF_UNIX:
         return ""
     try:

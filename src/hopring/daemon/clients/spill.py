@@ -1,4 +1,4 @@
-"""Spills: what waits for slow clients, in segment files of the state directory.
+"""Spills: the backlogs of slow clients, in segment files of the state directory.
 
 A client's frames are appended to segments and read back in their order; a segment is deleted when it has been
 read, all of them when the session ends. Nothing is forced to the disk, because nothing here outlives the
@@ -18,7 +18,7 @@ from hopring.session.frames import split_frames
 PIECE_BYTES: Final = 256 * 1024
 SEGMENT_BYTES: Final = 16 * 1024 * 1024
 SPILLS_BYTES_MAX: Final = 16 * 1024 * 1024 * 1024
-"""What all clients of a daemon together may have on disk."""
+"""Bytes on disk for all clients of a daemon together."""
 
 SUFFIX: Final = ".spill"
 
@@ -27,7 +27,7 @@ class SpillPlace:
     """The directory of one daemon's spills."""
 
     def __init__(self, directory: Path, bytes_max: int = SPILLS_BYTES_MAX) -> None:
-        """Makes it, and empties it; OSError if that fails."""
+        """Makes or empties the directory; OSError if that fails."""
         self.directory = directory
         self.bytes_max = bytes_max
         self.size_bytes = 0  # Of all files.
@@ -36,7 +36,7 @@ class SpillPlace:
             left.unlink()
 
     def open(self, session: int) -> "SpillFile":
-        """For one client."""
+        """A spill for one client; its file is opened with the first write."""
         return SpillFile(self, session)
 
 
@@ -44,9 +44,8 @@ class SpillFile:
     """One client's frames on disk."""
 
     def __init__(self, place: SpillPlace, session: int) -> None:
-        """Opens nothing yet."""
         self.size_bytes = 0
-        """Of all frames that were put and not taken."""
+        """Bytes of all frames that were put and not taken."""
         self._place = place
         self._session = session
         self._count = 0
@@ -76,7 +75,7 @@ class SpillFile:
         return frames
 
     def close(self) -> None:
-        """Deletes all."""
+        """Closes and deletes the file."""
         while self._segments:
             self._place.size_bytes -= self._segments.popleft().close()
         self._behind.clear()

@@ -179,7 +179,7 @@ class EngineHost(ABC):
 
     @abstractmethod
     def _close_sockets(self) -> None:
-        """Closes all sockets."""
+        """Closes the sockets of the engine's kind."""
 
     @abstractmethod
     def socket_report(self) -> SocketReport:

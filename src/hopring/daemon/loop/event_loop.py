@@ -3,11 +3,11 @@
 A turn takes what the kernel has ready, gives it to the handlers, rings the alarms that are due, and then
 runs what was put off to the end of the turn with `call_soon`: there the links send, so that everything that
 one turn brought shares packets. Only when a turn finds nothing to do does the loop sleep, and if it is busy it
-lingers before that (lingering.py).
+polls for a moment before that (sleeping.py).
 
-A handler that raises ends the loop, loudly: it is a bug. The world's failures do not come that way. Every
-socket of this room catches OSError at its own system call and tells its owner, so that a full disk some
-layers up is never taken for a broken socket.
+A handler that raises ends the loop with its traceback: it is a bug. Failures of the system are no
+exceptions here: every socket of the daemon catches OSError at its own system call and tells its owner, so
+that a full disk some layers up is never taken for a broken socket.
 """
 
 import select
@@ -26,40 +26,40 @@ from hopring.ids import NEVER
 READABLE: Final = select.EPOLLIN
 WRITABLE: Final = select.EPOLLOUT
 BROKEN: Final = select.EPOLLERR | select.EPOLLHUP
-"""Always watched for; the handler's next system call tells what it is."""
+"""Always watched for; the handler's next system call reports the error."""
 
 EVENTS_MAX: Final = 256
 """Most descriptors served in one turn; the rest are first in the next one."""
 
 SLEEP_US_MAX: Final = 3_600_000_000
-"""Longest sleep, so that the kernel is never handed a moment beyond its years."""
+"""The longest sleep, so that the kernel is never given a time that it cannot represent."""
 
 NAP_US: Final = 1_000
 NAPS_MAX: Final = 8
-"""A loop that has slept so often in a row for less than a nap is busy, and does not put its timer off."""
+"""After so many sleeps in a row shorter than NAP_US the loop is busy, and does not postpone its timer."""
 
 UNKNOWN: Final = -1
-"""What time it is, before somebody asks."""
+"""The cached time, before it is read."""
 
 ROUNDS_MAX: Final = 4
-"""What is put off to the end of a turn may put off more: so often before the kernel is asked again. A client's
-message goes through in as many: it is pumped, sent, handed up, and written."""
+"""How many rounds of `call_soon` run before epoll is asked again. A client's message needs as many: it is taken
+from the session, sent, delivered, and written."""
 
 Ready = Callable[[int], None]
-"""Told which of READABLE, WRITABLE and BROKEN hold. Must not block and may be told too often."""
+"""A handler, called with those of READABLE, WRITABLE and BROKEN that hold. It must not block."""
 
 
 class Alarm:
-    """A moment that moves. Moving it later is free: the wheel rings early, and the alarm looks again."""
+    """A deadline that moves. Moving it later is free: the wheel fires early, and the alarm is armed again."""
 
     __slots__ = ("_call", "_entries", "_wheel", "at_us")
 
     def __init__(self, wheel: "TimerWheel[Alarm]", call: Callable[[], None]) -> None:
         self._wheel = wheel
         self._call = call
-        self._entries: list[int] = []  # What the wheel holds for us, each earlier than the last.
+        self._entries: list[int] = []  # Our entries in the wheel, each earlier than the last.
         self.at_us = NEVER
-        """When it will ring; once for each setting."""
+        """The deadline; the alarm rings once for each setting."""
 
     def set(self, at_us: int) -> None:
         """Rings at this moment instead of any other one."""
@@ -69,7 +69,7 @@ class Alarm:
             self._wheel.arm(at_us, self)
 
     def ring(self, now_us: int) -> None:
-        """The wheel's word that an entry is due."""
+        """Called by the wheel when an entry is due."""
         self._entries.pop()
         if now_us < self.at_us:
             self.set(self.at_us)
@@ -99,7 +99,7 @@ class Loop:
         self._stalls = StallDetector(_ahead_us())
         self._slept = False  # Before this turn.
         self.on_stall: list[Callable[[int], None]] = []
-        """Told for how many microseconds the loop did not run, before it serves what came meanwhile."""
+        """Called with the microseconds for which the loop did not run, before it serves pending events."""
 
     def now_us(self) -> int:
         """The monotonic clock; it stands still while a handler runs, and while a round ends the turn."""
@@ -108,7 +108,7 @@ class Loop:
         return self._now_us
 
     def later(self) -> None:
-        """Something else happens from here on, and the clock goes on."""
+        """Lets the clock be read again: another event begins."""
         self._now_us = UNKNOWN
 
     @property
@@ -124,11 +124,11 @@ class Loop:
         self._newcomers.add(fd)
 
     def modify(self, fd: int, events: int) -> None:
-        """Watches for something else."""
+        """Watches a descriptor for other events from now on."""
         self._epoll.modify(fd, events)
 
     def unregister(self, fd: int) -> None:
-        """Watches no more; what this turn has already found is dropped."""
+        """Stops watching; events already found in this turn are dropped."""
         del self._handlers[fd]
         self._epoll.unregister(fd)
 
@@ -137,7 +137,7 @@ class Loop:
         return Alarm(self._wheel, call)
 
     def call_soon(self, call: Callable[[], None]) -> None:
-        """Calls at the end of this turn, behind all that was put off before."""
+        """Calls this at the end of the turn, in the order of the calls."""
         self._soon.append(call)
 
     def on_signals(self, call: Callable[[int], None], signals: Iterable[int]) -> None:
@@ -147,7 +147,7 @@ class Loop:
         self.register(self._signals.fileno(), self._signals.ready)
 
     def run(self) -> None:
-        """Turns until `stop`."""
+        """Runs turns until `stop` is called."""
         self._running = True
         while self._running:
             self.turn()
@@ -157,7 +157,7 @@ class Loop:
         self._running = False
 
     def turn(self) -> None:
-        """Serves what there is; sleeps first if there is nothing."""
+        """Serves all ready events; sleeps first if there are none."""
         self._newcomers.clear()
         found = self._wait()
         self._now_us = UNKNOWN
@@ -213,7 +213,7 @@ class Loop:
         return self._epoll.poll(-1, EVENTS_MAX)
 
     def _notice_stall(self) -> bool:
-        """Tells if the loop did not run for long: it was stopped, starved or busy, or the host suspended."""
+        """Reports a stall: the process was stopped, starved or busy, or the host suspended."""
         slept, self._slept = self._slept, False
         now_us = self.now_us()
         stall_us = self._stalls.woke(now_us, _ahead_us()) if slept else self._stalls.runs(now_us)
@@ -223,7 +223,7 @@ class Loop:
         return stall_us > 0
 
     def _linger(self, until_us: int) -> list[tuple[int, int]]:
-        """Looks until there is something, or until then; whoever else wants the processor has it meanwhile."""
+        """Polls until there is an event, or until this time; yields the processor in between."""
         self._now_us = UNKNOWN
         while True:
             sched_yield()
@@ -232,7 +232,7 @@ class Loop:
                 return events
 
     def close(self) -> None:
-        """Gives all that the loop itself opened back to the kernel."""
+        """Closes all descriptors that the loop itself opened."""
         if self._signals is not None:
             self.unregister(self._signals.fileno())
             self._signals.close()
@@ -269,7 +269,7 @@ class _Signals:
 
 
 def _ahead_us() -> int:
-    """How far the clock that goes on while the host is suspended is ahead of the monotonic one."""
+    """How far CLOCK_BOOTTIME, which counts while the host is suspended, is ahead of the monotonic clock."""
     return (clock_gettime_ns(CLOCK_BOOTTIME) - monotonic_ns()) // 1_000
 
 

@@ -1,6 +1,6 @@
-"""The port: where a pure layer meets the loop.
+"""Drives a pure layer on the loop.
 
-A port hands its layer one event at a time with the time, has what comes back carried out, and looks at
+The driver gives its layer one event at a time with the time, has the effects carried out, and looks at
 `wake_at_us` once at the end of each turn: a layer that wants to act by then gets its Tick, any other an alarm.
 So all that one turn brought shares packets.
 """
@@ -19,14 +19,14 @@ Effect = TypeVar("Effect")
 
 
 class Layer(Protocol[Event_contra, Effect_co]):
-    """What all layers look like from here."""
+    """The interface of every pure layer."""
 
     @property
     def wake_at_us(self) -> int:
-        """When it wants a Tick."""
+        """When the next Tick is due."""
 
     def step(self, event: Event_contra | Tick, now_us: int) -> Sequence[Effect_co]:
-        """Takes one event and tells what to do."""
+        """Takes one event; returns the effects to carry out."""
 
 
 class LayerDriver(Generic[Event, Effect]):
@@ -53,7 +53,7 @@ class LayerDriver(Generic[Event, Effect]):
         self._look_soon()
 
     def close(self) -> None:
-        """Hands over nothing more."""
+        """Gives the layer no further events."""
         self._closed = True
         self._alarm.set(NEVER)
 

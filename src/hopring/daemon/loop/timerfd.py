@@ -41,7 +41,6 @@ class TimerFd:
         self._spec_at = ctypes.addressof(self._spec)
 
     def fileno(self) -> int:
-        """The descriptor."""
         return self._fd
 
     def set(self, at_us: int) -> None:
@@ -53,5 +52,5 @@ class TimerFd:
             raise OSError(ctypes.get_errno(), "timerfd_settime")
 
     def close(self) -> None:
-        """Gives the descriptor back."""
+        """Closes the descriptor of the timer."""
         os.close(self._fd)

@@ -1,4 +1,4 @@
-"""Addresses that cannot be used: what is wrong with them, and what to do about it."""
+"""Errors of sockets that cannot be opened, each with its remedy."""
 
 import errno
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """One daemon's datagrams: the socket of its own address, and the one of its site's group if there is one.
 
-Frames of the present network and words of membership go out, decoded packets come in. What is no packet of
-this cluster is counted under its reason and forgotten.
+Frames of the present network and messages of membership go out, decoded packets come in. Everything that is no
+packet of this cluster is dropped and counted under its reason.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -28,17 +28,17 @@ _FAMILIES: Final = (Family.HOP, Family.RING)
 
 
 def _nobody_asks(_address: Address, _detail: str) -> None:
-    """Until somebody does."""
+    """The default: nobody is told of foreign senders."""
 
 
 class Datagrams:
-    """The sockets stay from network to network; `begin` says which network speaks."""
+    """The sockets stay open from network to network; `begin` sets the present one."""
 
     def __init__(
         self, loop: Loop, config: Config, me: Process, ring_segment_bytes: int, take: Callable[[Packet], None]
     ) -> None:
         self.foreign: Callable[[Address, str], None] = _nobody_asks
-        """Told who speaks as of another configuration, and which."""
+        """Called with the address and the hash of senders with another configuration."""
         self.traffic = SocketCounters()
         """Counts only what was dropped here; the endpoints count the rest."""
         self.addresses: dict[DaemonId, Address] = {
@@ -53,7 +53,7 @@ class Datagrams:
         own = config.daemons[me.daemon]
         with explain_bind_error(own, "UDP"):
             self.endpoint = UdpEndpoint(loop, (own.address, own.port), self._receive)
-        # The dice are for tests only: without a shape nothing is thrown.
+        # Randomness is for tests only: it is not used without a shape.
         self.shaper = DatagramShaper(loop, self.endpoint.send, Random(own.name))
         self.group = self._join(loop, config)
         header = Header(Family.MEMBERSHIP, self._cluster, me.daemon, me.incarnation, Generation(0))
@@ -83,13 +83,13 @@ class Datagrams:
             (self.endpoint if self.group is None else self.group).traffic.add(earlier.group.traffic)
 
     def close(self) -> None:
-        """Gives the sockets back."""
+        """Closes the sockets of this daemon."""
         self.endpoint.close()
         if self.group is not None:
             self.group.close()
 
     def cut(self, daemons: Collection[DaemonId]) -> None:
-        """Neither sends to these daemons nor hears them; what goes to a group leaves all the same."""
+        """Neither sends to these daemons nor hears them; multicast still leaves."""
         self._unheard = frozenset([self._me, *daemons])
         self.shaper.cut([self.addresses[daemon] for daemon in daemons])
 
@@ -128,7 +128,7 @@ class Datagrams:
             self.shaper.send(train, address)
 
     def _send_site(self, output: SendSite, follows: SendTo | None) -> None:
-        """What follows for one member, a token mostly, goes in the same datagram if it has room."""
+        """A following frame for one member, mostly a token, shares the datagram if it fits."""
         trains = encode(self._heads[Family.RING], output.frames, self._ring_segment_bytes)
         if self.group is not None:
             for train in trains:
@@ -154,7 +154,7 @@ class Datagrams:
         return True
 
     def say(self, to: Iterable[DaemonId], word: bytes) -> None:
-        """Sends a word of membership, which belongs to no network."""
+        """Sends a message of membership, which belongs to no network."""
         for train in encode(self._word_head, (Word(word),), WORD_DATAGRAM_BYTES_MAX):
             for daemon in to:
                 self.shaper.send(train, self.addresses[daemon])
@@ -163,7 +163,7 @@ class Datagrams:
 
     def _receive(self, buffer: memoryview, segment_bytes: int, address: Address) -> None:
         if self.group is not None and bytes(buffer[:HEAD_BYTES]) == self._heads.get(Family.RING):
-            return  # What we sent to the group: not worth taking apart.
+            return  # Our own packet, sent to the group: not worth decoding.
         for packet in decode_train(buffer, segment_bytes, self._cluster):
             if isinstance(packet, PeerError):
                 self.traffic.dropped[packet.reason] += 1
@@ -181,7 +181,7 @@ class Datagrams:
             # Packets sent before the token wait in another socket. Unread they would look lost.
             self.group.drain()
         if len(frames) > 1:
-            # What it rode with has to be in the order when the token comes, or it would not tell of that.
+            # Frames before the token must be taken first, or the token would not account for them.
             self._take(Packet(packet.header, frames[:-1]))
         self._take(Packet(packet.header, frames[-1:]))
 

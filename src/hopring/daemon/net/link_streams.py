@@ -6,7 +6,7 @@ events are kept for that moment.
 
 Invariants  every reported event bears the generation of the network that the connection was made for, and is
             reported in order; at most EARLY_MAX connections wait for a network, each with at most
-            EARLY_HAPPENINGS_MAX events; at most STRANGERS_MAX connections are pending, each at most
+            EARLY_EVENTS_MAX events; at most PENDING_MAX connections are pending, each at most
             GREETING_TIMEOUT_US: one more closes the oldest, so silent peers cannot keep others out for long.
 """
 
@@ -29,11 +29,11 @@ from hopring.wire.header import Header
 from hopring.wire.stream import GREETING_BYTES, decode_greeting
 
 EARLY_MAX: Final = 64
-EARLY_HAPPENINGS_MAX: Final = 64
-"""What is kept of a connection whose network has not begun here; more cuts it."""
+EARLY_EVENTS_MAX: Final = 64
+"""Events kept for a connection whose network has not begun here; more close it."""
 
 Tell = Callable[[Generation, DaemonId, ConnectionEvent], None]
-"""Told of what happened to the connection with a neighbour, and in which network."""
+"""Called with the network, the neighbour and the event of a connection."""
 
 
 class LinkStreams:
@@ -59,20 +59,20 @@ class LinkStreams:
         self._cut: frozenset[DaemonId] = frozenset()
         self._shapes: dict[DaemonId, Shape] = {}
         self._shapers: dict[DaemonId, StreamShaper] = {}  # Of the connections in `_connections`.
-        self._anteroom = PendingStreams(loop, cluster, self._admit)
+        self._pending = PendingStreams(loop, cluster, self._admit)
         with explain_bind_error(own, "TCP"):
-            self._listener = TcpListener(loop, (own.address, own.port), self._anteroom.welcome)
+            self._listener = TcpListener(loop, (own.address, own.port), self._pending.welcome)
 
     def close(self) -> None:
         """Ends all connections and accepts no more."""
         self._listener.close()
-        self._anteroom.close()
+        self._pending.close()
         for connection in [*self._connections.values(), *[one.connection for one in self._early.values()]]:
             connection.close()
         self._early.clear()
 
     def begin(self, own: Identity, neighbours: Iterable[DaemonId]) -> None:
-        """A network begins: the connections of the one before are at their end, those of this one are made."""
+        """A network begins: closes the connections of the one before, and makes those of this one."""
         for connection in self._connections.values():
             connection.close()
         self._connections = {}
@@ -88,17 +88,17 @@ class LinkStreams:
             if early is not None:
                 self._wanted.remove(neighbour)
                 self._keep(neighbour, early.connection)
-                # The layer above is in the middle of a step and can be told nothing now.
+                # The layer above is in the middle of a step and takes no events now.
                 self._loop.call_soon(early.let_in)
 
     def write(self, neighbour: DaemonId, data: bytes) -> None:
-        """Bytes of the present network for one of its links."""
+        """Writes bytes to a link of the present network."""
         connection = self._shapers.get(neighbour) or self._connections.get(neighbour)
         if connection is not None:
             connection.write(data)
 
     def observe(self, neighbour: DaemonId) -> None:
-        """Tells the state of the connection with this neighbour, once the present step is over."""
+        """Reports the state of the connection with this neighbour, after the present step."""
         connection = self._connections.get(neighbour)
         if connection is not None:
             self._loop.call_soon(connection.observe)
@@ -107,13 +107,13 @@ class LinkStreams:
         """Delays what is written to this neighbour, now and in later networks."""
         self._shapes[neighbour] = shape
         if neighbour in self._shapers:
-            # It stays even if nothing is delayed any more: what it holds has to go first.
+            # It stays even without a delay: the bytes that it holds go first.
             self._shapers[neighbour].shape(shape)
         elif neighbour in self._connections:
             self._put_shaper(neighbour, self._connections[neighbour])
 
     def cut(self, daemons: Collection[DaemonId]) -> None:
-        """Nothing passes to or from these daemons; a connection stands still, as one does without a network."""
+        """Lets nothing pass to or from these daemons: their connections are paused."""
         self._cut = frozenset(daemons)
         early = [(sender, one.connection) for (sender, _), one in self._early.items()]
         for neighbour, connection in [*self._connections.items(), *early]:
@@ -133,11 +133,11 @@ class LinkStreams:
     def _bind(self, neighbour: DaemonId, connection: TcpConnection) -> None:
         generation = self._generation
         assert generation is not None, "connections belong to a network"
-        connection.sink = lambda happening: self._tell(generation, neighbour, happening)
+        connection.sink = lambda event: self._tell(generation, neighbour, event)
         self._keep(neighbour, connection)
 
     def _admit(self, header: Header, connection: TcpConnection) -> bool:
-        """Whether a dialled connection belongs to a link that is, or may soon be."""
+        """Whether an accepted connection belongs to a link of this network, or maybe of the next one."""
         sender, generation = header.sender, header.generation
         if sender >= self._me or sender in self._cut or (sender, generation) in self._early:
             return False
@@ -155,71 +155,71 @@ class LinkStreams:
 
 
 class _Early:
-    """A connection of a network that has not begun here: what happens to it is kept for then."""
+    """A connection of a network that has not begun here: its events are kept until then."""
 
     def __init__(self, tell: Tell, generation: Generation, sender: DaemonId, connection: TcpConnection) -> None:
         self.connection = connection
-        self._tell: Sink = lambda happening: tell(generation, sender, happening)
-        self._happenings: list[ConnectionEvent] = []
+        self._tell: Sink = lambda event: tell(generation, sender, event)
+        self._events: list[ConnectionEvent] = []
         connection.sink = self._keep
 
     def let_in(self) -> None:
-        """Its network has begun: tells what was kept, and from now on all that happens."""
-        for happening in self._happenings:
-            self._tell(happening)
+        """Its network has begun: reports the kept events, and later ones as they happen."""
+        for event in self._events:
+            self._tell(event)
         self.connection.sink = self._tell
 
-    def _keep(self, happening: ConnectionEvent) -> None:
-        if len(self._happenings) == EARLY_HAPPENINGS_MAX:
-            happening = Closed("too much came before its network began")
+    def _keep(self, event: ConnectionEvent) -> None:
+        if len(self._events) == EARLY_EVENTS_MAX:
+            event = Closed("too much came before its network began")
             self.connection.close()
-        self._happenings.append(happening)
+        self._events.append(event)
 
 
-STRANGERS_MAX: Final = 64
+PENDING_MAX: Final = 64
 GREETING_TIMEOUT_US: Final = 3_000_000
 
 Admit = Callable[[Header, TcpConnection], bool]
-"""Told of a greeting: makes the port for it, which becomes the connection's sink, or refuses with False."""
+"""Called with a greeting: sets the connection's sink, or refuses with False."""
 
 
 class PendingStreams:
-    """Its `welcome` is the callback of a listener."""
+    """Accepted connections whose greeting is not complete; `welcome` is the callback of a listener."""
 
     def __init__(self, loop: Loop, cluster: int, admit: Admit) -> None:
         self.traffic = SocketCounters()
         self._loop = loop
         self._cluster = cluster
         self._admit = admit
-        self._strangers: dict[TcpConnection, tuple[int, bytes]] = {}  # Since when, and what they said so far.
+        self._greetings: dict[TcpConnection, tuple[int, bytes]] = {}  # Since when, and bytes so far.
         self._alarm = loop.alarm(self._send_late_ones_away)
 
     def welcome(self, connection: TcpConnection, _address: Address) -> None:
-        """Lets a connection in."""
-        connection.sink = lambda happening: self._hear(connection, happening)
-        if len(self._strangers) == STRANGERS_MAX:
-            self._refuse(next(iter(self._strangers)), Drop.LIMIT)
-        self._strangers[connection] = (self._loop.now_us(), b"")
+        """Takes an accepted connection; more than PENDING_MAX close the oldest."""
+        connection.sink = lambda event: self._hear(connection, event)
+        if len(self._greetings) == PENDING_MAX:
+            self._refuse(next(iter(self._greetings)), Drop.LIMIT)
+        self._greetings[connection] = (self._loop.now_us(), b"")
         self._look()
 
     def close(self) -> None:
-        """Sends everybody away."""
-        for connection in self._strangers:
+        """Closes all connections that are pending."""
+        for connection in self._greetings:
             connection.close()
-        self._strangers.clear()
+        self._greetings.clear()
 
-    def _hear(self, connection: TcpConnection, happening: ConnectionEvent) -> None:
-        match happening:
+    def _hear(self, connection: TcpConnection, event: ConnectionEvent) -> None:
+        match event:
             case Received(chunk=chunk):
-                since_us, said = self._strangers[connection]
-                self._strangers[connection] = (since_us, said + chunk)
+                since_us, said = self._greetings[connection]
+                self._greetings[connection] = (since_us, said + chunk)
                 if len(said) + len(chunk) >= GREETING_BYTES:
                     self._introduce(connection)
             case Closed():
-                del self._strangers[connection]
+                del self._greetings[connection]
 
     def _introduce(self, connection: TcpConnection) -> None:
-        said = self._strangers[connection][1]
+        said = self._greetings[connection][1]
         try:
             header = decode_greeting(said, self._cluster)
         except PeerError as error:
@@ -228,23 +228,23 @@ class PendingStreams:
         if not self._admit(header, connection):
             self._refuse(connection, Drop.FOREIGN_SENDER)
             return
-        del self._strangers[connection]
+        del self._greetings[connection]
         connection.sink(Opened())
         connection.sink(Received(said))
 
     def _refuse(self, connection: TcpConnection, reason: Drop) -> None:
         self.traffic.dropped[reason] += 1
-        del self._strangers[connection]
+        del self._greetings[connection]
         connection.close()
 
     def _send_late_ones_away(self) -> None:
         too_late_us = self._loop.now_us() - GREETING_TIMEOUT_US
-        for connection in [one for one, (since_us, _) in self._strangers.items() if since_us <= too_late_us]:
+        for connection in [one for one, (since_us, _) in self._greetings.items() if since_us <= too_late_us]:
             self._refuse(connection, Drop.TRUNCATED)
         self._look()
 
     def _look(self) -> None:
-        """Sets the alarm for the oldest stranger, which is the first."""
-        for since_us, _ in self._strangers.values():
+        """Sets the alarm for the oldest pending connection, which is the first."""
+        for since_us, _ in self._greetings.values():
             self._alarm.set(since_us + GREETING_TIMEOUT_US)
             return

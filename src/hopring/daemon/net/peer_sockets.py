@@ -1,4 +1,4 @@
-"""The wires of one daemon: its datagrams, and the connections of its TCP links if it has any."""
+"""The sockets between one daemon and the others: datagrams, and connections of TCP links if there are any."""
 
 from collections.abc import Callable, Collection, Iterable
 
@@ -14,7 +14,7 @@ from hopring.wire.train import Packet
 
 
 class PeerSockets:
-    """The sockets stay from network to network; `begin` says which one speaks."""
+    """The sockets stay open from network to network; `begin` sets the present one."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class PeerSockets:
             self._streams.begin(own, streams)
 
     def send(self, outputs: Iterable[Sending]) -> None:
-        """Sends what the present network wants to have sent."""
+        """Sends the outputs of the present network."""
         datagrams: list[SendTo | SendSite] = []
         for output in outputs:
             if isinstance(output, WriteTo):
@@ -57,24 +57,24 @@ class PeerSockets:
         self.datagrams.send(datagrams)
 
     def shape(self, daemon: str, shape: Shape) -> None:
-        """Treats what goes to this daemon so from now on; for tests and demonstrations."""
+        """Delays or loses packets to this daemon from now on; for tests and demonstrations."""
         to = self._config.daemon_id(daemon)
         self.datagrams.shaper.shape(self.datagrams.addresses[to], shape)
         if self._streams is not None:
             self._streams.shape(to, shape)
 
     def cut(self, daemons: Collection[str]) -> None:
-        """Nothing passes to or from these daemons, and everything to and from all others."""
+        """Lets nothing pass to or from these daemons, and everything to and from all others."""
         self.part([self._config.daemon_id(daemon) for daemon in daemons])
 
     def part(self, daemons: Collection[DaemonId]) -> None:
-        """The same by numbers."""
+        """As `cut`, for daemons given by their numbers."""
         self.datagrams.cut(daemons)
         if self._streams is not None:
             self._streams.cut(daemons)
 
     def close(self) -> None:
-        """Gives all sockets back."""
+        """Closes all sockets of this daemon."""
         if self._streams is not None:
             self._streams.close()
         self.datagrams.close()

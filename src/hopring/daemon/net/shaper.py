@@ -1,6 +1,6 @@
 """A link shaper in front of the sockets: delay, jitter, loss, duplicates, rate and queue, without root.
 
-`Lane` is the arithmetic for one direction of one link: what becomes of a packet that enters it now. The
+`Lane` is the arithmetic for one direction of one link: when a packet that enters it comes out, if it does. The
 shapers put lanes before a datagram endpoint or a connection. Randomness comes from the generator handed in.
 """
 
@@ -89,7 +89,7 @@ class DatagramShaper:
         self._alarm = loop.alarm(self._release)
 
     def shape(self, address: Address, shape: Shape) -> None:
-        """Treats packets to this address so from now on; those on their way are not recalled."""
+        """Delays or loses packets to this address from now on; packets already held keep their time."""
         self._shapes[address] = shape
         self._lay(address)
 
@@ -152,11 +152,11 @@ class StreamShaper:
         self._alarm = loop.alarm(self._release)
 
     def shape(self, shape: Shape) -> None:
-        """Treats writes so from now on; of loss and duplicates a stream knows nothing."""
+        """Delays writes in this way from now on; loss and duplicates do not apply to a stream."""
         self._lane = Lane(replace(shape, loss=0.0, duplicates=0.0, queue_bytes_max=NEVER), self._random)
 
     def write(self, data: bytes) -> None:
-        """Writes later."""
+        """Writes these bytes when their delay is over."""
         (at_us,) = self._lane.enter(len(data), self._loop.now_us())
         self._last_us = max(self._last_us, at_us)
         self._held.append((self._last_us, data))

@@ -1,4 +1,4 @@
-"""TCP connections and listeners: everything that happens to them is a word of the TCP link.
+"""TCP connections and listeners; they report everything as events of the TCP link.
 
 A connection collects what is written and sends it at the end of the turn in one gathering call. It tells
 `Opened` at most once, then `Received`, `Written` and, when asked, `Observed`; `Closed` at most once, as its
@@ -23,7 +23,7 @@ Sink = Callable[[ConnectionEvent], None]
 
 CONNECT_TIMEOUT_US: Final = 3_000_000
 OUT_BYTES_MAX: Final = 64 << 20
-"""Written and not taken by the kernel; links stop long before, so more is a runaway and cuts the connection."""
+"""Bytes written and not taken by the kernel. Links stop long before: more is a fault, and closes it."""
 
 READ_BYTES: Final = 1 << 18
 READS_MAX: Final = 8
@@ -58,7 +58,7 @@ class TcpConnection:
         self._dial_failure = 0
         self._gone = False
         self._flush_due = False  # At the end of this turn.
-        self._full = False  # The kernel takes no more until it says so.
+        self._full = False  # The kernel takes no more until the socket is writable.
         self._paused = False
         self._too_late = loop.alarm(lambda: self._close("no answer in time"))
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -66,7 +66,7 @@ class TcpConnection:
 
     @classmethod
     def dial(cls, loop: Loop, address: Address, timeout_us: int = CONNECT_TIMEOUT_US) -> "TcpConnection":
-        """Starts to connect; whatever comes of it is told to the sink."""
+        """Starts to connect; the outcome is reported to the sink."""
         family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         connection = cls(loop, socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK))
         connection._dial(address, timeout_us)
@@ -95,7 +95,7 @@ class TcpConnection:
         self._flush_soon()
 
     def close(self) -> None:
-        """Ends the connection without a word to the sink; what was not sent yet is lost."""
+        """Closes the connection without an event to the sink; unsent bytes are lost."""
         if not self._gone:
             self._gone = True
             self._too_late.set(NEVER)
@@ -240,7 +240,7 @@ class TcpListener:
         return name
 
     def close(self) -> None:
-        """Accepts no more."""
+        """Stops accepting, and closes the listening socket."""
         self._again.set(NEVER)
         self._loop.unregister(self._socket.fileno())
         self._socket.close()
@@ -255,12 +255,12 @@ class TcpListener:
                 if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS):
                     self._pause()
                     return
-                continue  # That one was gone before we came to it.
+                continue  # Closed by the peer before it was accepted.
             sock.setblocking(False)
             self._welcome(TcpConnection(self._loop, sock), address)
 
     def _pause(self) -> None:
-        """Looks away for a while: the kernel would report the waiting connection again and again."""
+        """Stops watching for a while: epoll would report the waiting connection again and again."""
         self.refused += 1
         self._loop.modify(self._socket.fileno(), 0)
         self._again.set(self._loop.now_us() + NO_DESCRIPTORS_DELAY_US)

@@ -87,7 +87,7 @@ def ask_for_trains(sock: socket.socket) -> bool:
 
 
 def cut_into(segment_bytes: int) -> list[tuple[int, int, bytes]]:
-    """The word that goes with a train to the kernel."""
+    """The control message that lets the kernel cut a train."""
     return [(_SOL_UDP, _UDP_SEGMENT, _SEGMENT_SIZE.pack(segment_bytes))]
 
 
@@ -123,7 +123,7 @@ class SocketCounters:
     unsent: Counter[Unsent] = field(default_factory=Counter)
 
     def add(self, other: "SocketCounters") -> None:
-        """What another endpoint has carried counts here from now on."""
+        """Adds the counters of another endpoint."""
         self.trains_sent += other.trains_sent
         self.datagrams_sent += other.datagrams_sent
         self.bytes_sent += other.bytes_sent
@@ -140,17 +140,17 @@ Receive = Callable[[memoryview, int, Address], None]
 The buffer is used again as soon as the call returns."""
 
 BUFFER_BYTES: Final = 8 << 20
-"""What we ask the kernel to hold in each direction, as far as its limits allow."""
+"""The socket buffer asked for in each direction; the kernel's limits may give less."""
 
 QUEUE_BYTES_MAX: Final = 4 << 20
-"""What waits here while the kernel takes no more."""
+"""Bytes that are queued while the kernel takes no more."""
 
 READS_MAX: Final = 64
 """Most reads in one turn, so that a flood does not starve the other sockets and the alarms."""
 
 SHORT_BYTES: Final = 1024
-"""Behind a shorter datagram nothing more is expected in this turn: to find that out takes an exception, dearer
-than the read. If there is more, the loop does not sleep before it."""
+"""After a shorter datagram no more are read in this turn: to find the socket empty costs an exception, more
+than the read. If there are more, the loop does not sleep before it has read them."""
 
 DRAIN_READS_MAX: Final = 1024
 PLAIN_PEERS_MAX: Final = 4096
@@ -161,7 +161,7 @@ _CUT_DATAGRAMS_MAX: Final = 64  # The kernel's UDP_MAX_SEGMENTS before 6.9; late
 _CUT_BYTES_MAX: Final = 65_000
 _DATAGRAM_BYTES_MAX: Final = 1 << 16
 
-# A device without checksum offload, a path of smaller MTU, or a kernel that changed its mind.
+# A device without checksum offload, a path of smaller MTU, or a kernel that no longer supports it.
 _CUT_REFUSED: Final = frozenset({errno.EIO, errno.EINVAL, errno.EMSGSIZE, errno.EOPNOTSUPP})
 _UNSENT: Final = {
     errno.EMSGSIZE: Unsent.TOO_LONG,
@@ -173,7 +173,7 @@ _UNSENT: Final = {
 
 @dataclass(frozen=True, slots=True)
 class UdpOptions:
-    """What a deployment may want to turn."""
+    """Options of an endpoint that a deployment may want to change."""
 
     trains: bool = True  # False sends and receives datagram by datagram.
     buffer_bytes: int = BUFFER_BYTES
@@ -236,7 +236,7 @@ class UdpEndpoint:
             self._read(READS_MAX, 0 if self._loop.alarm_due else SHORT_BYTES)
 
     def _read(self, reads_max: int, short_bytes: int) -> None:
-        """So often at most, or until something shorter comes."""
+        """Reads at most so often, or until a datagram is shorter than SHORT_BYTES."""
         for _ in range(reads_max):
             try:
                 size, ancillary, flags, address = self._socket.recvmsg_into([self._buffer], ANCILLARY_BYTES)

@@ -1,4 +1,4 @@
-"""The command line of `hopd`, and what can be wrong with it before a daemon begins."""
+"""The command line of `hopd`, and the errors that keep a daemon from starting."""
 
 import argparse
 from difflib import get_close_matches
@@ -135,7 +135,7 @@ def _place(text: str) -> tuple[str, int]:
 
 
 def load(file: str, name: str) -> Config:
-    """The configuration, with this daemon in it; Refused if that cannot be had."""
+    """The configuration, with this daemon in it; StartRefused if it cannot be read or has no such daemon."""
     try:
         config = load_config(file)
     except ConfigError as error:

@@ -23,7 +23,7 @@ from hopring.config.settings import (
 from hopring.session.options import SessionOptions
 
 AT_START: Final = frozenset({"window_bytes"})
-"""What of clients is told them when they come, and so stays."""
+"""Options that clients are told when they connect; they apply from the next start."""
 
 
 Tuning = LinkTuning | RingTuning | MembershipTuning | ClientTuning | LogTuning
@@ -39,7 +39,7 @@ class ConfigChanges:
 
 
 def changes(old: Config, new: Config, name: str) -> ConfigChanges:
-    """What changed; the name is the daemon's, which has to be in both."""
+    """The changes for the daemon of this name, which is in both configurations."""
     clients = _tuned("clients", old.clients, new.clients, CLIENT_SETTINGS)
     live = [key for key in clients if key != "clients.window"]
     spread = "spread_slow", "spread_access"
@@ -75,14 +75,14 @@ def _tunings(old: Config, new: Config) -> list[str]:
 
 
 def tuned_sessions(options: SessionOptions, clients: ClientTuning) -> SessionOptions:
-    """The options of sessions with what the configuration says; what it no longer says is as by default."""
+    """The options of sessions by this configuration; options that it does not give have their defaults."""
     default = SessionOptions()
     values = {one.name: getattr(default, one.name) for one in fields(clients)} | clients.given()
     return replace(options, **{key: value for key, value in values.items() if key not in AT_START})
 
 
 def _shared(old: Config, new: Config) -> list[str]:
-    """What the hash covers, by the parts of the file."""
+    """Changes of parts that the cluster hash covers, by their keys in the file."""
     if cluster_hash(old) == cluster_hash(new):
         return []
     parts = {
@@ -102,7 +102,7 @@ def _shared(old: Config, new: Config) -> list[str]:
 
 
 def _placed(config: Config) -> list[tuple[str, str, int, str]]:
-    """All daemons with where they are; one may move to another site and keep its address."""
+    """All daemons with address and site; one may move to another site and keep its address."""
     return [(one.name, one.address, one.port, site.name) for site in config.sites for one in site.daemons]
 
 

@@ -1,6 +1,6 @@
 """The view counter's high-water mark on disk: best effort, and never a reason not to start.
 
-View ids are unique without it (a start draws its own nonce). What it keeps is their order over a restart: a
+View ids are unique without it (a start draws its own nonce). It keeps their order over a restart: a
 daemon that comes back alone should not install a view that looks older than those it was in.
 
 The mark is a whole block ahead of the counter. It is moved at the start and whenever half of the block is
@@ -18,7 +18,7 @@ from zlib import crc32
 
 BLOCK: Final = 1_000
 RETRY: Final = 50
-"""After a mark that could not be written: so many counters later it is tried again."""
+"""If a mark could not be written, the next attempt is so many counters later."""
 START_WAIT_S: Final = 1.0
 """How long a start waits for its first mark, so that not even a crash at once repeats a counter."""
 COUNTER_MAX: Final = (1 << 63) - 1

@@ -36,7 +36,7 @@ NO_SOCKET: Final = (
 
 
 def session_options(config: Config, arguments: argparse.Namespace) -> SessionOptions:
-    """A flag goes before the file."""
+    """The options of sessions; flags override the configuration."""
     given: dict[str, Any] = config.clients.given()
     if arguments.clients_max is not None:
         given["sessions_max"] = arguments.clients_max
@@ -44,7 +44,7 @@ def session_options(config: Config, arguments: argparse.Namespace) -> SessionOpt
 
 
 def admin_place(arguments: argparse.Namespace, config: Config) -> Path | None:
-    """Where the admin socket is, if there is one; a flag goes before the file."""
+    """The path of the admin socket, if there is one; flags override the configuration."""
     if arguments.no_admin:
         return None
     if arguments.admin is not None:
@@ -55,7 +55,7 @@ def admin_place(arguments: argparse.Namespace, config: Config) -> Path | None:
 
 
 def admin_verbs(arguments: argparse.Namespace, config: Config) -> frozenset[AdminVerb]:
-    """What the admin channel may do beside telling the status."""
+    """The requests that the admin channel allows beside the status."""
     return frozenset(AdminVerb if arguments.dangerous else config.admin.allow)
 
 
@@ -67,7 +67,7 @@ def open_trace(
     snapshot: Callable[[], Snapshot],
     number: Number,
 ) -> TraceFile:
-    """The trace, to be written on; Refused if that cannot be."""
+    """Opens the trace, to be continued; StartRefused if that fails."""
     try:
         return TraceFile(path, me, names, loop.now_us, snapshot, number)
     except OSError as error:
@@ -76,7 +76,7 @@ def open_trace(
 
 
 def client_places(arguments: argparse.Namespace, state: Path, config: Config, me: DaemonId) -> ClientAddresses:
-    """Where clients may connect."""
+    """The addresses at which clients may connect."""
     own = config.daemons[me]
     path: Path | None = arguments.socket
     if path is None:
@@ -90,7 +90,7 @@ def client_places(arguments: argparse.Namespace, state: Path, config: Config, me
 
 
 def allow_descriptors(clients: int) -> None:
-    """As many open files as clients need, if the system lets us; without them later clients have to wait."""
+    """Raises the limit of open files to what clients need, as far as the system allows."""
     wanted = clients + DESCRIPTORS_BESIDE
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -99,7 +99,7 @@ def allow_descriptors(clients: int) -> None:
 
 
 def spill_place(directory: Path) -> SpillPlace | None:
-    """Without one, no client may spill."""
+    """The directory of spills; None if it cannot be made, and then no client may spill."""
     try:
         return SpillPlace(directory)
     except OSError:
@@ -107,7 +107,7 @@ def spill_place(directory: Path) -> SpillPlace | None:
 
 
 def where_clients_come(places: ClientAddresses) -> dict[str, object]:
-    """Where clients find the daemon, for the log."""
+    """The addresses for clients, as fields of the log."""
     where: dict[str, object] = {} if places.path is None else {"socket": places.path}
     if places.address is not None:
         where["clients"] = f"{places.address[0]} port {places.address[1]}"
@@ -117,7 +117,7 @@ def where_clients_come(places: ClientAddresses) -> dict[str, object]:
 
 
 def state_directory(directory: Path | None) -> Path:
-    """Makes it; if that fails, the counter file says so."""
+    """The state directory, which is made if needed; if that fails, the counter file warns."""
     if directory is None:
         given = os.environ.get("STATE_DIRECTORY", "").partition(":")[0]
         base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
@@ -132,7 +132,7 @@ _READ_BYTES: Final = 4096
 
 
 def end_with_descriptor(loop: Loop, fd: int, leave: Callable[[], None]) -> None:
-    """Calls `leave` once, when the descriptor comes to its end; what is written there is read and forgotten."""
+    """Calls `leave` once, when the descriptor reaches its end; bytes before that are discarded."""
 
     def look(_events: int) -> None:
         try:
@@ -149,31 +149,31 @@ def end_with_descriptor(loop: Loop, fd: int, leave: Callable[[], None]) -> None:
         os.set_blocking(fd, False)
         loop.register(fd, look)
     except OSError:
-        leave()  # Closed, or a file: it has an end, and that has come.
+        leave()  # Closed, or a file, which is at its end already.
 
 
 COLLECT_OBJECTS: Final = 50_000
-"""So many more objects than before make the collector look for cycles."""
+"""How many new objects let the garbage collector run."""
 
 KEPT_BYTES: Final = 64 * 1024 * 1024
-"""So much may lie unused before any of it goes back to the kernel."""
+"""Free memory that is kept before any of it goes back to the kernel."""
 
 MAPPED_BYTES_MIN: Final = 4 * 1024 * 1024
-"""Blocks from this size on are mapped by themselves, and go back as soon as they are free."""
+"""Blocks from this size on are mapped singly, and go back as soon as they are free."""
 
 _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
 
 
 def spare_the_collector() -> None:
-    """Messages make no cycles; to look for some after every few hundred objects costs a tenth of the time."""
+    """Runs the garbage collector rarely: messages make no cycles, and the search costs a tenth of the time."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(COLLECT_OBJECTS)
 
 
 def keep_memory() -> bool:
-    """Asks the C library to keep what is free for the next packet; whether it knows how to."""
+    """Asks the C library to keep free memory for the next packet; returns whether it supports that."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:  # That of glibc does.
         return False

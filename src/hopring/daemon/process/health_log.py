@@ -1,4 +1,4 @@
-"""What a daemon says of itself in its log: views, and what goes wrong, each with what to do about it."""
+"""Log lines about views and about problems of the network, each problem with its remedy."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -15,10 +15,10 @@ from hopring.session.queries import view_text
 
 LOOK_US: Final = 10_000_000
 AGAIN_US: Final = 600_000_000
-"""How long a kind of trouble is not told again."""
+"""How long one kind of problem is not logged again."""
 
 FOREIGN_US: Final = 1_000_000
-"""How long somebody has to go on with another configuration before it is told."""
+"""How long a sender must keep another configuration before it is logged."""
 
 FOREIGN_MAX: Final = 256
 
@@ -30,7 +30,7 @@ _STALLED: Final = (
     "or waited for a disk; the others may have gone on without it"
 )
 
-# Of packets that come late while views change there is nothing to say.
+# Late packets are normal while views change.
 _ROUTINE: Final = frozenset({Drop.STALE_GENERATION, Drop.STALE_INCARNATION})
 _REMEDIES: Final = {
     Drop.CLUSTER: "another cluster, or another configuration file: compare `hop config check` on all hosts",
@@ -43,7 +43,7 @@ _REMEDIES: Final = {
 
 
 class HealthLog:
-    """The voice of one member."""
+    """Watches one host, and logs its views and problems."""
 
     def __init__(
         self,
@@ -56,12 +56,12 @@ class HealthLog:
         self._log = log
         self._names = names
         self.also: Callable[[], None] = _nothing
-        """Called with every look, by those who want to look too and not to wake the daemon up for it."""
+        """Called at every look, for periodic work that is not worth a wake-up of its own."""
         self._host: EngineHost | None = None
         self._members: tuple[Process, ...] = ()
         self._told_us: dict[str, int] = {}
         self._addresses = addresses or {}
-        self._foreign_us: dict[Address, int] = {}  # From when on somebody who is refused is told of.
+        self._foreign_us: dict[Address, int] = {}  # From when on a refused sender is logged.
         self._alarm = loop.alarm(self.look)
 
     def watch(self, host: EngineHost) -> None:
@@ -74,13 +74,13 @@ class HealthLog:
     def rename(
         self, names: Mapping[DaemonId, str], addresses: Mapping[tuple[str, int], str], me: Process
     ) -> None:
-        """Daemons have other numbers from now on; this one, which is alone, too."""
+        """Takes other numbers of daemons; this one, which is alone, has another, too."""
         self._names = names
         self._addresses = addresses
         self._members = (me,)
 
     def _foreign(self, address: Address, detail: str) -> None:
-        """Once is chance: while a cluster reloads, one daemon is sooner than the other."""
+        """Logs a sender only if it persists: while a cluster reloads, daemons change one after the other."""
         now_us = self._loop.now_us()
         if address not in self._foreign_us and len(self._foreign_us) < FOREIGN_MAX:
             self._foreign_us[address] = now_us + FOREIGN_US
@@ -93,12 +93,12 @@ class HealthLog:
             )
 
     def stalled(self, for_us: int) -> None:
-        """Tells that the daemon did not run, before what comes of it."""
+        """Logs that the daemon did not run, before the consequences."""
         if for_us >= STALL_TOLD_US:
             self._log.say("stalled", seconds=f"{for_us / 1e6:.1f}", text=_STALLED)
 
     def take(self, events: Sequence[EngineOutput]) -> None:
-        """Tells of views."""
+        """Logs every installed view, with its cause."""
         for event in events:
             if isinstance(event, Installed):
                 self._installed(event)
@@ -118,7 +118,7 @@ class HealthLog:
         return ",".join(self._names[process.daemon] for process in processes)
 
     def look(self) -> None:
-        """Tells what has gone wrong, if it was not told lately; also called every now and then by itself."""
+        """Logs problems that were not logged lately; also called periodically by an alarm."""
         self._alarm.set(self._loop.now_us() + LOOK_US)
         self.also()
         assert self._host is not None, "the alarm is set for a host"
@@ -133,7 +133,7 @@ class HealthLog:
             if drop not in _ROUTINE:
                 self._trouble("dropped", drop, count)
         for reason, count in unsent.items():
-            # A daemon that is not there refuses what is sent to it.
+            # The host of a daemon that does not run refuses its datagrams.
             if reason is not Unsent.REFUSED:
                 self._trouble("unsent", reason, count)
 
@@ -148,4 +148,4 @@ class HealthLog:
 
 
 def _nothing() -> None:
-    """Nobody else wants to look."""
+    """The default: nothing else to do."""

@@ -39,7 +39,7 @@ ALONE: Final = "nobody else with this configuration was met: clients go on alone
 
 
 class RejoinStep(Enum):
-    """How far it is."""
+    """The steps from one configuration to another."""
 
     NONE = "none"
     DRAIN = "drain"  # What was sent has to reach everybody.
@@ -133,7 +133,7 @@ class Rejoin:
 
     @property
     def _groups_settled(self) -> bool:
-        return self._parts.clients.desk.groups.state is GroupsState.GOP
+        return self._parts.clients.session_server.groups.state is GroupsState.GOP
 
     @property
     def _met(self) -> bool:
@@ -173,9 +173,9 @@ class Rejoin:
     def _become(self, config: Config) -> None:
         """Everything that knows numbers learns the new ones; then the engine begins anew."""
         parts = self._parts
-        groups, names = parts.clients.desk.groups, names_of(config)
+        groups, names = parts.clients.session_server.groups, names_of(config)
         me = Process(config.daemon_id(groups.names[groups.me.daemon]), groups.me.incarnation)
-        parts.clients.desk.renumber(me, sites_of(config), list(names.values()))
+        parts.clients.session_server.renumber(me, sites_of(config), list(names.values()))
         parts.clients.reorder(config.order_names)
         parts.description.take(config)
         parts.health_log.rename(names, addresses_of(config), me)

@@ -24,12 +24,16 @@ class ConfigReload:
     """The configuration of one life of a daemon, as far as it is in force."""
 
     def __init__(
-        self, arguments: argparse.Namespace, config: Config, log: DaemonLog, desk: SessionServer | None
+        self,
+        arguments: argparse.Namespace,
+        config: Config,
+        log: DaemonLog,
+        session_server: SessionServer | None,
     ) -> None:
         self._arguments = arguments
         self._config = config
         self._log = log
-        self._desk = desk
+        self._session_server = session_server
         self.admin: AdminSocket | None = None
         self.rejoin: Rejoin | None = None
         """What takes view changes; without it they need a restart."""
@@ -78,8 +82,8 @@ class ConfigReload:
         if self.admin is not None:
             self.admin.allowed = admin_verbs(self._arguments, config)
         tune_log(self._log, config, self._arguments)
-        if self._desk is not None:
-            self._desk.tune(tuned_sessions(self._desk.options, config.clients))
+        if self._session_server is not None:
+            self._session_server.tune(tuned_sessions(self._session_server.options, config.clients))
 
 
 def tune_log(log: DaemonLog, config: Config, arguments: argparse.Namespace) -> None:

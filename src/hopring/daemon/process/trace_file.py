@@ -139,7 +139,7 @@ class TraceFile:
         self._names = names
 
     def note(self, events: Sequence[EngineOutput]) -> None:
-        """Writes down what happened."""
+        """Writes these events to the trace."""
         told = [self._event(event) for event in events]
         self._write([event for event in told if event is not None])
 
@@ -153,7 +153,7 @@ class TraceFile:
             self._write(self._counters(now_us))
 
     def close(self) -> None:
-        """The daemon ends."""
+        """Writes the last counters and the end, and closes the file."""
         self.count(at_once=True)
         self._write([trace.Crash(self._me, self._now_us())])
         os.close(self._fd)
@@ -221,7 +221,7 @@ def _place(view: trace.ViewName, position: Position) -> trace.Ord:
 
 
 def _cut_torn_end(fd: int) -> None:
-    """Leaves whole lines only."""
+    """Cuts off an incomplete last line."""
     end = size = os.fstat(fd).st_size
     while end and os.pread(fd, 1, end - 1) != b"\n":
         end -= 1
