@@ -255,7 +255,7 @@ def test_hop_pub_says_if_nobody_is_there(served: ServedCluster) -> None:
         pub = hop("pub", group, "-", "--at", served.url("eu1"), "--service", service)
         out, said = pub.communicate("a\nb\n", timeout=SECONDS_MAX)
         assert (pub.returncode, out) == (0, "")
-        assert said == f"hop: nobody is in {group}; is it the right name? try `hop groups`\n"
+        assert said == f"hop: {group} has no members; is the name right? `hop groups` lists the groups\n"
     nothing = hop("pub", "nobody", "-", "--at", served.url("eu1"))
     assert nothing.communicate("", timeout=SECONDS_MAX) == ("", "")
     unreliable = hop("pub", "nobody", "x", "--at", served.url("eu1"), "--service", "unreliable")

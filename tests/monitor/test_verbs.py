@@ -145,7 +145,7 @@ def test_what_changes_something_is_confirmed_and_nothing_is_done_without(
     before = limits(cluster)
     piped = CliRunner().invoke(cli, ["monitor", "--admin", str(cluster.admin_directory), *words])
     assert piped.exit_code == 2
-    assert "needs --yes where stdin is no terminal; nothing was done" in piped.stderr
+    assert "needs --yes if stdin is not a terminal; nothing was done" in piped.stderr
 
     code, shown = typed(cluster, b"n\n", *words)
     assert code == 1
@@ -312,9 +312,9 @@ def test_orders_typed_at_a_terminal_are_carried_out(cluster: Cluster) -> None:
         os.write(main, b"terminate us1\n")
         show(b"terminate: us1; type yes")
         os.write(main, b"no\n")
-        show(b"there is no order no")
+        show(b"there is no command no")
         os.write(main, b"yes\n")
-        show(b"nothing was asked")
+        show(b"nothing waits for confirmation")
         os.write(main, b"define eu | us\n")
         show(b"defined: eu1 eu2 | us1")
         os.write(main, b"send for 1min wait\n")
