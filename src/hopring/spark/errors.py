@@ -88,11 +88,13 @@ def explained(error: BaseException, doing: str) -> SparkError:
 def one_line(text: str) -> str:
     """The first informative line, without the name of Java's error class."""
     lines = [line.strip() for line in text.splitlines()]
-    said = [line for line in lines if line and not line.startswith(("at ", "Traceback", "File ", "py4j."))]
-    first = said[0] if said else "no reason given"
+    informative = [
+        line for line in lines if line and not line.startswith(("at ", "Traceback", "File ", "py4j."))
+    ]
+    first = informative[0] if informative else "no reason given"
     first = first.removeprefix("An error occurred while calling ").strip(": ")
-    if first.endswith(".") and first.startswith("o") and len(said) > 1:
-        first = said[1]  # `o42.collect.` names a Java object, and the next line the error.
+    if first.endswith(".") and first.startswith("o") and len(informative) > 1:
+        first = informative[1]  # `o42.collect.` names a Java object, and the next line the error.
     return first if len(first) <= LINE_CHARS_MAX else first[: LINE_CHARS_MAX - 3] + "..."
 
 

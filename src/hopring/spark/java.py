@@ -86,9 +86,9 @@ def decide(seen: JavaSearch) -> JavaFound | JavaHomeUnset | JavaShim:
     raise NoJava(f"Spark needs Java {JAVA_MIN} or later, and none is installed", REMEDY)
 
 
-def version_of(said: str) -> int | None:
+def version_of(output: str) -> int | None:
     """The major version in the output of `java -version`: 17 for `17.0.9`, 8 for `1.8.0`."""
-    found = re.search(r'version "(?:1\.)?(\d+)', said)
+    found = re.search(r'version "(?:1\.)?(\d+)', output)
     return None if found is None else int(found.group(1))
 
 

@@ -38,7 +38,7 @@ from hopring.spool.segment_format import (
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What was repaired when the spool was opened."""
+    """Repairs that were made when the spool was opened."""
 
     cut_bytes: int = 0  # The size of the torn tail.
     kept_records: int = 0  # Records that were in the log and not in the index.

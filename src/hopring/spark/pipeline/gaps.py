@@ -154,13 +154,13 @@ def _extents(stays: DataFrame) -> DataFrame:
 
 def _with_reason(found: DataFrame, away: DataFrame) -> DataFrame:
     """Adds the reason why the spooler was away at that time, if it recorded one."""
-    said = away.select(
+    recorded_away = away.select(
         *[F.col(name).alias(f"away_{name}") for name in ("spool", "group", "since", "until")],
         F.col("explanation").alias("reason"),
     )
     same = "spool = away_spool AND `group` = away_group AND away_since <= until AND away_until >= since"
     names = found.columns
-    joined = found.join(said, F.expr(same), "left")
+    joined = found.join(recorded_away, F.expr(same), "left")
     return joined.groupBy(*names).agg(F.min("reason").alias("reason"))
 
 

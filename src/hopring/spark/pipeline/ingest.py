@@ -112,7 +112,7 @@ def stream(spark: SparkSession, options: PipelineOptions, store: Store, say: Say
                 time.sleep(LOOK_SECONDS)
             for query in queries:
                 if not query.isActive:
-                    query.awaitTermination()  # Raises what ended it.
+                    query.awaitTermination()  # Raises the error that ended the query.
         finally:
             for query in queries:
                 query.stop()

@@ -38,8 +38,8 @@ Step = tuple[str, tuple[float, ...]]
 class StayEnd(StrEnum):
     """How a stay in a view ended."""
 
-    MOVED = "moved"  # To the next view.
-    STOPPED = "stopped"  # The trace says when.
+    MOVED = "moved"  # The daemon installed another view.
+    STOPPED = "stopped"  # At a time that the trace has.
     LOST = "lost"  # Not in the trace: the other members installed another view without it.
     LASTS = "lasts"
 
@@ -114,7 +114,7 @@ def lay_out(stays: Sequence[StayRow], end_us: int, knot_us: int, spacing: Spacin
 
 def closed(stays: Sequence[StayRow], end_us: int) -> list[Leg]:
     """Every stay with an end; without one in the table, it ends when the first other member leaves the view."""
-    left_us: dict[str, int] = {}  # By view: when the first of its members went on to another.
+    left_us: dict[str, int] = {}  # By view, the time at which its first member installed another one.
     ordered = sorted(stays)
     for _, some in groupby(ordered, lambda stay: stay.daemon):
         for one, later in pairwise(some):
@@ -214,9 +214,7 @@ def _refined(blocks: list[list[str]], part_of: dict[str, tuple[str, ...]]) -> li
         pieces: dict[tuple[str, ...], list[str]] = {}
         part = next((part_of[daemon] for daemon in block if daemon in part_of), ())
         for daemon in block:
-            part = part_of.get(
-                daemon, part
-            )  # Who is not there parts nobody: it stays beside the one before it.
+            part = part_of.get(daemon, part)  # A daemon outside the partition stays beside the one before it.
             pieces.setdefault(part, []).append(daemon)
         before = {part_of[daemon] for daemon in out[-1] if daemon in part_of} if out else set()
         behind = {part_of[daemon] for later in blocks[at + 1 :] for daemon in later if daemon in part_of}
@@ -243,7 +241,7 @@ class StrandCourse(msgspec.Struct, frozen=True):
     """The course of all strands over the page: straight in an epoch, a smooth curve at each knot."""
 
     braid: Braid
-    knots: tuple[Knot, ...]  # One where each epoch begins.
+    knots: tuple[Knot, ...]  # One at the start of each epoch.
     left: float
     right: float
 

@@ -328,23 +328,23 @@ class _Picture:
     def _signal(self, leg: Leg, at_us: int) -> str:
         daemon = leg.stay.daemon
         closing = texts.span(leg.end_us - at_us)
-        said = f"{texts.short(daemon)}: transitional signal at {texts.moment(at_us, 3)}; "
-        said += f"view {self._summaries[leg.stay.view].letter} was closing for {closing}"
+        tooltip = f"{texts.short(daemon)}: transitional signal at {texts.moment(at_us, 3)}; "
+        tooltip += f"view {self._summaries[leg.stay.view].letter} was closing for {closing}"
         x = self.scale.at(at_us)
         colour = self.site_class.get(daemon, "site7")
         spot: Attributes = {"cx": x, "cy": self.course.y_at(daemon, x), "r": 3, "class": f"signal {colour}"}
-        return element("circle", spot, tip(said))
+        return element("circle", spot, tip(tooltip))
 
     def _end(self, leg: Leg) -> str:
         x = self.scale.at(leg.end_us)
         how = "ended" if leg.end is StayEnd.STOPPED else "was lost: the others went on without it"
-        said = tip(f"{texts.short(leg.stay.daemon)} {how}, {texts.moment(leg.end_us, 3)}")
-        return element("g", None, cross(x, self.course.y_at(leg.stay.daemon, x)), said)
+        tooltip = tip(f"{texts.short(leg.stay.daemon)} {how}, {texts.moment(leg.end_us, 3)}")
+        return element("g", None, cross(x, self.course.y_at(leg.stay.daemon, x)), tooltip)
 
     def _start(self, leg: Leg) -> str:
         x = self.scale.at(leg.stay.begin_us)
-        said = tip(f"{texts.short(leg.stay.daemon)} is back, {texts.moment(leg.stay.begin_us, 3)}")
-        return element("g", None, triangle(x, self.course.y_at(leg.stay.daemon, x)), said)
+        tooltip = tip(f"{texts.short(leg.stay.daemon)} is back, {texts.moment(leg.stay.begin_us, 3)}")
+        return element("g", None, triangle(x, self.course.y_at(leg.stay.daemon, x)), tooltip)
 
 
 def _curve(x: float, y: float, to_x: float, to_y: float) -> Step:

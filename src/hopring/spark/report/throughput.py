@@ -187,7 +187,7 @@ def _table(rows: Any) -> str:
 def throughput_section(
     gold: GoldTables, window: tuple[int, int] | None, moments: Moments, site_class: dict[str, str]
 ) -> tuple[str, str, str, str]:
-    """The plots, or a word that there is nothing to plot."""
+    """The section Throughput, also if nothing was recorded."""
     rows = gold.throughput
     if rows is None or not rows.num_rows or window is None:
         return "throughput", "Throughput", "", paragraph("No messages were recorded.", "empty")

@@ -58,24 +58,26 @@ def _local(place: str) -> str:
     return unquote(parts.path) if parts.scheme == "file" and parts.netloc in ("", "localhost") else ""
 
 
-def _group(option: str, said: str) -> str:
-    if not is_legal_group(GroupName(said)):
-        raise WrongOption(option, f"{said!r} is not a legal name of a group", "name one that sessions can join")
-    return said
+def _group(option: str, value: str) -> str:
+    if not is_legal_group(GroupName(value)):
+        raise WrongOption(
+            option, f"{value!r} is not a legal name of a group", "name one that sessions can join"
+        )
+    return value
 
 
-def _version(option: str, said: str) -> int:
-    if not said.strip().isdecimal():
-        raise WrongOption(option, f"{said!r} is not a number", "number the writes from 0 on")
-    return int(said)
+def _version(option: str, value: str) -> int:
+    if not value.strip().isdecimal():
+        raise WrongOption(option, f"{value!r} is not a number", "number the writes from 0 on")
+    return int(value)
 
 
-def _daemons(option: str, said: str) -> tuple[str, ...]:
-    return tuple([_url(option, one) for one in text(option, said).split(",")])
+def _daemons(option: str, value: str) -> tuple[str, ...]:
+    return tuple([_url(option, one) for one in text(option, value).split(",")])
 
 
-def _url(option: str, said: str) -> str:
-    place = text(option, said)
+def _url(option: str, value: str) -> str:
+    place = text(option, value)
     url = place if "://" in place else f"hop+unix://{quote(place)}" if place[0] == "/" else f"hop://{place}"
     try:
         parse_url(url)
@@ -85,10 +87,10 @@ def _url(option: str, said: str) -> str:
     return url
 
 
-def _service(option: str, said: str) -> Service:
-    if said.strip().lower() not in SERVICES:
-        raise WrongOption(option, f"a sink has no service {said!r}", f"write {', '.join(SERVICES)}")
-    return SERVICES[said.strip().lower()]
+def _service(option: str, value: str) -> Service:
+    if value.strip().lower() not in SERVICES:
+        raise WrongOption(option, f"a sink has no service {value!r}", f"write {', '.join(SERVICES)}")
+    return SERVICES[value.strip().lower()]
 
 
 WRITING: Final[Parsers] = {

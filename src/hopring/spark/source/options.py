@@ -49,57 +49,59 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
     push_filters: bool = True
 
 
-def text(option: str, said: str) -> str:
+def text(option: str, value: str) -> str:
     """The text without surrounding blanks; WrongOption if it is empty."""
-    if not said.strip():
+    if not value.strip():
         raise WrongOption(option, "it is empty", "give it a value or leave it out")
-    return said.strip()
+    return value.strip()
 
 
-def truth(option: str, said: str) -> bool:
+def truth(option: str, value: str) -> bool:
     """The value of an option that is true or false."""
-    if said.strip().lower() not in _TRUTHS:
-        raise WrongOption(option, f"{said!r} is neither true nor false", "write true or false")
-    return _TRUTHS[said.strip().lower()]
+    if value.strip().lower() not in _TRUTHS:
+        raise WrongOption(option, f"{value!r} is neither true nor false", "write true or false")
+    return _TRUTHS[value.strip().lower()]
 
 
-def count(option: str, said: str) -> int:
+def count(option: str, value: str) -> int:
     """The value of an option that is a whole number from 1 on."""
-    if not said.strip().isdecimal() or not int(said):
-        raise WrongOption(option, f"{said!r} is not a number from 1 on", "write a whole number, such as 100000")
-    return int(said)
+    if not value.strip().isdecimal() or not int(value):
+        raise WrongOption(
+            option, f"{value!r} is not a number from 1 on", "write a whole number, such as 100000"
+        )
+    return int(value)
 
 
-def _names(option: str, said: str) -> tuple[str, ...]:
-    return tuple([text(option, name) for name in said.split(",")])
+def _names(option: str, value: str) -> tuple[str, ...]:
+    return tuple([text(option, name) for name in value.split(",")])
 
 
-def _pattern(option: str, said: str) -> str:
+def _pattern(option: str, value: str) -> str:
     try:
-        re.compile(text(option, said))
+        re.compile(text(option, value))
     except re.error as error:
         raise WrongOption(
-            option, f"{said!r} is not a regular expression ({error})", "escape special characters with \\"
+            option, f"{value!r} is not a regular expression ({error})", "escape special characters with \\"
         ) from None
-    return said.strip()
+    return value.strip()
 
 
-def _offsets(option: str, said: str) -> Offsets:
-    word = said.strip().lower()
-    if word in _NAMED_OFFSETS:
-        return _NAMED_OFFSETS[word]
+def _offsets(option: str, value: str) -> Offsets:
+    name = value.strip().lower()
+    if name in _NAMED_OFFSETS:
+        return _NAMED_OFFSETS[name]
     remedy = 'write earliest, latest or, for instance, {"trades.eu": 100}'
     try:
-        found = json.loads(said)
+        found = json.loads(value)
     except ValueError:
-        raise WrongOption(option, f"{said!r} is neither earliest, latest nor JSON", remedy) from None
+        raise WrongOption(option, f"{value!r} is neither earliest, latest nor JSON", remedy) from None
     if not isinstance(found, dict) or not all(type(one) is int and one >= EARLIEST for one in found.values()):
-        raise WrongOption(option, f"{said!r} is not a JSON object with a number for each group", remedy)
+        raise WrongOption(option, f"{value!r} is not a JSON object with a number for each group", remedy)
     return {group: found[group] for group in sorted(found)}
 
 
-def _time_us(option: str, said: str) -> int:
-    word = text(option, said)
+def _time_us(option: str, value: str) -> int:
+    word = text(option, value)
     if word.isdecimal():
         return int(word) * 1000
     try:
@@ -108,7 +110,7 @@ def _time_us(option: str, said: str) -> int:
         moment = datetime(1, 1, 1)
     if moment.tzinfo is None:
         remedy = "write milliseconds since 1970, or a time with its zone: 2026-07-01T12:00:00Z"
-        raise WrongOption(option, f"{said!r} is not a time with its zone", remedy)
+        raise WrongOption(option, f"{value!r} is not a time with its zone", remedy)
     return round(moment.timestamp() * 1_000_000)
 
 
@@ -136,25 +138,25 @@ def parsed(options: Mapping[str, str], parsers: Parsers, reading: str) -> dict[s
     """The options as fields with parsed values; WrongOption for an unknown one."""
     names = {name.lower(): name for name in parsers}
     found: dict[str, Any] = {}
-    for option, said in sorted(options.items()):
+    for option, value in sorted(options.items()):
         name = names.get(option.lower())
         if name is None:
             near = get_close_matches(option.lower(), names, 1)
             remedy = f"did you mean {names[near[0]]}?" if near else f"the options are {', '.join(parsers)}"
             raise WrongOption(option, f"{reading} has no such option", remedy)
         field, parse = parsers[name]
-        found[field] = parse(name, said)
+        found[field] = parse(name, value)
     return found
 
 
 def read_options(options: Mapping[str, str]) -> ReadOptions:
     """The options of a reader; WrongOption if one is wrong, or two contradict each other."""
-    said = parsed(options, READING, "a reader of spools")
-    if "path" not in said:
+    fields = parsed(options, READING, "a reader of spools")
+    if "path" not in fields:
         raise WrongOption(
             "path", "it is missing", "give the directory of the spools: .load('/var/lib/hop/spool')"
         )
-    found = ReadOptions(**said)
+    found = ReadOptions(**fields)
     if found.groups and found.group_pattern:
         raise WrongOption("groupPattern", "groups is given as well", "give one of them")
     if found.starting_time_us is not None and found.starting != EARLIEST:
