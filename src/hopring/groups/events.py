@@ -88,7 +88,7 @@ class SessionConnected:
 
 
 @dataclass(frozen=True, slots=True)
-class RequestRefused:
+class GroupRequestRefused:
     """A request is refused; a session whose name is refused does not begin."""
 
     session: int
@@ -183,7 +183,7 @@ FromBelow = Delivered | Stamped | Rift | TransitionalSignal | Installed
 Input = Request | FromBelow | Tick
 Output = (
     SessionConnected
-    | RequestRefused
+    | GroupRequestRefused
     | ShowView
     | ShowSignal
     | LeftGroup

@@ -97,7 +97,7 @@ _decoder: msgspec.msgpack.Decoder[GroupMessage] = msgspec.msgpack.Decoder(GroupM
 
 
 def encode_group_message(message: GroupMessage) -> bytes:
-    """Encodes a group message."""
+    """Encodes a group message as a payload."""
     return _encoder.encode(message)
 
 

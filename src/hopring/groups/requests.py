@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from hopring.engine.events import SubmitMessage
 from hopring.groups.events import (
     Connect,
+    GroupRequestRefused,
     JoinGroup,
     LeaveGroup,
     RefusalReason,
-    RequestRefused,
     Send,
     SessionConnected,
 )
@@ -54,24 +54,24 @@ class Requests:
         sessions = self.sessions
         return not (sessions.turn or sessions.expedited or sessions.parked or sessions.held)
 
-    def connect(self, event: Connect) -> SessionConnected | RequestRefused:
+    def connect(self, event: Connect) -> SessionConnected | GroupRequestRefused:
         """A session begins, if its name is legal and free."""
         assert 0 <= event.session < CONTROL_SESSION, "no such number"
         assert event.session not in self.sessions.by_number, "numbers are not used twice"
         if not is_legal_session(event.name, self.daemon_name):
-            return RequestRefused(event.session, RefusalReason.ILLEGAL_NAME, event.name)
+            return GroupRequestRefused(event.session, RefusalReason.ILLEGAL_NAME, event.name)
         if event.name in self.sessions.by_name:
-            return RequestRefused(event.session, RefusalReason.NAME_IN_USE, event.name)
+            return GroupRequestRefused(event.session, RefusalReason.NAME_IN_USE, event.name)
         self.sessions.begin(event.session, event.name, event.priority)
         return SessionConnected(event.session, private_group(event.name, self.daemon_name))
 
-    def ask(self, event: JoinGroup | LeaveGroup) -> RequestRefused | None:
+    def ask(self, event: JoinGroup | LeaveGroup) -> GroupRequestRefused | None:
         """A session asks to join or to leave a group."""
         session = self.sessions.by_number[event.session]
         assert self.accepts(event.session), "check accepts before a request"
         refusal = _refusal(session, event)
         if refusal is not None:
-            return RequestRefused(event.session, refusal, event.group)
+            return GroupRequestRefused(event.session, refusal, event.group)
         if isinstance(event, JoinGroup):
             session.wants.add(event.group)
             # At once: the announcements of many joins share a message.
@@ -82,7 +82,7 @@ class Requests:
         return None
 
     def send(self, event: Send) -> None:
-        """Queues a session's bundle."""
+        """Queues a bundle of a session."""
         assert self.accepts(event.session), "check accepts before a request"
         assert (event.run.daemon, event.run.session) == (self.daemon, event.session), (
             "bundles name their senders"

@@ -60,7 +60,7 @@ class BundleMerger:
         return True
 
     def send(self) -> Send:
-        """The merged bundle."""
+        """The merged bundle, as one request."""
         first = self.first
         if self._builder is None:
             return first
@@ -116,7 +116,7 @@ class LocalSessions:
     held: dict[GroupName, list[int]] = field(default_factory=dict)  # Sessions that wait for these groups.
 
     def begin(self, number: int, name: str, priority: bool = False) -> None:
-        """Adds a session."""
+        """Adds a session under a free name."""
         session = LocalSession(number, name, priority=priority)
         self.by_number[number] = session
         self.by_name[name] = session

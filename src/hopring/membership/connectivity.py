@@ -25,9 +25,7 @@ class SiteConnectivity:
     others: tuple[DaemonId, ...]  # The other daemons of the site, sorted.
     fresh_us: int
     heard_at_us: dict[DaemonId, int] = field(default_factory=dict)
-    said: dict[DaemonId, dict[DaemonId, int]] = field(
-        default_factory=dict
-    )  # Hearer, heard, time of the report.
+    said: dict[DaemonId, dict[DaemonId, int]] = field(default_factory=dict)  # By hearer and heard, when.
 
     def take(self, message: DaemonAlive | DaemonJoin, now_us: int) -> None:
         """A daemon is heard. ALIVE lists the daemons that it hears; a JOIN implies it for its members."""

@@ -16,7 +16,7 @@ from hopring.membership.events import SendControl
 from hopring.membership.gather import Gather, GatherOutput, KnownRecord, is_news
 from hopring.membership.messages import DaemonAlive, DaemonJoin, DaemonRefer, GatherRecord, SitePair
 from hopring.membership.suspicions import Suspicions
-from hopring.membership.view import DaemonView
+from hopring.membership.view import InstalledView
 from hopring.routing.trees import pair
 
 RECORDS_PER_DAEMON_MAX = 4
@@ -58,14 +58,14 @@ class Discovery:
         gather = self._new_gather(counter, now_us)
         return gather.seek(now_us)
 
-    def probe(self, counter: int, view: DaemonView, now_us: int, wide: bool = False) -> list[GatherOutput]:
+    def probe(self, counter: int, view: InstalledView, now_us: int, wide: bool = False) -> list[GatherOutput]:
         """A whole view looks for daemons outside, and whether its cut links work again."""
         gather = self._new_gather(counter, now_us)
         gather.view_cut = view.cut
         self.refresh(now_us)
         return gather.probe(view.members, now_us, wide or bool(view.cut))
 
-    def rest(self, view: DaemonView, now_us: int) -> None:
+    def rest(self, view: InstalledView, now_us: int) -> None:
         """The view is whole and the search ends: for `probe_us` the records that it heard start no new one.
 
         Only the records that it heard: two views whose searches miss each other would dismiss each other for
@@ -140,7 +140,7 @@ class Discovery:
             self._report_until_us = now_us + self.options.represented_us
             self.report_at_us = min(self.report_at_us, now_us)
 
-    def report(self, counter: int, view: DaemonView | None, now_us: int) -> list[GatherOutput]:
+    def report(self, counter: int, view: InstalledView | None, now_us: int) -> list[GatherOutput]:
         """An ALIVE that reports which daemons this one hears, while daemons of the site search a whole view."""
         if view is None or now_us >= self._report_until_us:
             self.report_at_us = NEVER
@@ -151,7 +151,7 @@ class Discovery:
         hears = self.connectivity.hears(now_us)
         return [SendControl(to, DaemonAlive(self.local.me, counter, hears=hears, active=True))]
 
-    def answer(self, message: DaemonJoin, counter: int, view: DaemonView, now_us: int) -> list[GatherOutput]:
+    def answer(self, message: DaemonJoin, counter: int, view: InstalledView, now_us: int) -> list[GatherOutput]:
         """A JOIN reaches a whole view: refers its sender to the representative, or begins a wide probe."""
         lowest = self._lowest_of_site(view)
         if lowest != self.local.me.daemon:
@@ -162,7 +162,7 @@ class Discovery:
             return self.probe(counter, view, now_us, wide=True)
         return []
 
-    def _lowest_of_site(self, view: DaemonView) -> DaemonId:
+    def _lowest_of_site(self, view: InstalledView) -> DaemonId:
         return min(one for one in view.processes if self.site_of[one] == self.site)
 
     # Messages of others.
@@ -186,7 +186,7 @@ class Discovery:
         if self.gather is not None:
             self.gather.excluded = self._left_out(now_us)
 
-    def concerns(self, message: DaemonJoin, view: DaemonView, now_us: int) -> bool:
+    def concerns(self, message: DaemonJoin, view: InstalledView, now_us: int) -> bool:
         """Whether a JOIN has news of daemons outside, or is the view's own probe for cut links."""
         if view.cut and message.sender == view.members[0]:
             return True

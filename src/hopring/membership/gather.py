@@ -176,7 +176,7 @@ class Gather:
         return []
 
     def join(self, message: DaemonJoin, now_us: int) -> list[GatherOutput]:
-        """JOIN: a representative searches."""
+        """JOIN: a representative searches for others."""
         sender = message.sender
         self.counter = max([self.counter, *[record.counter for record in message.records]])
         if sender in self.excluded:

@@ -49,7 +49,7 @@ from hopring.membership.messages import (
 )
 from hopring.membership.options import MembershipOptions
 from hopring.membership.snapshot import MembershipPhase, snapshot_of
-from hopring.membership.view import DaemonView
+from hopring.membership.view import InstalledView
 from hopring.membership.view_attempt import ViewAttempt
 from hopring.ordering.destinations import Destinations
 from hopring.ordering.entry import MESSAGE_HEAD_BYTES, Message
@@ -130,12 +130,12 @@ class Membership(Engine[DriverEvent, DriverEffect]):
         self._out.append(Installed(self.view.id, self.view.members, self.view.members, "start"))
         self._search(now_us)
 
-    def _first_view(self, clock: int) -> DaemonView:
+    def _first_view(self, clock: int) -> InstalledView:
         """A view of this daemon alone, above every view of its earlier incarnations."""
         self.counter += 1
         me = self.local.me
         view_id = ViewId(self.counter, me.daemon, me.incarnation)
-        view = DaemonView(view_id, me, (me,), new_order([self.site], clock))
+        view = InstalledView(view_id, me, (me,), new_order([self.site], clock))
         view.break_up()
         return view
 
@@ -528,7 +528,7 @@ class Membership(Engine[DriverEvent, DriverEffect]):
         self._out.extend(delivered(old, old.after_signal(decision)))
         members = tuple(sorted(attempt.new.members))
         order = new_order({self.site_of[one.daemon] for one in members}, attempt.clock)
-        self.view = DaemonView(attempt.new.view, self.local.me, members, order, pairs(attempt.new.cut))
+        self.view = InstalledView(attempt.new.view, self.local.me, members, order, pairs(attempt.new.cut))
         stack.heard(attempt.clock)
         self.attempt = None
         self.phase = MembershipPhase.OP

@@ -30,7 +30,7 @@ from hopring.membership.aru_updates import AruUpdates, aru_updates
 from hopring.membership.events import Output
 from hopring.membership.options import MembershipOptions
 from hopring.membership.recovery import Decision
-from hopring.membership.view import DaemonView
+from hopring.membership.view import InstalledView
 from hopring.ordering.destinations import Destinations
 from hopring.ordering.entry import CONTROL_SESSION, Entry, Message, Position, decode_message, encode_message
 from hopring.ordering.order import Order
@@ -169,7 +169,7 @@ class MessageFlow:
 
     # Down.
 
-    def send(self, view: DaemonView, stack: Stack) -> Multicast | MulticastLoose:
+    def send(self, view: InstalledView, stack: Stack) -> Multicast | MulticastLoose:
         """The next message for the network; the window admits it."""
         message = self.window.take()
         mask = stack.network.everywhere
@@ -178,7 +178,7 @@ class MessageFlow:
         # The mask is narrowed when the bundle is stamped.
         return Multicast(mask, encode_message(message), message.session, message.service.stable)
 
-    def wish(self, view: DaemonView, stack: Stack, now_us: int) -> WishVisit | None:
+    def wish(self, view: InstalledView, stack: Stack, now_us: int) -> WishVisit | None:
         """A wish for the token, if this representative owes the other sites a promise."""
         if len(stack.network.sites) == 1 or not stack.network.is_representative:
             return None
@@ -189,7 +189,7 @@ class MessageFlow:
 
     # Up.
 
-    def turn(self, view: DaemonView, stack: Stack) -> list[Output]:
+    def turn(self, view: InstalledView, stack: Stack) -> list[Output]:
         """Delivers the entries whose turn has come, and discards stable ones."""
         order = view.order
         out = delivered(view, order.deliver())
@@ -202,7 +202,7 @@ class MessageFlow:
         stack.settling = order.safe_waiting > 0
         return out
 
-    def receive(self, view: DaemonView, received: Receive, now_us: int) -> list[Output]:
+    def receive(self, view: InstalledView, received: Receive, now_us: int) -> list[Output]:
         """Takes a bundle, or its meta-data, into the order."""
         message = None if received.bundle is None else decode_message(received.bundle)
         if message is not None and message.daemon not in view.processes:
@@ -232,7 +232,7 @@ class MessageFlow:
         out.extend(delivered(view, early))
         return out
 
-    def receive_loose(self, view: DaemonView, received: ReceiveLoose) -> list[Output]:
+    def receive_loose(self, view: InstalledView, received: ReceiveLoose) -> list[Output]:
         """Delivers an Unreliable bundle, outside of the order."""
         message = loose_message(received)
         out: list[Output] = []
@@ -241,14 +241,14 @@ class MessageFlow:
         out.append(Delivered(view.id, message, view.processes[message.daemon], NO_PLACE))
         return out
 
-    def promised(self, view: DaemonView, promised: Promised, now_us: int) -> None:
+    def promised(self, view: InstalledView, promised: Promised, now_us: int) -> None:
         """Takes the promise of another site."""
         update = promised.update
         view.order.promise(update.source, update.seq, update.lts)
         view.order.stable(update.source, update.aru)
         self.updates.distance.reach(view.order.aru, now_us)
 
-    def visited(self, view: DaemonView, stack: Stack, visited: Visited, now_us: int) -> Promise | None:
+    def visited(self, view: InstalledView, stack: Stack, visited: Visited, now_us: int) -> Promise | None:
         """The token was here: its line counts at once in this site, and elsewhere when promised."""
         order = view.order
         order.promise(self.site, visited.site_seq, visited.site_lts + 1)
@@ -261,7 +261,7 @@ class MessageFlow:
         return None if update is None else Promise(update)
 
 
-def closing(view: DaemonView, decision: Decision, site: SiteId, next_view: ViewId) -> list[Output]:
+def closing(view: InstalledView, decision: Decision, site: SiteId, next_view: ViewId) -> list[Output]:
     """The deliveries before the signal, with the rifts at their places."""
     out: list[Output] = []
     entries = view.before_signal(decision)
@@ -275,7 +275,7 @@ def closing(view: DaemonView, decision: Decision, site: SiteId, next_view: ViewI
     return [*out, *delivered(view, entries[at:])]
 
 
-def delivered(view: DaemonView, entries: list[Entry]) -> list[Output]:
+def delivered(view: InstalledView, entries: list[Entry]) -> list[Output]:
     """Marks these entries as delivered; returns the outputs for the layer above."""
     out: list[Output] = []
     for entry in entries:

@@ -18,7 +18,7 @@ from hopring.wire.routed import Meta
 
 
 @dataclass(slots=True)
-class DaemonView:
+class InstalledView:
     """An installed view at one of its members."""
 
     id: ViewId

@@ -22,7 +22,7 @@ from hopring.membership.messages import (
     check_state,
 )
 from hopring.membership.recovery import Decision, Key, decide
-from hopring.membership.view import DaemonView
+from hopring.membership.view import InstalledView
 from hopring.ordering.order import STAMP_AHEAD_MAX
 
 
@@ -31,7 +31,7 @@ class ViewAttempt:
     """One attempt, from its NEWMEMB until the view can be installed."""
 
     new: NewMemb
-    old: DaemonView
+    old: InstalledView
     site_of: Mapping[DaemonId, SiteId]
     counter: int  # The highest view counter that any member has seen.
     counter_max: int = NUMBER_MAX  # A member that claims a higher counter breaks the protocol.

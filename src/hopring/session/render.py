@@ -10,11 +10,11 @@ from hopring.errors import Drop
 from hopring.groups import names
 from hopring.groups.events import (
     DeliverBundle,
+    GroupRequestRefused,
     GroupView,
     JoinGroup,
     LeftGroup,
     RefusalReason,
-    RequestRefused,
     ShowSignal,
     ShowView,
 )
@@ -83,7 +83,7 @@ def left(event: LeftGroup) -> bytes:
     return encode_control(protocol.LeftNotice(event.group))
 
 
-def refused(event: RequestRefused) -> protocol.RefusedReply:
+def refused(event: GroupRequestRefused) -> protocol.RefusedReply:
     """The REFUSED message for a refusal of the groups."""
     request = "hello" if event.refusal in _OF_HELLO else "join"
     if event.refusal is RefusalReason.NOT_A_MEMBER:

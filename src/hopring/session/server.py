@@ -25,12 +25,12 @@ from hopring.groups.events import (
     DeliverBundle,
     Disconnect,
     FromBelow,
+    GroupRequestRefused,
     JoinGroup,
     LeaveGroup,
     LeftGroup,
     PresenceReport,
     Request,
-    RequestRefused,
     Send,
     SessionConnected,
     SessionGone,
@@ -347,7 +347,7 @@ class SessionServer:
                 self._show(output, now_us)
             elif isinstance(output, SessionConnected):
                 self._connected(self.sessions[output.session], output.private_group)
-            elif isinstance(output, RequestRefused):
+            elif isinstance(output, GroupRequestRefused):
                 self._refused(output.session, render.refused(output), now_us)
             elif isinstance(output, SessionGone):
                 self._gone(output.session)

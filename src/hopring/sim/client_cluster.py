@@ -237,7 +237,7 @@ class SimClientDaemon(SimDaemon):
             self.home.note(trace.GroupLeft(self._client(output.session), at_us, output.group))
         elif isinstance(output, group_events.SessionGone):
             self.home.note(trace.Gone(self._client(output.session), at_us))
-        elif isinstance(output, group_events.RequestRefused):
+        elif isinstance(output, group_events.GroupRequestRefused):
             self._refused = True
         elif isinstance(output, group_events.SessionConnected):
             self.sessions[output.session] = set()

@@ -7,11 +7,11 @@ from hopring.check import trace
 from hopring.groups.events import (
     DeliverBundle,
     Disconnect,
+    GroupRequestRefused,
     JoinGroup,
     LeaveGroup,
     LeftGroup,
     Output,
-    RequestRefused,
     SessionConnected,
     SessionGone,
     ShowSignal,
@@ -39,7 +39,7 @@ class Book:
 
     def __init__(self) -> None:
         self.traces: dict[tuple[Process, int], Trace] = {}
-        self.refused: list[RequestRefused] = []
+        self.refused: list[GroupRequestRefused] = []
         self.history: list[trace.Event] = []
         self._messages: dict[bytes, trace.MessageId] = {}
 
@@ -82,7 +82,7 @@ class Book:
     def record(self, process: Process, outputs: Iterable[Output]) -> None:
         for output in outputs:
             match output:
-                case RequestRefused():
+                case GroupRequestRefused():
                     self.refused.append(output)
                 case ShowView(sessions, view):
                     sets = _members(view.members), _members(view.together)

@@ -22,11 +22,11 @@ from hopring.groups.events import (
     Cause,
     Connect,
     Disconnect,
+    GroupRequestRefused,
     JoinGroup,
     LeaveGroup,
     LeftGroup,
     RefusalReason,
-    RequestRefused,
     SessionConnected,
     SessionGone,
     ShowSignal,
@@ -61,17 +61,17 @@ def test_a_session_is_told_its_private_group() -> None:
 
 @pytest.mark.parametrize("name", ["", "a#b", "x" * 65, "nul\0", "\ud800"])
 def test_an_illegal_name_is_refused(name: str) -> None:
-    assert FedGroups().step(Connect(1, name)) == [RequestRefused(1, RefusalReason.ILLEGAL_NAME, name)]
+    assert FedGroups().step(Connect(1, name)) == [GroupRequestRefused(1, RefusalReason.ILLEGAL_NAME, name)]
 
 
 def test_a_name_is_taken_until_its_holders_end_is_ordered() -> None:
     desk = FedGroups()
     desk.step(Connect(1, "ann"))
-    assert desk.step(Connect(2, "ann")) == [RequestRefused(2, RefusalReason.NAME_IN_USE, "ann")]
+    assert desk.step(Connect(2, "ann")) == [GroupRequestRefused(2, RefusalReason.NAME_IN_USE, "ann")]
 
     desk.step(Disconnect(1))
     submits = desk.taken()
-    assert desk.step(Connect(3, "ann")) == [RequestRefused(3, RefusalReason.NAME_IN_USE, "ann")]
+    assert desk.step(Connect(3, "ann")) == [GroupRequestRefused(3, RefusalReason.NAME_IN_USE, "ann")]
     assert desk.delivered(ME, submits) == [SessionGone(1, "ann")]
 
     assert desk.step(Connect(4, "ann")) == [SessionConnected(4, GroupName("#ann#d0"))]
@@ -82,15 +82,17 @@ def test_an_illegal_group_is_refused(name: str) -> None:
     desk = FedGroups()
     desk.step(Connect(1, "ann"))
 
-    assert desk.step(JoinGroup(1, GroupName(name))) == [RequestRefused(1, RefusalReason.ILLEGAL_GROUP, name)]
+    assert desk.step(JoinGroup(1, GroupName(name))) == [
+        GroupRequestRefused(1, RefusalReason.ILLEGAL_GROUP, name)
+    ]
 
 
 def test_joining_twice_and_leaving_where_one_is_not_are_refused() -> None:
     desk = FedGroups()
     desk.step(Connect(1, "ann"))
-    assert desk.step(LeaveGroup(1, RED)) == [RequestRefused(1, RefusalReason.NOT_A_MEMBER, "red")]
+    assert desk.step(LeaveGroup(1, RED)) == [GroupRequestRefused(1, RefusalReason.NOT_A_MEMBER, "red")]
     assert desk.step(JoinGroup(1, RED)) == []
-    assert desk.step(JoinGroup(1, RED)) == [RequestRefused(1, RefusalReason.ALREADY_MEMBER, "red")]
+    assert desk.step(JoinGroup(1, RED)) == [GroupRequestRefused(1, RefusalReason.ALREADY_MEMBER, "red")]
 
 
 def test_a_session_whose_queue_is_full_has_to_wait() -> None:

@@ -6,11 +6,11 @@ from hopring.engine.events import SubmitMessage
 from hopring.groups.events import (
     Connect,
     Disconnect,
+    GroupRequestRefused,
     JoinGroup,
     LeaveGroup,
     LeftGroup,
     RefusalReason,
-    RequestRefused,
     ShowView,
 )
 from hopring.groups.interest import InterestTable, OwnInterest
@@ -242,7 +242,7 @@ def test_a_leave_behind_a_join_that_waits_is_two_events_in_their_order() -> None
     desk.step(Connect(1, "ann"))
     desk.step(JoinGroup(1, RED))
     desk.step(LeaveGroup(1, RED))
-    assert desk.step(LeaveGroup(1, RED)) == [RequestRefused(1, RefusalReason.NOT_A_MEMBER, RED)]
+    assert desk.step(LeaveGroup(1, RED)) == [GroupRequestRefused(1, RefusalReason.NOT_A_MEMBER, RED)]
     desk.step(JoinGroup(1, RED))
     desk.step(LeaveGroup(1, RED))
     (announcement,) = desk.taken()

@@ -9,7 +9,7 @@ from hopring.ids import DaemonId, Process, SiteId, SiteMask
 from hopring.membership.message_flow import closing
 from hopring.membership.messages import check_state
 from hopring.membership.recovery import NOWHERE, Decision, decide
-from hopring.membership.view import DaemonView, runs_of
+from hopring.membership.view import InstalledView, runs_of
 from hopring.ordering.entry import Entry, Message, Position, encode_message
 from hopring.ordering.order import new_order
 from hopring.services import Service
@@ -19,12 +19,12 @@ SITES = {DaemonId(0): SiteId(0), DaemonId(1): SiteId(1), DaemonId(2): SiteId(2)}
 ALL = SiteMask(0b111)
 
 
-def view_of(me: Process = A) -> DaemonView:
-    return DaemonView(OLD, me, (A, B, C), new_order([SiteId(0), SiteId(1), SiteId(2)], 0))
+def view_of(me: Process = A) -> InstalledView:
+    return InstalledView(OLD, me, (A, B, C), new_order([SiteId(0), SiteId(1), SiteId(2)], 0))
 
 
 def hold(
-    view: DaemonView,
+    view: InstalledView,
     sender: Process,
     seq: int,
     lts: int,
@@ -37,7 +37,7 @@ def hold(
     assert all(entry.delivered for entry in early)
 
 
-def decided(*views: DaemonView) -> Decision:
+def decided(*views: InstalledView) -> Decision:
     for view in views:
         view.break_up()
     return decide([view.state(ATTEMPT, 8) for view in views], OLD, SITES)

@@ -12,7 +12,7 @@ from hopring.membership.messages import (
     SiteState,
     StateTrans,
 )
-from hopring.membership.view import DaemonView
+from hopring.membership.view import InstalledView
 from hopring.membership.view_attempt import ViewAttempt
 from hopring.ordering.entry import Message
 from hopring.ordering.order import STAMP_AHEAD_MAX, new_order
@@ -23,13 +23,13 @@ WHERE = sites(0, 1, 2)
 ANOTHER_ATTEMPT = ViewId(8, DaemonId(0), Incarnation(1))
 
 
-def old_view(me: Process = A) -> DaemonView:
-    view = DaemonView(OLD, me, (A, B, C), new_order([SiteId(0), SiteId(1), SiteId(2)], 0))
+def old_view(me: Process = A) -> InstalledView:
+    view = InstalledView(OLD, me, (A, B, C), new_order([SiteId(0), SiteId(1), SiteId(2)], 0))
     view.break_up()
     return view
 
 
-def attempt_of(*members: Process, view: DaemonView | None = None) -> ViewAttempt:
+def attempt_of(*members: Process, view: InstalledView | None = None) -> ViewAttempt:
     return ViewAttempt(NewMemb(ATTEMPT, members), view or old_view(), WHERE, counter=9)
 
 

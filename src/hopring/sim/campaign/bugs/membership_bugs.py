@@ -14,7 +14,7 @@ from hopring.membership.membership import Membership
 from hopring.membership.messages import LinkWeight, NewMemb, RecoveryMessage, StateTrans
 from hopring.membership.options import MembershipOptions
 from hopring.membership.recovery import Decision, Key
-from hopring.membership.view import DaemonView
+from hopring.membership.view import InstalledView
 from hopring.membership.view_attempt import ViewAttempt
 from hopring.ordering.destinations import Destinations
 from hopring.ordering.entry import Entry, Position, decode_message
@@ -62,8 +62,8 @@ def _foreign_state_counted(decide: Decide) -> Any:
     return decide_by_all
 
 
-def _reliable_skipped(after: Callable[[DaemonView, Decision], list[Entry]]) -> Any:
-    def after_without_exemption(self: DaemonView, decision: Decision) -> list[Entry]:
+def _reliable_skipped(after: Callable[[InstalledView, Decision], list[Entry]]) -> Any:
+    def after_without_exemption(self: InstalledView, decision: Decision) -> list[Entry]:
         return [
             entry
             for entry in after(self, decision)
@@ -78,8 +78,8 @@ def _companions_skipped(decision: Decision, _told: list[StateTrans]) -> Decision
     return replace(decision, commit=frozenset())
 
 
-def _holes_in_store(break_up: Callable[[DaemonView], None]) -> Any:
-    def break_up_and_fill(self: DaemonView) -> None:
+def _holes_in_store(break_up: Callable[[InstalledView], None]) -> Any:
+    def break_up_and_fill(self: InstalledView) -> None:
         break_up(self)
         for line in self.order.lines.values():
             for seq in range(line.cseq + 1, line.highest + 1):
@@ -123,16 +123,16 @@ def _old_packet_taken(step: Callable[[Membership, Input, int], list[Output]]) ->
     return step_with_old_packets
 
 
-def _commit_forgotten(break_up: Callable[[DaemonView], None]) -> Any:
-    def break_up_anew(self: DaemonView) -> None:
+def _commit_forgotten(break_up: Callable[[InstalledView], None]) -> Any:
+    def break_up_anew(self: InstalledView) -> None:
         break_up(self)
         self.commit = frozenset([self.me])
 
     return break_up_anew
 
 
-def _line_forgotten(bind: Callable[[DaemonView, Decision], None]) -> Any:
-    def bind_without_line(self: DaemonView, decision: Decision) -> None:
+def _line_forgotten(bind: Callable[[InstalledView, Decision], None]) -> Any:
+    def bind_without_line(self: InstalledView, decision: Decision) -> None:
         bound = dict(self.bound)  # As it was: `bind` changes it in its place.
         bind(self, decision)
         self.bound = bound
@@ -236,7 +236,7 @@ def _kept_for_the_next(receive_loose: Callable[[Membership, ReceiveLoose, int], 
 
 
 DECIDE: Final = "hopring.membership.view_attempt:decide"
-VIEW: Final = "hopring.membership.view:DaemonView"
+VIEW: Final = "hopring.membership.view:InstalledView"
 MEMBERSHIP: Final = "hopring.membership.membership:Membership"
 ATTEMPT: Final = "hopring.membership.view_attempt:ViewAttempt"
 

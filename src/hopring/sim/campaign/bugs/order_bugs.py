@@ -8,7 +8,7 @@ from hopring.ids import NEVER, SITES_MAX, SiteId
 from hopring.links.ring.events import Release
 from hopring.links.ring.state import RingState
 from hopring.membership.message_flow import MessageFlow
-from hopring.membership.view import DaemonView
+from hopring.membership.view import InstalledView
 from hopring.ordering.entry import Entry, Message, Position
 from hopring.ordering.lines import SiteLine
 from hopring.ordering.order import Order
@@ -122,7 +122,7 @@ def _store_forgets(has: Callable[[Any, int], bool]) -> Any:
 
 def _promise_from_clock(wish: Callable[..., WishVisit | None]) -> Any:
     def promise_without_the_token(
-        self: MessageFlow, view: DaemonView, stack: Stack, now_us: int
+        self: MessageFlow, view: InstalledView, stack: Stack, now_us: int
     ) -> Promise | WishVisit | None:
         updates, order = self.updates, view.order
         if stack.network.is_representative and len(stack.network.sites) > 1:
