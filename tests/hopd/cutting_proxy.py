@@ -1,4 +1,4 @@
-"""A host in the way between a client and its daemon, whose connections can be cut on one side or on both."""
+"""A proxy between a client and its daemon that can cut connections on one side or on both."""
 
 import asyncio
 import contextlib

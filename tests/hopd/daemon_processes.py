@@ -1,4 +1,4 @@
-"""Daemons as processes, and what their traces say together."""
+"""Starts, kills and restarts the daemons of a configuration as processes, and merges their traces."""
 
 import subprocess
 import sys

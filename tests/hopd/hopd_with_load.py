@@ -1,7 +1,7 @@
 """A hopd with a load, for tests: `python -m tests.hopd.hopd_with_load FILE --name NAME ...`, as hopd is called.
 
-It stands where groups and sessions will stand: over the seam of `hopd.run`. Lines on stdin say how many
-messages to send per second, of all services in turn; it ends with its stdin, so it never outlives the test.
+The load takes the place of groups and sessions above `hopd.run`. Lines on stdin give the number of messages to
+send per second, of all services in turn; the process ends with its stdin, so it never outlives the test.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Daemons as processes that serve clients, and what tests of clients do again and again."""
+"""Daemons as processes that serve clients, with the steps that tests of clients share."""
 
 import os
 import subprocess

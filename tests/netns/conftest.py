@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from tests.netns.namespace_lab import Lab, why_not
-from tests.netns.three_sites import World
+from tests.netns.three_sites import ThreeSites
 
 from hopring.daemon.loop.event_loop import Loop
 
@@ -23,13 +23,13 @@ def lab(namespaces: None) -> Iterator[Lab]:
 
 
 @pytest.fixture(scope="module")
-def shared_world(namespaces: None) -> Iterator[World]:
+def shared_world(namespaces: None) -> Iterator[ThreeSites]:
     with Lab() as lab:
-        yield World(lab)
+        yield ThreeSites(lab)
 
 
 @pytest.fixture
-def world(shared_world: World) -> Iterator[World]:
+def world(shared_world: ThreeSites) -> Iterator[ThreeSites]:
     """Three sites of two hosts, 30 ms apart; the tests of a module share the hosts, and find them in order."""
     yield shared_world
     shared_world.reset()

@@ -1,4 +1,4 @@
-"""A cluster in the lab with its clients, and the judgement of what those saw."""
+"""A cluster in namespaces with recording clients, whose traces the checkers judge."""
 
 import asyncio
 import os
@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from tests.hopd.daemon_processes import DaemonProcesses
-from tests.netns.recording_clients import Player
-from tests.netns.three_sites import HOSTS, World, everybody, make_config
+from tests.netns.recording_clients import RecordingClient
+from tests.netns.three_sites import HOSTS, ThreeSites, everybody, make_config
 from tests.support.waiting import comes
 
 from hopring import ConnectError, connect
@@ -52,13 +52,13 @@ def messages(short: int, full: int) -> int:
     return full if LONG else short
 
 
-class Scene:
+class JudgedCluster:
     """Six daemons with two clients each: `a` is in all and red, `b` in all and blue."""
 
-    def __init__(self, world: World, lives: DaemonProcesses, directory: Path) -> None:
+    def __init__(self, world: ThreeSites, lives: DaemonProcesses, directory: Path) -> None:
         self.world = world
         self.lives = lives
-        self.players: list[Player] = []  # All that there ever were.
+        self.players: list[RecordingClient] = []  # All that there ever were.
         self._directory = directory
         self._crashes: list[trace.Crash] = []
         self._ended: set[trace.ProcessName] = set()
@@ -72,13 +72,13 @@ class Scene:
         await self.who("ap1", "a").join(LONE)
         await self.until(self.met)
 
-    async def enter(self, host: str, name: str, *groups: str) -> Player:
+    async def enter(self, host: str, name: str, *groups: str) -> RecordingClient:
         """A client connects and joins; the daemon may be starting, and have others of a name to bury."""
         url = f"hop+unix://{self._directory}/lab.{host}.sock"
         end = time.monotonic() + WAIT_SECONDS
         while True:
             try:
-                player = Player(await connect(url, name=name, reconnect=False), seed=len(self.players))
+                player = RecordingClient(await connect(url, name=name, reconnect=False), seed=len(self.players))
                 break
             except ConnectError:
                 if time.monotonic() > end:
@@ -93,17 +93,17 @@ class Scene:
         for player in self.at(*hosts):
             player.talk(TARGETS, every_seconds)
 
-    def at(self, *hosts: str) -> list[Player]:
+    def at(self, *hosts: str) -> list[RecordingClient]:
         """Who is at these hosts now."""
         return [one for one in self.living if one.daemon in hosts]
 
-    def who(self, host: str, name: str) -> Player:
+    def who(self, host: str, name: str) -> RecordingClient:
         """The client of this name at this host."""
         (player,) = [one for one in self.at(host) if one.recorder.name == name]
         return player
 
     @property
-    def living(self) -> list[Player]:
+    def living(self) -> list[RecordingClient]:
         """Who is there now."""
         return [
             one
@@ -167,7 +167,7 @@ class Scene:
 
         await comes(met, self._last_views, seconds, LOOK_SECONDS)
 
-    async def until_more(self, players: Iterable[Player], more: int) -> None:
+    async def until_more(self, players: Iterable[RecordingClient], more: int) -> None:
         """Waits until each has got so many messages more."""
         goals = [(one, len(one.seen) + more) for one in players]
         await self.until(lambda: all(len(one.seen) >= goal for one, goal in goals), STORY_SECONDS)
@@ -204,14 +204,14 @@ class Scene:
 
 
 def play(
-    world: World,
+    world: ThreeSites,
     directory: Path,
-    story: Callable[[Scene], Awaitable[None]],
+    story: Callable[[JudgedCluster], Awaitable[None]],
     config: Config | None = None,
 ) -> None:
     """Starts the daemons, has everybody meet, and tells the story."""
     with everybody(world.lab, directory, config or make_config(), "hopring.daemon.hopd") as lives:
-        scene = Scene(world, lives, directory)
+        scene = JudgedCluster(world, lives, directory)
 
         async def tell() -> None:
             async with asyncio.timeout(STORY_SECONDS):

@@ -1,7 +1,7 @@
-"""A laboratory of network namespaces: hosts, cables, switches and wide-area links, all gone afterwards.
+"""Builds networks of namespaces: hosts, cables, switches and wide-area links, all removed afterwards.
 
 Every namespace carries the number of its process in its name, so that labs run side by side, and so that a lab
-can sweep up what a dead process has left. A socket stays in the namespace in which it was made: one process,
+can remove the namespaces of a dead process. A socket stays in the namespace in which it was made: one process,
 and one loop, may hold sockets of many hosts.
 """
 

@@ -1,4 +1,4 @@
-"""Clients of daemons in the lab: they join, talk and listen, and all that they do and see is written down."""
+"""Clients of daemons in namespaces that join, send and receive, and record everything as a trace."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ SIZES_BYTES = (0, 10, 100, 100, 500, 500, 3_000, 20_000)
 Targets = Sequence[tuple[str, ...]]
 
 
-class Player:
+class RecordingClient:
     """One session, which reads all the time until it is told to stop.
 
     Requests are written down when they are asked for: they go out in that order as long as the session's window
@@ -162,6 +162,6 @@ class Player:
                 await asyncio.sleep(every_seconds * (0.5 + self._dice.random()))
 
 
-def bodies(player: Player, group: str) -> list[Message]:
+def bodies(player: RecordingClient, group: str) -> list[Message]:
     """The messages of a group as they came."""
     return [one for _, one in player.seen if isinstance(one, Message) and group in one.groups]

@@ -1,8 +1,8 @@
-"""The recorder of sessions that also leave.
+"""Records the events of sessions that also leave groups.
 
-Where a leave has its place among the events the library does not tell the application, only that it has one.
-The recorder looks into the library for that: a message to two groups, of which one was just left, would
-otherwise be taken for one in the group that was left.
+The library tells the application that a leave is complete, but not its place among the events. The recorder
+looks into the library for it: otherwise a message to two groups, one of which was just left, would count as one
+in the group that was left.
 """
 
 from collections import deque

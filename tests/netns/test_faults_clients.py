@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.netns.judged_cluster import ALL, BLUE, RED, Scene, messages, play, seconds
-from tests.netns.recording_clients import Player, bodies
-from tests.netns.three_sites import World, steady_config
+from tests.netns.judged_cluster import ALL, BLUE, RED, JudgedCluster, messages, play, seconds
+from tests.netns.recording_clients import RecordingClient, bodies
+from tests.netns.three_sites import ThreeSites, steady_config
 from tests.support.waiting import comes
 
 from hopring import Message, Service, SlowConsumer, View
@@ -21,8 +21,8 @@ from hopring.wire.bundle import Run, encode_bundle
 pytestmark = [pytest.mark.netns, pytest.mark.slow]
 
 
-def test_a_client_dies_with_half_a_frame_sent(world: World, tmp_path: Path) -> None:
-    async def story(scene: Scene) -> None:
+def test_a_client_dies_with_half_a_frame_sent(world: ThreeSites, tmp_path: Path) -> None:
+    async def story(scene: JudgedCluster) -> None:
         scene.talk()
         victim = await scene.enter("ap2", "victim", ALL, RED)
         await scene.until(scene.met)
@@ -40,7 +40,7 @@ def test_a_client_dies_with_half_a_frame_sent(world: World, tmp_path: Path) -> N
     play(world, tmp_path, story, steady_config())
 
 
-def _half_a_frame(player: Player) -> bytes:
+def _half_a_frame(player: RecordingClient) -> bytes:
     """Most of a frame that would be good if it were whole."""
     data = player.recorder.sends((ALL,), Service.AGREED, bytes(1_000))
     welcome = player.session._core.welcomed
@@ -48,12 +48,12 @@ def _half_a_frame(player: Player) -> bytes:
     return encode_frame(FrameKind.SEND, encode_bundle(run, [data, data], [0, 0], [0, 0]))[:-500]
 
 
-def _is(view: View, player: Player) -> bool:
+def _is(view: View, player: RecordingClient) -> bool:
     return view.who is not None and process_of(view.who) == player.process
 
 
-def test_joins_and_leaves_while_apart_are_not_undone_by_the_merge(world: World, tmp_path: Path) -> None:
-    async def story(scene: Scene) -> None:
+def test_joins_and_leaves_while_apart_are_not_undone_by_the_merge(world: ThreeSites, tmp_path: Path) -> None:
+    async def story(scene: JudgedCluster) -> None:
         scene.talk()
         far, near = ["us1", "us2"], ["ap1", "ap2", "eu1", "eu2"]
         since_us = now_us()
@@ -78,8 +78,8 @@ def test_joins_and_leaves_while_apart_are_not_undone_by_the_merge(world: World, 
 
 
 @pytest.mark.long
-def test_a_leave_and_a_join_at_once_are_two_events_everywhere(world: World, tmp_path: Path) -> None:
-    async def story(scene: Scene) -> None:
+def test_a_leave_and_a_join_at_once_are_two_events_everywhere(world: ThreeSites, tmp_path: Path) -> None:
+    async def story(scene: JudgedCluster) -> None:
         scene.talk()
         restless = [scene.who("eu1", "a"), scene.who("us2", "a")]
         since_us = now_us()
@@ -108,7 +108,7 @@ def test_a_leave_and_a_join_at_once_are_two_events_everywhere(world: World, tmp_
     play(world, tmp_path, story, steady_config())
 
 
-async def _round_trips_ms(player: Player, count: int) -> list[float]:
+async def _round_trips_ms(player: RecordingClient, count: int) -> list[float]:
     """How long an agreed message to the group of all takes to its own sender, time and again."""
     times_ms = []
     for _ in range(count):
@@ -124,8 +124,8 @@ async def _round_trips_ms(player: Player, count: int) -> list[float]:
     return times_ms
 
 
-def test_a_slow_client_has_to_go_and_the_others_do_not_wait(world: World, tmp_path: Path) -> None:
-    async def story(scene: Scene) -> None:
+def test_a_slow_client_has_to_go_and_the_others_do_not_wait(world: ThreeSites, tmp_path: Path) -> None:
+    async def story(scene: JudgedCluster) -> None:
         slow = await scene.enter("eu1", "slow", ALL, "bulk")
         bulky = await scene.enter("eu1", "bulky", "bulk")
         await scene.until(scene.met)
@@ -187,8 +187,8 @@ def little_processor_time(pid: int, percent: int) -> Iterator[None]:
 
 
 @pytest.mark.long
-def test_a_daemon_has_a_tenth_of_a_core(world: World, tmp_path: Path) -> None:
-    async def story(scene: Scene) -> None:
+def test_a_daemon_has_a_tenth_of_a_core(world: ThreeSites, tmp_path: Path) -> None:
+    async def story(scene: JudgedCluster) -> None:
         since_us = now_us()
         with little_processor_time(scene.lives.processes["eu2"].pid, percent=10):
             scene.talk(0.5)

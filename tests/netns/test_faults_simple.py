@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from tests.netns.judged_cluster import ALL, BLUE, LONE, RED, Scene, messages, play
-from tests.netns.recording_clients import Player
-from tests.netns.three_sites import HOSTS, World, make_config, steady_config
+from tests.netns.judged_cluster import ALL, BLUE, LONE, RED, JudgedCluster, messages, play
+from tests.netns.recording_clients import RecordingClient
+from tests.netns.three_sites import HOSTS, ThreeSites, make_config, steady_config
 
 from hopring import Service, Transition, View
 from hopring.check import trace
@@ -32,7 +32,7 @@ def others(*hosts: str) -> list[str]:
     return [host for host in HOSTS if host not in hosts]
 
 
-def got_of(player: Player, senders: set[trace.ProcessName]) -> set[trace.MessageId]:
+def got_of(player: RecordingClient, senders: set[trace.ProcessName]) -> set[trace.MessageId]:
     """The reliable messages to the group of all that a player got from these."""
     return {
         one.message
@@ -41,8 +41,8 @@ def got_of(player: Player, senders: set[trace.ProcessName]) -> set[trace.Message
     }
 
 
-def test_a_member_is_killed_while_all_are_idle(world: World, tmp_path: Path) -> None:
-    async def story(scene: Scene) -> None:
+def test_a_member_is_killed_while_all_are_idle(world: ThreeSites, tmp_path: Path) -> None:
+    async def story(scene: JudgedCluster) -> None:
         since_us = now_us()
         dead = {one.process for one in scene.at("us2")}
         scene.kill("us2")
@@ -63,8 +63,8 @@ def test_a_member_is_killed_while_all_are_idle(world: World, tmp_path: Path) -> 
 
 
 @pytest.mark.long
-def test_a_token_holder_is_killed_under_load(world: World, tmp_path: Path) -> None:
-    async def story(scene: Scene) -> None:
+def test_a_token_holder_is_killed_under_load(world: ThreeSites, tmp_path: Path) -> None:
+    async def story(scene: JudgedCluster) -> None:
         scene.talk()
         await scene.until_more(scene.living, 60)
         dead = {one.process for one in scene.at("us2")}
@@ -82,8 +82,8 @@ def test_a_token_holder_is_killed_under_load(world: World, tmp_path: Path) -> No
     play(world, tmp_path, story)
 
 
-def test_a_daemon_leaves_and_nobody_waits_for_a_timeout(world: World, tmp_path: Path) -> None:
-    async def story(scene: Scene) -> None:
+def test_a_daemon_leaves_and_nobody_waits_for_a_timeout(world: ThreeSites, tmp_path: Path) -> None:
+    async def story(scene: JudgedCluster) -> None:
         scene.talk()
         await scene.until_more(scene.living, 30)
         start_us = now_us()
@@ -103,8 +103,8 @@ def test_a_daemon_leaves_and_nobody_waits_for_a_timeout(world: World, tmp_path: 
 
 
 @pytest.mark.long
-def test_a_daemon_is_back_before_its_death_was_noticed(world: World, tmp_path: Path) -> None:
-    async def story(scene: Scene) -> None:
+def test_a_daemon_is_back_before_its_death_was_noticed(world: ThreeSites, tmp_path: Path) -> None:
+    async def story(scene: JudgedCluster) -> None:
         scene.talk()
         await scene.until_more(scene.living, 30)
         before = {one.process for one in scene.at("eu2")}
@@ -131,8 +131,8 @@ def test_a_daemon_is_back_before_its_death_was_noticed(world: World, tmp_path: P
     [("us1", "us2"), pytest.param(("ap1", "ap2", "eu1"), marks=pytest.mark.long)],
     ids=["between sites", "through a site"],
 )
-def test_a_split_under_load_and_the_merge(world: World, tmp_path: Path, side: tuple[str, ...]) -> None:
-    async def story(scene: Scene) -> None:
+def test_a_split_under_load_and_the_merge(world: ThreeSites, tmp_path: Path, side: tuple[str, ...]) -> None:
+    async def story(scene: JudgedCluster) -> None:
         scene.talk()
         await scene.until_more(scene.living, 60)
         since_us = now_us()
@@ -158,7 +158,7 @@ def test_a_split_under_load_and_the_merge(world: World, tmp_path: Path, side: tu
     play(world, tmp_path, story)
 
 
-def _views_apart(player: Player, since_us: int, side: Sequence[str]) -> set[trace.ViewName]:
+def _views_apart(player: RecordingClient, since_us: int, side: Sequence[str]) -> set[trace.ViewName]:
     """The daemons' views in which a player was with its own side alone."""
     return {
         one.view.view
@@ -170,7 +170,7 @@ def _views_apart(player: Player, since_us: int, side: Sequence[str]) -> set[trac
     }
 
 
-def _got_in(player: Player, views: set[trace.ViewName]) -> set[trace.MessageId]:
+def _got_in(player: RecordingClient, views: set[trace.ViewName]) -> set[trace.MessageId]:
     """The messages of these views of daemons that a player got, whenever that was.
 
     Reliable and FIFO messages of a merged view may come before the clients are shown it, so their place counts.
@@ -181,8 +181,8 @@ def _got_in(player: Player, views: set[trace.ViewName]) -> set[trace.MessageId]:
 @pytest.mark.parametrize(
     "percent", [pytest.param(1, marks=pytest.mark.long), 10, pytest.param(30, marks=pytest.mark.long)]
 )
-def test_packets_are_lost_between_sites(world: World, tmp_path: Path, percent: int) -> None:
-    async def story(scene: Scene) -> None:
+def test_packets_are_lost_between_sites(world: ThreeSites, tmp_path: Path, percent: int) -> None:
+    async def story(scene: JudgedCluster) -> None:
         since_us = now_us()
         world.shape(loss=percent / 100)
         scene.talk()

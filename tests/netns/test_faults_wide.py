@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.netns.judged_cluster import ALL, WAIT_SECONDS, Scene, messages, play, seconds
-from tests.netns.recording_clients import Player
-from tests.netns.three_sites import HOSTS, STEADY_LINK, STEADY_RING, World, make_config
+from tests.netns.judged_cluster import ALL, WAIT_SECONDS, JudgedCluster, messages, play, seconds
+from tests.netns.recording_clients import RecordingClient
+from tests.netns.three_sites import HOSTS, STEADY_LINK, STEADY_RING, ThreeSites, make_config
 
 from hopring import Message, Service, Transition
 from hopring.check import trace
@@ -28,7 +28,7 @@ def others(*hosts: str) -> list[str]:
     return [host for host in HOSTS if host not in hosts]
 
 
-async def all_hear_all(scene: Scene) -> None:
+async def all_hear_all(scene: JudgedCluster) -> None:
     """Each says something, and each in the group hears each other; time and again until views let them."""
     names: set[trace.MessageId] = set()
 
@@ -45,8 +45,8 @@ async def all_hear_all(scene: Scene) -> None:
                 break
 
 
-def test_two_sites_do_not_reach_each_other_but_both_reach_the_third(world: World, tmp_path: Path) -> None:
-    async def story(scene: Scene) -> None:
+def test_two_sites_do_not_reach_each_other_but_both_reach_the_third(world: ThreeSites, tmp_path: Path) -> None:
+    async def story(scene: JudgedCluster) -> None:
         scene.talk()
         await scene.until_more(scene.living, 30)
         since_us, before = now_us(), _views(scene)
@@ -63,17 +63,17 @@ def test_two_sites_do_not_reach_each_other_but_both_reach_the_third(world: World
     play(world, tmp_path, story)
 
 
-def noticed(scene: Scene, before: dict[str, int]) -> bool:
+def noticed(scene: JudgedCluster, before: dict[str, int]) -> bool:
     """Whether every daemon has had another view since."""
     return all(count > before[name] for name, count in _views(scene).items())
 
 
-def _views(scene: Scene) -> dict[str, int]:
+def _views(scene: JudgedCluster) -> dict[str, int]:
     """How many views each daemon has installed; clients see those only that change their groups."""
     return {name: sum(row.kind == "view" for row in scene.lives.rows(name)) for name in HOSTS}
 
 
-def _look_at_rate(scene: Scene, before: dict[str, int], long_seconds: float, what: str) -> None:
+def _look_at_rate(scene: JudgedCluster, before: dict[str, int], long_seconds: float, what: str) -> None:
     views = {name: count - before[name] for name, count in _views(scene).items()}
     print(f"{what}: views of daemons in {long_seconds:.0f} s: {views}")
     assert min(views.values()) >= 1, "it was noticed"
@@ -82,8 +82,8 @@ def _look_at_rate(scene: Scene, before: dict[str, int], long_seconds: float, wha
 
 @pytest.mark.long
 @pytest.mark.parametrize("deaf", ["a site", "a host"])
-def test_a_link_carries_one_way_only(world: World, tmp_path: Path, deaf: str) -> None:
-    async def story(scene: Scene) -> None:
+def test_a_link_carries_one_way_only(world: ThreeSites, tmp_path: Path, deaf: str) -> None:
+    async def story(scene: JudgedCluster) -> None:
         scene.talk()
         await scene.until_more(scene.living, 30)
         since_us, before = now_us(), _views(scene)
@@ -108,20 +108,20 @@ def test_a_link_carries_one_way_only(world: World, tmp_path: Path, deaf: str) ->
     play(world, tmp_path, story)
 
 
-def _heard_us(player: Player, name: trace.MessageId) -> int:
+def _heard_us(player: RecordingClient, name: trace.MessageId) -> int:
     """When a player got a message; 0 if it has not."""
     events = reversed(player.recorder.events)
     times_us = (one.at_us for one in events if isinstance(one, trace.ClientDelivered) and one.message == name)
     return next(times_us, 0)
 
 
-def _has(player: Player, name: trace.MessageId) -> bool:
+def _has(player: RecordingClient, name: trace.MessageId) -> bool:
     return bool(_heard_us(player, name))
 
 
 @pytest.mark.long
-def test_a_daemon_sleeps_and_wakes_up_with_everything_queued(world: World, tmp_path: Path) -> None:
-    async def story(scene: Scene) -> None:
+def test_a_daemon_sleeps_and_wakes_up_with_everything_queued(world: ThreeSites, tmp_path: Path) -> None:
+    async def story(scene: JudgedCluster) -> None:
         scene.talk()
         await scene.until_more(scene.living, 30)
         sleepers = scene.at("us1")
@@ -139,8 +139,8 @@ def test_a_daemon_sleeps_and_wakes_up_with_everything_queued(world: World, tmp_p
     play(world, tmp_path, story)
 
 
-def test_a_representative_dies_under_load(world: World, tmp_path: Path) -> None:
-    async def story(scene: Scene) -> None:
+def test_a_representative_dies_under_load(world: ThreeSites, tmp_path: Path) -> None:
+    async def story(scene: JudgedCluster) -> None:
         scene.talk()
         await scene.until_more(scene.living, 60)
         scene.kill("eu1")
@@ -159,19 +159,19 @@ def test_a_representative_dies_under_load(world: World, tmp_path: Path) -> None:
     play(world, tmp_path, story)
 
 
-def _sent_to_all(player: Player) -> set[trace.MessageId]:
+def _sent_to_all(player: RecordingClient) -> set[trace.MessageId]:
     sends = [one for one in player.recorder.events if isinstance(one, trace.ClientSent)]
     return {one.message for one in sends if ALL in one.groups and one.service is not Service.UNRELIABLE}
 
 
-def _discarded(player: Player) -> set[trace.MessageId]:
+def _discarded(player: RecordingClient) -> set[trace.MessageId]:
     sends = [one for one in player.recorder.events if isinstance(one, trace.ClientSent)]
     return {one.message for one in sends if one.self_discard}
 
 
 @pytest.mark.long
-def test_slow_thin_lossy_links(world: World, tmp_path: Path) -> None:
-    async def story(scene: Scene) -> None:
+def test_slow_thin_lossy_links(world: ThreeSites, tmp_path: Path) -> None:
+    async def story(scene: JudgedCluster) -> None:
         world.shape(delay_us=285_000, loss=0.05, rate_bits_per_second=1_500_000, queue_bytes_max=64_000)
         at_first = {name: _resident_bytes(scene, name) for name in HOSTS}
         for player in scene.living:
@@ -197,14 +197,14 @@ def test_slow_thin_lossy_links(world: World, tmp_path: Path) -> None:
     play(world, tmp_path, story, make_config(ring=STEADY_RING, link=THIN))
 
 
-def _resident_bytes(scene: Scene, name: str) -> int:
+def _resident_bytes(scene: JudgedCluster, name: str) -> int:
     status = Path(f"/proc/{scene.lives.processes[name].pid}/statm").read_text()
     return int(status.split()[1]) * 4096
 
 
 @pytest.mark.long
-def test_a_site_falls_silent_while_messages_wait_for_its_stamp(world: World, tmp_path: Path) -> None:
-    async def story(scene: Scene) -> None:
+def test_a_site_falls_silent_while_messages_wait_for_its_stamp(world: ThreeSites, tmp_path: Path) -> None:
+    async def story(scene: JudgedCluster) -> None:
         silent = ["us1", "us2"]
         scene.signal(signal.SIGSTOP, *silent)
         await asyncio.sleep(0.5)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from tests.netns.namespace_lab import Lab
-from tests.netns.three_sites import World, everybody, make_config
+from tests.netns.three_sites import ThreeSites, everybody, make_config
 
 from hopring.config import LinkProtocol
 
@@ -16,7 +16,7 @@ DELAYS_MS = {"ap": 30, "eu": 10, "us": 20}
 
 @pytest.mark.parametrize("protocol", list(LinkProtocol))
 def test_a_site_is_cut_off_and_comes_back(lab: Lab, tmp_path: Path, protocol: LinkProtocol) -> None:
-    world = World(lab, DELAYS_MS)
+    world = ThreeSites(lab, DELAYS_MS)
     with everybody(lab, tmp_path, make_config(DELAYS_MS, protocol)) as lives:
         lives.load(20)
         lives.wait_for_more(lives.names, 100)
@@ -30,7 +30,7 @@ def test_a_site_is_cut_off_and_comes_back(lab: Lab, tmp_path: Path, protocol: Li
 
 
 def test_a_representative_crashes_under_load_and_comes_back(lab: Lab, tmp_path: Path) -> None:
-    World(lab, DELAYS_MS)
+    ThreeSites(lab, DELAYS_MS)
     with everybody(lab, tmp_path, make_config(DELAYS_MS)) as lives:
         lives.load(20)
         lives.wait_for_more(lives.names, 100)
@@ -46,7 +46,7 @@ def test_a_representative_crashes_under_load_and_comes_back(lab: Lab, tmp_path: 
 
 
 def test_five_of_a_hundred_packets_are_lost_between_sites(lab: Lab, tmp_path: Path) -> None:
-    World(lab, DELAYS_MS, loss=0.05)
+    ThreeSites(lab, DELAYS_MS, loss=0.05)
     with everybody(lab, tmp_path, make_config(DELAYS_MS)) as lives:
         lives.load(20)
         lives.wait_for_more(lives.names, 1_000)

@@ -1,8 +1,8 @@
-"""Three sites of two hosts each, and what can be done to the ways between them while daemons run.
+"""Three sites of two hosts each in namespaces, with cuts, delays and losses between them.
 
 eu1 eu2 -- switch -- gateway eu ==wan== core ==wan== gateway us -- switch -- us1 us2   (and ap likewise)
 
-Every packet between two sites passes the core, so the core decides who reaches whom, in each direction for
+Every packet between two sites passes the core, so the core can cut each direction between sites by
 itself. Inside a site the switch does.
 """
 
@@ -74,7 +74,7 @@ def address(place: str) -> str:
     return f"10.81.{NUMBERS[place[:-1]]}.{place[-1]}/32"
 
 
-class World:
+class ThreeSites:
     """The hosts and the ways between them."""
 
     def __init__(self, lab: Lab, delays_ms: Mapping[str, int] = EVEN_MS, loss: float = 0.0) -> None:

@@ -1,7 +1,7 @@
-"""How many of its inputs a decoder takes.
+"""Counts the share of inputs that a decoder accepts.
 
-A test that forgives refusals would also pass if everything were refused. So it counts, and says which share of
-its inputs has to be taken at least: it knows how many of them are as they were encoded, or nearly so.
+A test that tolerates refusals would also pass if everything were refused. So it counts, and names the share of
+its inputs that must be accepted at least: it knows how many of them are valid, or nearly so.
 """
 
 from collections.abc import Iterator

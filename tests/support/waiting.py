@@ -1,4 +1,4 @@
-"""How tests wait: for something, never for a time. Other tests of this directory look no other way."""
+"""Waits for a condition with a deadline: tests never wait for a time."""
 
 import asyncio
 import time

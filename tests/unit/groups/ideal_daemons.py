@@ -1,4 +1,4 @@
-"""A small world of daemons with an ideal order below their groups: the daemons' promises, and nothing more.
+"""Daemons with an ideal order below their groups: it keeps the daemons' properties and nothing more.
 
 Each view of daemons has a log; a place in it is a place in the order. Every daemon receives the entries of the
 log in any order and delivers them by the rules of the services. A view ends by an attempt: those who come from
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from random import Random
 
-from tests.unit.groups.session_histories import Book, Trace
+from tests.unit.groups.session_histories import SessionHistories, Trace
 
 from hopring.engine.events import Delivered, Installed, Resume, Rift, Stamped, TransitionalSignal, Withdraw
 from hopring.groups.events import (
@@ -49,7 +49,7 @@ class DaemonView:
 
 
 @dataclass(slots=True, eq=False)
-class Host:
+class IdealDaemon:
     process: Process
     site: SiteId
     groups: Groups
@@ -83,7 +83,7 @@ class Plan:
     rifts: tuple[int, ...]
 
 
-class World:
+class IdealWorld:
     def __init__(self, sites: list[int], seed: int = 0) -> None:
         """Sites by daemon."""
         self.rng = Random(seed)
@@ -92,36 +92,36 @@ class World:
         self.counter = 0
         self.labels = 0
         self.now_us = 0
-        self.hosts: list[Host] = []  # The present life of each daemon.
-        self.book = Book()
+        self.hosts: list[IdealDaemon] = []  # The present life of each daemon.
+        self.book = SessionHistories()
         self.sessions = 0
         for at in range(len(sites)):
             self.hosts.append(self._start(DaemonId(at)))
 
-    def _start(self, daemon: DaemonId) -> Host:
+    def _start(self, daemon: DaemonId) -> IdealDaemon:
         self.counter += 1
         process = Process(daemon, Incarnation(100 + self.counter))
         view = DaemonView(ViewId(self.counter, daemon, process.incarnation), (process,), acked={process: set()})
         groups = Groups(process, self.site_of, self.names, OPTIONS)
-        host = Host(process, self.site_of[daemon], groups, view)
+        host = IdealDaemon(process, self.site_of[daemon], groups, view)
         self._feed(host, [Installed(view.id, (process,), (process,), "start")])
         return host
 
     # Between the groups and what is above and below them.
 
     def _feed(
-        self, host: Host, events: Iterable[Delivered | Rift | Stamped | TransitionalSignal | Installed]
+        self, host: IdealDaemon, events: Iterable[Delivered | Rift | Stamped | TransitionalSignal | Installed]
     ) -> None:
         for event in events:
             self._carry(host, host.groups.step(event, self.now_us))
         self._pump(host)
 
-    def _pump(self, host: Host) -> None:
+    def _pump(self, host: IdealDaemon) -> None:
         while (submit := host.groups.take(len(host.client) < 6)) is not None:
             message = Message(submit.service, host.process.daemon, submit.session, submit.payload)
             (host.control if submit.session == CONTROL_SESSION else host.client).append(message)
 
-    def _carry(self, host: Host, outputs: list[Output]) -> None:
+    def _carry(self, host: IdealDaemon, outputs: list[Output]) -> None:
         self.book.record(host.process, outputs)
         for output in outputs:
             if isinstance(output, Resume) and output.view == host.view.id:
@@ -129,7 +129,7 @@ class World:
             elif isinstance(output, Withdraw):
                 host.control.clear()
 
-    def _trace(self, host: Host, session: int) -> Trace:
+    def _trace(self, host: IdealDaemon, session: int) -> Trace:
         return self.book.traces[host.process, session]
 
     # Clients.
@@ -165,7 +165,7 @@ class World:
 
     # The order.
 
-    def stamp(self, host: Host) -> bool:
+    def stamp(self, host: IdealDaemon) -> bool:
         if host.frozen or not host.alive:
             return False
         if host.control:
@@ -187,12 +187,12 @@ class World:
     def _position(self, view: DaemonView, at: int) -> Position:
         return Position(at + 1, self.site_of[view.log[at].sender.daemon])
 
-    def missing(self, host: Host) -> list[int]:
+    def missing(self, host: IdealDaemon) -> list[int]:
         if host.frozen or not host.alive:
             return []
         return [at for at in range(len(host.view.log)) if at not in host.received]
 
-    def receive(self, host: Host, at: int) -> None:
+    def receive(self, host: IdealDaemon, at: int) -> None:
         entry = host.view.log[at]
         host.received.add(at)
         host.view.acked[host.process].add(at)
@@ -202,21 +202,21 @@ class World:
             self._deliver(host, at)
         self._early(host)
 
-    def _here(self, host: Host, entry: Entry) -> bool:
+    def _here(self, host: IdealDaemon, entry: Entry) -> bool:
         return bool(entry.mask >> host.site & 1)
 
-    def _deliver(self, host: Host, at: int) -> None:
+    def _deliver(self, host: IdealDaemon, at: int) -> None:
         if at not in host.done:
             host.done.add(at)
             self._feed(host, self._delivered(host, at))
 
-    def _delivered(self, host: Host, at: int) -> list[Delivered]:
+    def _delivered(self, host: IdealDaemon, at: int) -> list[Delivered]:
         entry = host.view.log[at]
         if not self._here(host, entry):
             return []
         return [Delivered(host.view.id, entry.message, entry.sender, self._position(host.view, at))]
 
-    def _early(self, host: Host) -> None:
+    def _early(self, host: IdealDaemon) -> None:
         """FIFO goes when all before it of its session has gone."""
         passed: dict[tuple[Process, int], bool] = {}
         for at, entry in enumerate(host.view.log):
@@ -226,7 +226,7 @@ class World:
                 self._deliver(host, at)
             passed[key] = passed.get(key, True) and at in host.done
 
-    def walk(self, host: Host, most: int = 1_000) -> bool:
+    def walk(self, host: IdealDaemon, most: int = 1_000) -> bool:
         moved = False
         while host.alive and not host.frozen and most and host.walked < len(host.view.log):
             at = host.walked
@@ -249,7 +249,7 @@ class World:
 
     # Views.
 
-    def attempt(self, hosts: list[Host], installers: list[Host]) -> None:
+    def attempt(self, hosts: list[IdealDaemon], installers: list[IdealDaemon]) -> None:
         """These shall form a view; some may fall out of it, after they were bound by it."""
         self.counter += 1
         hosts = sorted(hosts, key=lambda one: one.process)
@@ -268,7 +268,7 @@ class World:
             if host in installers:
                 self._install(host, view, plan)
 
-    def _decide(self, host: Host, mine: list[Host]) -> Plan:
+    def _decide(self, host: IdealDaemon, mine: list[IdealDaemon]) -> Plan:
         log = host.view.log
         received = {at for one in mine for at in one.received}
         sites = {one.site for one in mine}
@@ -291,7 +291,7 @@ class World:
     def _unstable_safe(self, view: DaemonView, at: int) -> bool:
         return view.log[at].message.service is Service.SAFE and not self._stable(view, at)
 
-    def _rift(self, host: Host, at: int, plan: Plan, next_view: ViewId) -> list[Delivered | Rift]:
+    def _rift(self, host: IdealDaemon, at: int, plan: Plan, next_view: ViewId) -> list[Delivered | Rift]:
         entry, place = host.view.log[at], self._position(host.view, at)
         if not self._here(host, entry):
             return []
@@ -299,7 +299,7 @@ class World:
         lost = at not in plan.received
         return [Rift(host.view.id, place, entry.mask, plan.together, next_view, lost)]
 
-    def _install(self, host: Host, view: DaemonView, plan: Plan) -> None:
+    def _install(self, host: IdealDaemon, view: DaemonView, plan: Plan) -> None:
         before: list[Delivered | Rift] = []
         after: list[Delivered] = []
         for at, entry in enumerate(host.view.log):

@@ -1,8 +1,8 @@
-"""What clients are promised (EVS-C), judged on the book of a world; and that the daemons know the same."""
+"""Judges recorded sessions by EVS-C, and that all daemons have the same groups."""
 
 from collections.abc import Collection
 
-from tests.unit.groups.session_histories import Book
+from tests.unit.groups.session_histories import SessionHistories
 
 from hopring.check.judge import check_evs_c
 from hopring.groups.groups import Groups
@@ -10,7 +10,7 @@ from hopring.groups.names import GroupViewId
 from hopring.ordering.entry import Position
 
 
-def judge(book: Book, daemons: Collection[Groups]) -> list[str]:
+def judge(book: SessionHistories, daemons: Collection[Groups]) -> list[str]:
     """All that is broken, in words; these daemons are in one view, and nothing is under way."""
     everybody = {f"d{one.me.daemon}" for one in daemons}
     verdicts = check_evs_c(book.history, quiet_end=True, components=[everybody])

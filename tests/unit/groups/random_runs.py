@@ -1,8 +1,8 @@
-"""A random story in a world: clients come and go, daemons split, merge, crash and fall out of attempts."""
+"""Random runs on ideal daemons: clients come and go, daemons split, merge, crash and drop out of attempts."""
 
 from random import Random
 
-from tests.unit.groups.ideal_daemons import World
+from tests.unit.groups.ideal_daemons import IdealWorld
 from tests.unit.groups.judged_histories import judge
 
 from hopring.groups.events import Disconnect, JoinGroup, LeaveGroup
@@ -34,7 +34,7 @@ def play_sparse(seed: int, steps: int = 300) -> list[str]:
 def _play(
     seed: int, rng: Random, sites: list[int], groups: tuple[str, ...], steps: int, fast: int | None = None
 ) -> list[str]:
-    world = World(sites, seed)
+    world = IdealWorld(sites, seed)
     changes = rng.choice([0.01, 0.04, 0.1, 0.2])
     world.unite()
     for at in range(len(sites)):
@@ -58,7 +58,7 @@ def _play(
     return judge(world.book, [host.groups for host in world.hosts])
 
 
-def _ask(world: World, rng: Random, names: tuple[str, ...]) -> None:
+def _ask(world: IdealWorld, rng: Random, names: tuple[str, ...]) -> None:
     at = rng.randrange(len(world.hosts))
     host = world.hosts[at]
     here = [
@@ -86,7 +86,7 @@ def _ask(world: World, rng: Random, names: tuple[str, ...]) -> None:
         world.send(at, session, rng.choice(SERVICES), tuple(groups), rng.random() < 0.15)
 
 
-def _move(world: World, rng: Random) -> None:
+def _move(world: IdealWorld, rng: Random) -> None:
     host = rng.choice(world.hosts)
     kind = rng.random()
     if kind < 0.3:
@@ -102,7 +102,7 @@ def _move(world: World, rng: Random) -> None:
         host.groups.step(Tick(), world.now_us)
 
 
-def _hurry(world: World, at: int) -> None:
+def _hurry(world: IdealWorld, at: int) -> None:
     """It gets everything that there is, and goes as far as it can."""
     host = world.hosts[at]
     for one in world.missing(host):
@@ -110,7 +110,7 @@ def _hurry(world: World, at: int) -> None:
     world.walk(host)
 
 
-def _change(world: World, rng: Random) -> None:
+def _change(world: IdealWorld, rng: Random) -> None:
     kind = rng.random()
     if kind < 0.1:
         world.crash(rng.randrange(len(world.hosts)))

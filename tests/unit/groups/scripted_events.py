@@ -1,6 +1,6 @@
-"""Acts of stories that are written by hand, in the ideal world."""
+"""Steps of tests that are written by hand, on ideal daemons."""
 
-from tests.unit.groups.ideal_daemons import Host, World
+from tests.unit.groups.ideal_daemons import IdealDaemon, IdealWorld
 from tests.unit.groups.judged_histories import judge
 
 from hopring.groups.events import JoinGroup
@@ -8,20 +8,20 @@ from hopring.ids import GroupName
 from hopring.services import Service
 
 
-def stamp(world: World, at: int) -> int:
+def stamp(world: IdealWorld, at: int) -> int:
     """The daemon stamps what waits; where that is in the order."""
     host = world.hosts[at]
     assert world.stamp(host)
     return len(host.view.log) - 1
 
 
-def receive(world: World, place: int, *daemons: int) -> None:
+def receive(world: IdealWorld, place: int, *daemons: int) -> None:
     for at in daemons:
         if place not in world.hosts[at].received:
             world.receive(world.hosts[at], place)
 
 
-def members(world: World, group: str, *clients: tuple[int, str]) -> list[int]:
+def members(world: IdealWorld, group: str, *clients: tuple[int, str]) -> list[int]:
     """Clients that are in a group, and everybody knows."""
     sessions = [world.connect(at, name) for at, name in clients]
     for (at, _), session in zip(clients, sessions, strict=True):
@@ -30,17 +30,17 @@ def members(world: World, group: str, *clients: tuple[int, str]) -> list[int]:
     return sessions
 
 
-def send(world: World, at: int, session: int, group: str, service: Service = Service.AGREED) -> int:
+def send(world: IdealWorld, at: int, session: int, group: str, service: Service = Service.AGREED) -> int:
     world.send(at, session, service, (group,))
     return stamp(world, at)
 
 
-def split(world: World, *sides: list[Host]) -> None:
+def split(world: IdealWorld, *sides: list[IdealDaemon]) -> None:
     for side in sides:
         world.attempt(side, side)
 
 
-def broken(world: World) -> list[str]:
+def broken(world: IdealWorld) -> list[str]:
     """What does not hold when all have come together."""
     world.unite()
     return judge(world.book, [host.groups for host in world.hosts])

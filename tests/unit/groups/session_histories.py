@@ -1,4 +1,4 @@
-"""A book of what happened to each session, in the words of the trace, so that it can be judged."""
+"""Records the events of each session as a trace, for the checkers."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -34,7 +34,7 @@ class Trace:
     ended: bool = False  # It asked for its end, or its daemon crashed.
 
 
-class Book:
+class SessionHistories:
     """All sessions by daemon and number; numbers are not used twice, by whatever daemon."""
 
     def __init__(self) -> None:

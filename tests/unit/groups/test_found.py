@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 import pytest
-from tests.unit.groups.ideal_daemons import World
+from tests.unit.groups.ideal_daemons import IdealWorld
 from tests.unit.groups.scripted_events import broken, members, receive, send, split, stamp
 
 from hopring.check.trace import GroupInstalled
@@ -16,12 +16,12 @@ from hopring.ids import DaemonId, GroupName, SiteId, ViewId
 from hopring.links.events import Tick
 from hopring.services import Service
 
-Story = Callable[[], World]
+Story = Callable[[], IdealWorld]
 
 
-def a_hole_and_a_group_that_loses_nobody() -> World:
+def a_hole_and_a_group_that_loses_nobody() -> IdealWorld:
     """Who passed the hole lets others go on; one of them is bound, falls out, and finds the body elsewhere."""
-    world = World([0, 0, 1, 2])
+    world = IdealWorld([0, 0, 1, 2])
     world.unite()
     ann, _ = members(world, "red", (0, "ann"), (1, "ben"))
     hole = send(world, 3, world.connect(3, "sam"), "red")
@@ -35,9 +35,9 @@ def a_hole_and_a_group_that_loses_nobody() -> World:
     return world
 
 
-def fifo_behind_a_pruned_bundle() -> World:
+def fifo_behind_a_pruned_bundle() -> IdealWorld:
     """Where the bundle before it is pruned it goes early; where that one is skipped, it never goes."""
-    world = World([0, 1, 2])
+    world = IdealWorld([0, 1, 2])
     world.unite()
     (ann,) = members(world, "one", (0, "ann"))
     world.request(0, JoinGroup(ann, GroupName("two")))
@@ -50,9 +50,9 @@ def fifo_behind_a_pruned_bundle() -> World:
     return world
 
 
-def a_known_hole_above_what_was_delivered() -> World:
+def a_known_hole_above_what_was_delivered() -> IdealWorld:
     """As the first, in one site, with the hole behind the daemons' signal."""
-    world = World([0, 0, 0])
+    world = IdealWorld([0, 0, 0])
     world.unite()
     ann, _ = members(world, "red", (0, "ann"), (1, "ben"))
     sam = world.connect(2, "sam")
@@ -67,9 +67,9 @@ def a_known_hole_above_what_was_delivered() -> World:
     return world
 
 
-def a_lost_join() -> World:
+def a_lost_join() -> IdealWorld:
     """Those who lack the join think that the group loses nobody, and have no signal before what follows it."""
-    world = World([0, 0, 0])
+    world = IdealWorld([0, 0, 0])
     world.unite()
     ann, _ = members(world, "red", (0, "ann"), (1, "ben"))
     world.request(2, JoinGroup(world.connect(2, "eve"), GroupName("red")))
@@ -80,9 +80,9 @@ def a_lost_join() -> World:
     return world
 
 
-def a_line_beyond_what_was_known() -> World:
+def a_line_beyond_what_was_known() -> IdealWorld:
     """Bound without knowing of any hole, a daemon takes all that it hears of later for promised."""
-    world = World([0, 0, 0, 0])
+    world = IdealWorld([0, 0, 0, 0])
     world.unite()
     members(world, "red", (0, "ann"), (1, "ben"))
     eve = world.connect(2, "eve")
@@ -96,9 +96,9 @@ def a_line_beyond_what_was_known() -> World:
     return world
 
 
-def a_group_that_some_do_not_know_to_be_closed() -> World:
+def a_group_that_some_do_not_know_to_be_closed() -> IdealWorld:
     """Behind the signal a message closes it where it is for, two leave, and somebody joins from elsewhere."""
-    world = World([0, 0, 1, 2])
+    world = IdealWorld([0, 0, 1, 2])
     world.unite()
     ann, ben = members(world, "red", (0, "ann"), (1, "ben"))
     members(world, "blue", (2, "joe"), (3, "sam"))
@@ -127,9 +127,9 @@ def a_group_that_some_do_not_know_to_be_closed() -> World:
     return world
 
 
-def an_end_behind_the_signal() -> World:
+def an_end_behind_the_signal() -> IdealWorld:
     """Who was through with it sends in the view that it brought; behind the signal there has to be one too."""
-    world = World([0, 1])
+    world = IdealWorld([0, 1])
     world.unite()
     _, bob, eve = members(world, "red", (0, "ann"), (0, "bob"), (1, "eve"))
     world.request(0, Disconnect(bob))
@@ -140,9 +140,9 @@ def an_end_behind_the_signal() -> World:
     return world
 
 
-def a_leave_behind_a_rift() -> World:
+def a_leave_behind_a_rift() -> IdealWorld:
     """The same where the group closed before the daemons' signal."""
-    world = World([0, 0, 1, 2])
+    world = IdealWorld([0, 0, 1, 2])
     world.unite()
     _, bob, eve = members(world, "red", (0, "ann"), (0, "bob"), (1, "eve"))
     send(world, 3, world.connect(3, "sam"), "red")  # Lost to those whom it is for.
@@ -159,9 +159,9 @@ def a_leave_behind_a_rift() -> World:
     return world
 
 
-def a_view_that_a_member_never_installs() -> World:
+def a_view_that_a_member_never_installs() -> IdealWorld:
     """A group that loses nobody goes on in it, while who fell out of it still gets something in the old one."""
-    world = World([0, 0, 0])
+    world = IdealWorld([0, 0, 0])
     world.unite()
     ann, _ = members(world, "red", (0, "ann"), (1, "ben"))
     send(world, 2, world.connect(2, "sam"), "red")
@@ -174,9 +174,9 @@ def a_view_that_a_member_never_installs() -> World:
     return world
 
 
-def a_rift_after_a_view_that_not_all_know_to_be_closed() -> World:
+def a_rift_after_a_view_that_not_all_know_to_be_closed() -> IdealWorld:
     """What is shown aside has one id, although daemons know different ids of the last view."""
-    world = World([0, 1, 2, 3])
+    world = IdealWorld([0, 1, 2, 3])
     world.unite()
     (ann,) = members(world, "red", (0, "ann"))
     members(world, "blue", (1, "bob"))
@@ -199,9 +199,9 @@ def a_rift_after_a_view_that_not_all_know_to_be_closed() -> World:
     return world
 
 
-def a_lost_join_that_nobody_knows_of() -> World:
+def a_lost_join_that_nobody_knows_of() -> IdealWorld:
     """One who was through with it sends in a view that those behind the signal never have."""
-    world = World([0, 0, 0])
+    world = IdealWorld([0, 0, 0])
     world.unite()
     ann, _ = members(world, "red", (0, "ann"), (1, "ben"))
     world.request(2, JoinGroup(world.connect(2, "eve"), GroupName("red")))
@@ -212,9 +212,9 @@ def a_lost_join_that_nobody_knows_of() -> World:
     return world
 
 
-def a_join_from_where_the_view_is_not_known_to_be_closed() -> World:
+def a_join_from_where_the_view_is_not_known_to_be_closed() -> IdealWorld:
     """Behind the signal a message closes it where it is for; later somebody comes from elsewhere."""
-    world = World([0, 1, 2])
+    world = IdealWorld([0, 1, 2])
     world.unite()
     (ann,) = members(world, "red", (0, "ann"))
     for _ in range(3):  # Its ids have counted for a while.

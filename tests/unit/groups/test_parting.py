@@ -1,6 +1,6 @@
 """Members that left one view different ways meet again: each side is shown itself first, by an own id."""
 
-from tests.unit.groups.ideal_daemons import World
+from tests.unit.groups.ideal_daemons import IdealWorld
 from tests.unit.groups.scripted_events import broken, members, receive, send, split, stamp
 
 from hopring.groups.events import JoinGroup
@@ -9,7 +9,7 @@ from hopring.ids import GroupName
 
 def test_those_behind_a_rift_and_those_in_front_of_it_part() -> None:
     """Their last views differ, and their ways are the same."""
-    world = World([0, 0, 1, 1, 2])
+    world = IdealWorld([0, 0, 1, 1, 2])
     world.unite()
     *_, yan = members(world, "red", (0, "ann"), (1, "amy"), (4, "yan"))
     announced = []
@@ -33,7 +33,7 @@ def test_those_behind_a_rift_and_those_in_front_of_it_part() -> None:
 
 def test_two_sides_merge_and_part_before_the_exchange() -> None:
     """Different last views of the same step, and the same way, without any rift."""
-    world = World([0, 0, 0, 0])
+    world = IdealWorld([0, 0, 0, 0])
     hosts = world.hosts
     split(world, hosts[:2], hosts[2:])
     world.settle()

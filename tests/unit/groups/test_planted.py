@@ -4,7 +4,7 @@ from collections.abc import Callable
 from itertools import count
 
 import pytest
-from tests.unit.groups.ideal_daemons import DaemonView, Host, Plan, World
+from tests.unit.groups.ideal_daemons import DaemonView, IdealDaemon, IdealWorld, Plan
 from tests.unit.groups.random_runs import play
 
 from hopring.engine.events import TransitionalSignal
@@ -110,18 +110,18 @@ def a_signal_does_not_make_a_change(patch: Patch) -> None:
 
 
 def clients_do_not_wait_for_groups(patch: Patch) -> None:
-    install = World._install
+    install = IdealWorld._install
 
     def and_go_on(
-        self: World,
-        host: Host,
+        self: IdealWorld,
+        host: IdealDaemon,
         view: DaemonView,
         plan: Plan,
     ) -> None:
         install(self, host, view, plan)
         host.held = False
 
-    patch.setattr(World, "_install", and_go_on)
+    patch.setattr(IdealWorld, "_install", and_go_on)
 
 
 def a_leave_forgets_the_interest_of_joins_under_way(patch: Patch) -> None:

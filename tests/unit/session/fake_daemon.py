@@ -1,4 +1,4 @@
-"""A daemon's desk on an order of its own: what it submits is delivered at once, in one view of one daemon."""
+"""A session server on a fake order: every submitted message is delivered at once, in a view of one daemon."""
 
 from collections import deque
 from collections.abc import Sequence
