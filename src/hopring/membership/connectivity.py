@@ -7,7 +7,7 @@ Invariants  a pair of a site hears each other only if both said so within `fresh
             component. Two sites of one component without a link between them are a cut link of the next view.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from hopring.ids import DaemonId, Process, SiteId
@@ -79,6 +79,67 @@ class SiteConnectivity:
         if one == self.me.daemon:
             return self.heard_at_us.get(other, never_us)
         return self.said.get(one, {}).get(other, never_us)
+
+
+@dataclass(frozen=True, slots=True)
+class ViewChoice:
+    """The component, the members and the cut links of the next view, as they follow from records."""
+
+    me: Process
+    site_of: Mapping[DaemonId, SiteId]
+    weights: Mapping[Pair, int]
+    view_cut: tuple[SitePair, ...]  # Cut links of the whole view, if there is one.
+
+    def component(
+        self, own: GatherRecord, others: Collection[GatherRecord], waits: bool
+    ) -> dict[DaemonId, GatherRecord]:
+        """The component of this representative; one that waits keeps those that form a view without it."""
+        left_out = self._left_out((own, *others))
+        records = {record.rep.daemon: record for record in others if record.rep not in left_out}
+        records[self.me.daemon] = own
+        if any(self.me in record.left_out for record in others):
+            # All that hear of it leave this daemon out too: waiting for them would be in vain.
+            return {self.me.daemon: own}
+        if waits:
+            return component_of(self.me.daemon, records, self.site_of)
+        return self._settled_component(records)
+
+    def _settled_component(self, records: dict[DaemonId, GatherRecord]) -> dict[DaemonId, GatherRecord]:
+        """The component, without representatives that will form a view without this daemon."""
+        while True:
+            found = component_of(self.me.daemon, records, self.site_of)
+            first = min(found)
+            if first == self.me.daemon:
+                lost = [one for one in found if min(component_of(one, records, self.site_of)) < first]
+                if not lost:
+                    return found
+                for one in lost:
+                    del records[one]
+                continue
+            theirs = component_of(first, records, self.site_of)
+            taken, _ = self.members_and_cuts(theirs, first, theirs.values())
+            if taken.get(self.me.daemon) == self.me:
+                return found
+            for one in [*theirs, first]:
+                if one == first or one in taken:
+                    records.pop(one, None)
+
+    def members_and_cuts(
+        self, component: Records, decider: DaemonId, records: Iterable[GatherRecord]
+    ) -> tuple[dict[DaemonId, Process], set[Pair]]:
+        """The members and the cut links that the decider of a component would choose."""
+        members: dict[DaemonId, Process] = {}
+        left_out = self._left_out(component.values())
+        for record in records:
+            members.update({one.daemon: one for one in record.members if one not in left_out})
+        members.update({record.rep.daemon: record.rep for record in component.values()})
+        cut = missing_links(component, self.site_of, self.view_cut)
+        cut = leave_out_unreached(members, cut, self.site_of[decider], self.site_of, self.weights)
+        return members, cut
+
+    def _left_out(self, records: Iterable[GatherRecord]) -> set[Process]:
+        """The processes that these records leave out; never passed on as own, or it would not end."""
+        return {one for record in records for one in record.left_out} - {self.me}
 
 
 def component_of(

@@ -19,13 +19,7 @@ from itertools import count, product
 from typing import final
 
 from hopring.ids import NEVER, DaemonId, Process, SiteId
-from hopring.membership.connectivity import (
-    SiteConnectivity,
-    component_of,
-    leave_out_unreached,
-    lowest_of_sites,
-    missing_links,
-)
+from hopring.membership.connectivity import SiteConnectivity, ViewChoice, lowest_of_sites
 from hopring.membership.events import SendControl
 from hopring.membership.messages import (
     DaemonAlive,
@@ -372,59 +366,18 @@ class Gather:
         """The component of this representative, by the recent records."""
         own = self._own_record(now_us)
         fresh = [record for record in self._fresh_records(now_us) if record.rep not in self.excluded]
-        left_out = self._left_out((own, *fresh))
-        records = {record.rep.daemon: record for record in fresh if record.rep not in left_out}
-        records[self.me.daemon] = own
-        if any(self.me in record.left_out for record in fresh):
-            # All that hear of it leave this daemon out too: waiting for them would be in vain.
-            return {self.me.daemon: own}
-        return self._settled_component(records)
-
-    def _settled_component(self, records: dict[DaemonId, GatherRecord]) -> dict[DaemonId, GatherRecord]:
-        """The component, without representatives that will form a view without this daemon."""
-        while True:
-            found = component_of(self.me.daemon, records, self.site_of)
-            first = min(found)
-            if self.active:
-                return found
-            if first == self.me.daemon:
-                lost = [one for one in found if min(component_of(one, records, self.site_of)) < first]
-                if not lost:
-                    return found
-                for one in lost:
-                    del records[one]
-                continue
-            theirs = component_of(first, records, self.site_of)
-            taken, _ = self._members_and_cuts(theirs, first, theirs.values())
-            if taken.get(self.me.daemon) == self.me:
-                return found
-            for one in [*theirs, first]:
-                if one == first or one in taken:
-                    records.pop(one, None)
+        return self._choice.component(own, fresh, waits=self.active)
 
     def _form(self, component: Mapping[DaemonId, GatherRecord], now_us: int) -> FormView:
         """The view of a component; of two incarnations of a daemon, the one heard last is a member."""
         by_age = sorted(component.values(), key=lambda record: self._age_us(record, now_us), reverse=True)
-        members, cut = self._members_and_cuts(component, self.me.daemon, by_age)
+        members, cut = self._choice.members_and_cuts(component, self.me.daemon, by_age)
         reports = tuple([one for record in by_age for one in record.weights])
         return FormView(tuple(sorted(members.values())), tuple(sorted(cut)), reports)
 
-    def _members_and_cuts(
-        self, component: Mapping[DaemonId, GatherRecord], decider: DaemonId, records: Iterable[GatherRecord]
-    ) -> tuple[dict[DaemonId, Process], set[Pair]]:
-        """The members and the cut links that the decider of a component would choose."""
-        members: dict[DaemonId, Process] = {}
-        left_out = self._left_out(component.values())
-        for record in records:
-            members.update({one.daemon: one for one in record.members if one not in left_out})
-        members.update({record.rep.daemon: record.rep for record in component.values()})
-        cut = missing_links(component, self.site_of, self.view_cut)
-        cut = leave_out_unreached(members, cut, self.site_of[decider], self.site_of, self.weights)
-        return members, cut
-
-    def _left_out(self, records: Iterable[GatherRecord]) -> set[Process]:
-        """The processes that these records leave out; never passed on as own, or it would not end."""
-        return {one for record in records for one in record.left_out} - {self.me}
+    @property
+    def _choice(self) -> ViewChoice:
+        return ViewChoice(self.me, self.site_of, self.weights, self.view_cut)
 
     def _age_us(self, record: GatherRecord, now_us: int) -> int:
         known = self.known.get(record.rep)
