@@ -6,7 +6,7 @@ from tests.unit.check.evs_notation import history
 from hopring.check.history import index
 from hopring.check.judge import check_evs, first_broken
 from hopring.check.naming import HistoryNames
-from hopring.check.trace import MessageId, ProcessName, ViewName
+from hopring.check.trace import Crash, MessageId, ProcessName, ViewName
 
 EMPTY_HISTORY = ""
 QUIET = """
@@ -75,3 +75,9 @@ def test_processes_are_named_by_their_starts() -> None:
     assert words.process(ProcessName("a", 0xBEE)) == "a.bee?"
     assert words.process(ProcessName("a", 2, session=7)) == "a.2/7"
     assert words.message(MessageId("a", 2, 12)) == "a.2:12"
+
+
+def test_values_that_are_no_events_are_passed_over() -> None:
+    assert list(index(["a word", 7, Crash(ProcessName("a", 1), 5)], quiet_end=False).lives) == [
+        ProcessName("a", 1)
+    ]
