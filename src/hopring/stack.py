@@ -14,14 +14,24 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final, assert_never
+from typing import Final
 
-from hopring.config.model import LinkProtocol
 from hopring.errors import Drop, PeerError
 from hopring.ids import NEVER, NOBODY, NUMBER_MAX, DaemonId, Incarnation, SiteMask
-from hopring.links import tcp
-from hopring.links.events import Deliver, LinkCounters, LinkFailed, Submit, Tick, Transmit
-from hopring.links.hop import hop
+from hopring.links.events import (
+    Deliver,
+    LinkCounters,
+    LinkFailed,
+    LinkOutput,
+    StreamEvent,
+    StreamObserve,
+    StreamWrite,
+    Submit,
+    Tick,
+    Transmit,
+)
+from hopring.links.kinds import KINDS, LinkSetup
+from hopring.links.link import Link
 from hopring.links.ring import ring as rings
 from hopring.links.ring.events import FromMember, Passed, Release, TransmitTo, Visit, Wish
 from hopring.links.ring.options import RingOptions
@@ -42,6 +52,8 @@ from hopring.routing.network import (
     ToLink,
     ToRing,
     Up,
+    decode_item,
+    encode_item,
 )
 from hopring.routing.network import Input as NetworkInput
 from hopring.routing.network import Output as NetworkOutput
@@ -53,7 +65,6 @@ from hopring.stack_events import (
     FromStream,
     Identity,
     Input,
-    LinkOutput,
     Multicast,
     MulticastLoose,
     ObserveStream,
@@ -66,7 +77,6 @@ from hopring.stack_events import (
     SendSite,
     SendTo,
     StackOptions,
-    StreamEvent,
     Tell,
     Told,
     Visited,
@@ -78,20 +88,15 @@ from hopring.wire.control import (
     Control,
     Update,
     cut_control,
-    decode_control,
     decode_ping,
-    decode_update,
-    encode_control,
     encode_ping,
-    encode_update,
 )
 from hopring.wire.data import SEGMENT_BYTES_DEFAULT, Data, Segment
 from hopring.wire.fragments import FRAGMENT_OVERHEAD_BYTES, WORD_HEAD_BYTES_MAX, Reassembly
 from hopring.wire.header import Family, Header
-from hopring.wire.hop import Ack, Nack
 from hopring.wire.objects import ObjectType, split_objects
 from hopring.wire.ring import Held, Hurry, Token
-from hopring.wire.routed import Meta, Routed, decode_routed, encode_meta, encode_routed
+from hopring.wire.routed import Meta, Routed
 from hopring.wire.train import Frame, Packet
 from hopring.wire.unreliable import Loose, Unreliable, decode_unreliable, encode_unreliable, loose_bytes_of
 
@@ -120,6 +125,8 @@ class Stack:
         self.network = Network(topology, own.me, tuple(members), cut)
         self.links = {one.daemon: self._make_link(one) for one in self.network.neighbours}
         self.spares = {one.daemon: self._make_link(one) for one in self.network.spares}
+        ends = [*self.network.neighbours, *self.network.spares]
+        self._streams = frozenset([one.daemon for one in ends if KINDS[one.protocol].over_stream])
         measured = [*self.links, *self.spares] if topology.measured else []
         self._pings = {daemon: Pinging() for daemon in measured}
         queue_bytes = max(options.ring.queue_bytes_max, options.transit_bytes)
@@ -155,17 +162,11 @@ class Stack:
         self._encoded = b""  # and how.
         self._out: list[Output] = []
 
-    def _make_link(self, neighbour: Neighbour) -> hop.Hop | tcp.Tcp:
-        given = neighbour.tuning.given()
-        if neighbour.protocol is LinkProtocol.HOP:
-            hop_options = replace(hop.HopOptions(), **given)
-            backlog = max(hop_options.backlog_bytes_max, self.options.transit_bytes)
-            return hop.Hop(replace(hop_options, backlog_bytes_max=backlog), self.options.initial_seq)
-        known = {name: value for name, value in given.items() if hasattr(tcp.TcpOptions(), name)}
-        tcp_options = replace(tcp.TcpOptions(), **known)
-        backlog = max(tcp_options.backlog_bytes_max, self.options.transit_bytes)
-        options = replace(tcp_options, backlog_bytes_max=backlog)
-        return tcp.Tcp(self.own.header(Family.TCP), neighbour.daemon, options=options)
+    def _make_link(self, neighbour: Neighbour) -> Link:
+        greeting = self.own.header(Family.TCP)
+        transit, initial = self.options.transit_bytes, self.options.initial_seq
+        setup = LinkSetup(neighbour.daemon, neighbour.tuning, greeting, transit, initial)
+        return KINDS[neighbour.protocol].make(setup)
 
     def _object_bytes(self) -> int:
         """The size to which bundles and words are cut, so that no link or ring on their way has to."""
@@ -186,6 +187,11 @@ class Stack:
         return loose_bytes_of(min([self.options.ring.segment_bytes, SEGMENT_BYTES_DEFAULT, *tuned]))
 
     @property
+    def stream_neighbours(self) -> list[DaemonId]:
+        """The neighbours whose links need a connection."""
+        return sorted(self._streams)
+
+    @property
     def failed(self) -> bool:
         """Whether this network has ended."""
         return self.network.failure is not None
@@ -200,7 +206,7 @@ class Stack:
         """Whether the links take another control word now; their queues are bounded."""
         if self.failed:
             return False
-        links = all(2 * link.backlog_bytes < link.options.backlog_bytes_max for link in self.links.values())
+        links = all(2 * link.backlog_bytes < link.backlog_bytes_max for link in self.links.values())
         return links and 2 * self.ring.state.outbox.urgent.total_bytes < self.ring.options.queue_bytes_max
 
     @property
@@ -208,33 +214,24 @@ class Stack:
         """A number that grows as long as anything gets through, on any link or on the ring."""
         moved = self.ring.state.token.link_aru
         for link in self.links.values():
-            if isinstance(link, hop.Hop):
-                moved += link.state.sender.peer_aru + link.state.received
-            else:
-                moved += link.state.sent + link.state.received
+            moved += link.progress
         return moved
 
     @property
     def stuck(self) -> list[DaemonId]:
         """The neighbours on whose links something had to be asked for again, and has not come yet."""
-        return [
-            daemon
-            for daemon, link in sorted(self.links.items())
-            if isinstance(link, hop.Hop)
-            and (link.state.receiver.missing or any(one.resends for one in link.state.sender.unacked.values()))
-        ]
+        return [daemon for daemon, link in sorted(self.links.items()) if link.stuck]
 
     @property
     def patiences_us(self) -> list[int]:
         """How long each link and the ring bear silence; the other ends have the same options."""
-        links = [link.options.silence_us for link in self.links.values()]
+        links = [link.silence_us for link in self.links.values()]
         return [*links, self.ring.options.token_loss_us] if len(self.network.ring) > 1 else links
 
     def stalled(self, now_us: int) -> None:
         """This daemon has not run until now: what was sent before tells nothing of the length of a path."""
         for link in [*self.links.values(), *self.spares.values()]:
-            if isinstance(link, hop.Hop):
-                link.state.round_trip.since_us = now_us
+            link.stalled(now_us)
         for pinging in self._pings.values():
             pinging.round_trip.since_us = now_us
 
@@ -265,7 +262,7 @@ class Stack:
             daemon: self._pings[daemon].sample(link.counters)
             for links in (self.links, self.spares)
             for daemon, link in links.items()
-            if daemon in self._pings and not link.state.failure
+            if daemon in self._pings and not link.failure
         }
 
     def step(self, event: Input, now_us: int) -> list[Output]:
@@ -337,11 +334,11 @@ class Stack:
         for daemon, pinging in self._pings.items():
             link = self._link(daemon)
             # A PING must not be what fails a link that is full.
-            if link is not None and 2 * link.backlog_bytes < link.options.backlog_bytes_max:
+            if link is not None and 2 * link.backlog_bytes < link.backlog_bytes_max:
                 submit = Submit(encode_ping(pinging.ping(now_us)), urgent=True)
                 self._carry_link(daemon, link, link.step(submit, now_us), now_us)
 
-    def _link(self, daemon: DaemonId) -> hop.Hop | tcp.Tcp | None:
+    def _link(self, daemon: DaemonId) -> Link | None:
         link = self.links.get(daemon)
         return self.spares.get(daemon) if link is None else link
 
@@ -382,9 +379,9 @@ class Stack:
         if part is fragment:  # Encoded only if it leaves.
             taken = room.takes(whole_bytes, whole_bytes)
             if taken:
-                ring_objects.append(_encode(part))
+                ring_objects.append(encode_item(part))
             return taken
-        meta = b"" if part is None else _encode(part)
+        meta = b"" if part is None else encode_item(part)
         taken = room.takes(whole_bytes, len(meta))
         if taken and meta:
             ring_objects.append(meta)
@@ -393,7 +390,7 @@ class Stack:
     def _to_ring(self, item: Item, now_us: int) -> None:
         urgent = isinstance(item, (Update, Control))
         if self.ring.urgent_open if urgent else self.ring.transit_open:
-            self._step_ring(Submit(_encode(item), urgent=urgent), now_us)
+            self._step_ring(Submit(encode_item(item), urgent=urgent), now_us)
         else:
             self._fail("the ring does not keep up with what comes from other sites", now_us)
 
@@ -422,20 +419,20 @@ class Stack:
     def _take(self, header: Header, frame: Frame, now_us: int) -> None:
         if header.family is Family.RING and isinstance(frame, (Token, Data, Segment, Held, Hurry)):
             self._step_ring(FromMember(header.sender, frame), now_us)
-        elif header.family is Family.HOP and isinstance(frame, (Data, Ack, Segment, Nack)):
-            link = self._link(header.sender)
-            if not isinstance(link, hop.Hop):
-                raise PeerError(Drop.FOREIGN_SENDER, f"no Hop link with daemon {header.sender}")
-            self._carry_link(header.sender, link, link.step(frame, now_us), now_us)
         elif isinstance(frame, Loose):
             self._take_loose(header, frame, now_us)
+        elif header.family is Family.HOP:
+            link = self._link(header.sender)
+            if link is None or header.sender in self._streams:
+                raise PeerError(Drop.FOREIGN_SENDER, f"no link of datagrams with daemon {header.sender}")
+            self._carry_link(header.sender, link, link.step(frame, now_us), now_us)
         else:
             raise PeerError(Drop.UNKNOWN_TYPE, f"{type(frame).__name__} on {header.family.name}")
 
     def _take_loose(self, header: Header, frame: Loose, now_us: int) -> None:
         """Nothing of it was acknowledged, so a bad one is dropped like any bad frame."""
         origin: Callable[[Item], NetworkInput] = FromRing
-        if header.family is Family.HOP and isinstance(self.links.get(header.sender), hop.Hop):
+        if header.family is Family.HOP and header.sender in self.links and header.sender not in self._streams:
             origin = partial(FromLink, header.sender)
         elif header.family is not Family.RING or header.sender not in self.network.ring:
             raise PeerError(Drop.FOREIGN_SENDER, f"LOOSE on {header.family.name} from daemon {header.sender}")
@@ -485,7 +482,7 @@ class Stack:
                 if kind == _PING:
                     self._pinged(neighbour, body, now_us)
                     continue
-                for output in self.network.step(origin(_decode(kind, body))):
+                for output in self.network.step(origin(decode_item(kind, body))):
                     self._carry_out(output, now_us)
         except PeerError as error:
             self.drops[error.reason] += 1
@@ -534,19 +531,17 @@ class Stack:
 
     def _from_stream(self, neighbour: DaemonId, event: StreamEvent, now_us: int) -> None:
         link = self._link(neighbour)
-        if isinstance(link, tcp.Tcp):
+        if link is not None and neighbour in self._streams:
             self._carry_link(neighbour, link, link.step(event, now_us), now_us)
 
-    def _carry_link(
-        self, daemon: DaemonId, link: hop.Hop | tcp.Tcp, outputs: Sequence[LinkOutput], now_us: int
-    ) -> None:
+    def _carry_link(self, daemon: DaemonId, link: Link, outputs: Sequence[LinkOutput], now_us: int) -> None:
         self._wakes_at_us[daemon] = link.wake_at_us
         for output in outputs:
             if isinstance(output, Transmit):
                 self._out.append(SendTo(daemon, Family.HOP, output.frames))
-            elif isinstance(output, tcp.Write):
+            elif isinstance(output, StreamWrite):
                 self._out.append(WriteTo(daemon, output.data))
-            elif isinstance(output, tcp.Observe):
+            elif isinstance(output, StreamObserve):
                 self._out.append(ObserveStream(daemon))
             elif isinstance(output, Deliver):
                 self._deliver(output.payload, partial(FromLink, daemon), now_us, daemon)
@@ -577,7 +572,7 @@ class Stack:
         if isinstance(output, ToLink):
             item = output.item
             if self._encoded_item is not item:  # Mostly it goes to several neighbours, one after the other.
-                self._encoded_item, self._encoded = item, _encode(item)
+                self._encoded_item, self._encoded = item, encode_item(item)
             submit = Submit(self._encoded, isinstance(item, (Update, Control)), lazy=isinstance(item, Meta))
             link = self.links[output.neighbour]
             self._carry_link(output.neighbour, link, link.step(submit, now_us), now_us)
@@ -591,30 +586,6 @@ class Stack:
     def _fail(self, reason: str, now_us: int, absence: bool = False) -> None:
         for output in self.network.step(Failed(reason, absence)):
             self._carry_out(output, now_us)
-
-
-def _encode(item: Item) -> bytes:
-    if isinstance(item, Routed):
-        return encode_routed(item)
-    if isinstance(item, Meta):
-        return encode_meta(item)
-    if isinstance(item, Update):
-        return encode_update(item)
-    if isinstance(item, Control):
-        return encode_control(item)
-    if isinstance(item, Unreliable):
-        return encode_unreliable(item)
-    assert_never(item)
-
-
-def _decode(kind: int, body: memoryview) -> Item:
-    match kind:
-        case ObjectType.UPDATE:
-            return decode_update(body)
-        case ObjectType.CONTROL:
-            return decode_control(body)
-        case _:
-            return decode_routed(kind, body)
 
 
 def _as_fragment(control: Control) -> Routed:

@@ -4,9 +4,7 @@ from dataclasses import dataclass, field
 from typing import Final, final
 
 from hopring.ids import NUMBER_MAX, DaemonId, Generation, Incarnation, SiteId, SiteMask
-from hopring.links import tcp
-from hopring.links.events import Tick
-from hopring.links.hop import hop
+from hopring.links.events import StreamEvent, Tick
 from hopring.links.ring.options import RingOptions
 from hopring.routing.network import NetworkFailed
 from hopring.value import Value
@@ -16,9 +14,6 @@ from hopring.wire.data import PACKET_BYTES_MAX
 from hopring.wire.header import Family, Header
 from hopring.wire.routed import Meta
 from hopring.wire.train import Frame, Packet
-
-StreamEvent = tcp.Opened | tcp.Received | tcp.Written | tcp.Observed | tcp.Closed
-LinkOutput = hop.Output | tcp.Output
 
 
 @final

@@ -29,7 +29,9 @@ from hopring.daemon.net.udp import Address, UdpEndpoint
 from hopring.errors import PeerError
 from hopring.ids import DaemonId, Generation, Incarnation
 from hopring.links.events import Deliver, LinkFailed, Submit, Transmit
-from hopring.links.hop.hop import Hop, Input, Output
+from hopring.links.events import LinkInput as Input
+from hopring.links.events import LinkOutput as Output
+from hopring.links.hop.hop import Hop
 from hopring.wire.data import Data, Segment
 from hopring.wire.header import Family, Header, encode_header
 from hopring.wire.hop import Ack, Nack

@@ -8,7 +8,7 @@ their default.
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from hopring.ids import DaemonId, SiteId
 
@@ -22,6 +22,10 @@ class LinkProtocol(StrEnum):
 
     HOP = "hop"
     TCP = "tcp"
+
+
+LinkName = Literal["hop", "tcp"]
+"""The values of LinkProtocol, as answers and snapshots have them."""
 
 
 class Weights(StrEnum):

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from hopring.config.model import LinkName
 from hopring.errors import Drop
 from hopring.ids import DaemonId, Process, SiteId, ViewId
 from hopring.links.events import LinkCounters
@@ -16,15 +17,13 @@ from hopring.links.events import LinkCounters
 EnginePhase = Literal["op", "search", "statetrans", "evs", "gone"]
 """The names of phases, as clients and metrics are told them. Every engine has `op`: a view works."""
 
-LinkKind = Literal["hop", "tcp"]
-
 
 @dataclass(frozen=True, slots=True)
 class LinkSnapshot:
     """One link to a neighbour."""
 
     peer: DaemonId
-    protocol: LinkKind
+    protocol: LinkName
     counters: LinkCounters
     backlog_bytes: int
 
@@ -75,7 +74,7 @@ class RouteSnapshot:
     """A configured link between two sites."""
 
     sites: tuple[SiteId, SiteId]
-    protocol: LinkKind
+    protocol: LinkName
     left_out: bool  # The view does without it.
     use: RouteUse
     configured_weight: int

@@ -77,3 +77,62 @@ class LinkCounters(Value):
         self.duplicates: Final = duplicates
         self.round_trip_us: Final = round_trip_us
         self.loose_dropped: Final = loose_dropped  # Objects of Unreliable bundles that found no room here.
+
+
+@final
+class StreamOpened(Value):
+    """The connection stands."""
+
+
+@final
+class StreamReceived(Value):
+    """Bytes that came in, cut anywhere."""
+
+    def __init__(self, chunk: bytes) -> None:
+        self.chunk: Final = chunk
+
+
+@final
+class StreamWritten(Value):
+    """The kernel has taken so many more of the bytes that were written."""
+
+    def __init__(self, count_bytes: int) -> None:
+        self.count_bytes: Final = count_bytes
+
+
+@final
+class StreamObserved(Value):
+    """State of the connection, as the driver's TCP knows it."""
+
+    def __init__(self, data_segments: int, round_trip_us: int) -> None:
+        # Segments with data that came in, in any order, repetitions included.
+        self.data_segments: Final = data_segments
+        self.round_trip_us: Final = round_trip_us  # Smoothed; 0 if it was not measured.
+
+
+@final
+class StreamClosed(Value):
+    """The connection is gone, or could not be opened."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason: Final = reason
+
+
+@final
+class StreamWrite(Value):
+    """Bytes for the connection, behind all earlier ones."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data: Final = data
+
+
+@final
+class StreamObserve(Value):
+    """Asks for `Observed`, soon; a connection that is held still gives no answer."""
+
+
+StreamEvent = StreamOpened | StreamReceived | StreamWritten | StreamObserved | StreamClosed
+"""What happens to the connection of a link."""
+
+LinkInput = Submit | Tick | Frame | StreamEvent
+LinkOutput = Deliver | Transmit | StreamWrite | StreamObserve | LinkFailed

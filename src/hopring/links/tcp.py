@@ -22,73 +22,33 @@ Deviations  A link lives as long as its connection. The next connection is a new
 """
 
 from dataclasses import dataclass, field
-from typing import Final, assert_never, final
+from typing import Final
 
+from hopring.config.model import LinkName
 from hopring.errors import Drop, PeerError
 from hopring.ids import NEVER, DaemonId, Incarnation
-from hopring.links.events import Deliver, LinkCounters, LinkFailed, Submit, Tick
+from hopring.links.events import (
+    Deliver,
+    LinkCounters,
+    LinkFailed,
+    LinkInput,
+    LinkOutput,
+    StreamClosed,
+    StreamObserve,
+    StreamObserved,
+    StreamOpened,
+    StreamReceived,
+    StreamWrite,
+    StreamWritten,
+    Submit,
+    Tick,
+)
+from hopring.links.link import Link
 from hopring.links.queues import LOOSE_BYTES_MAX, SendQueue
 from hopring.links.timing import SILENCES_MAX, beat_us, ride_us, silence_limit_us
-from hopring.value import Value
 from hopring.wire.data import PACKET_BYTES_MAX
 from hopring.wire.header import Family, Header
 from hopring.wire.stream import SIGN_OF_LIFE, StreamReader, encode_greeting, encode_packet
-
-
-@final
-class Opened(Value):
-    """The connection stands."""
-
-
-@final
-class Received(Value):
-    """Bytes that came in, cut anywhere."""
-
-    def __init__(self, chunk: bytes) -> None:
-        self.chunk: Final = chunk
-
-
-@final
-class Written(Value):
-    """The kernel has taken so many more of the bytes that were written."""
-
-    def __init__(self, count_bytes: int) -> None:
-        self.count_bytes: Final = count_bytes
-
-
-@final
-class Observed(Value):
-    """State of the connection, as the driver's TCP knows it."""
-
-    def __init__(self, data_segments: int, round_trip_us: int) -> None:
-        # Segments with data that came in, in any order, repetitions included.
-        self.data_segments: Final = data_segments
-        self.round_trip_us: Final = round_trip_us  # Smoothed; 0 if it was not measured.
-
-
-@final
-class Closed(Value):
-    """The connection is gone, or could not be opened."""
-
-    def __init__(self, reason: str) -> None:
-        self.reason: Final = reason
-
-
-@final
-class Write(Value):
-    """Bytes for the connection, behind all earlier ones."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data: Final = data
-
-
-@final
-class Observe(Value):
-    """Asks for `Observed`, within OBSERVE_US; a connection that is held still gives no answer."""
-
-
-Input = Submit | Opened | Received | Written | Observed | Closed | Tick
-Output = Write | Observe | Deliver | LinkFailed
 
 OBSERVE_US: Final = 10_000
 """So long before the link fails of silence, the connection is observed for the last time."""
@@ -103,7 +63,7 @@ class TcpOptions:
     backlog_bytes_max: int = 64 * 1024 * 1024
     loose_bytes_max: int = LOOSE_BYTES_MAX  # With more waiting, objects of Unreliable bundles are dropped.
     lazy_us: int = 5_000
-    heartbeat_us: int = 0  # 0: as it fits the silence (heartbeat.py).
+    heartbeat_us: int = 0  # 0: as it fits the silence (timing.py).
     silence_us: int = 1_200_000
     greeting_us: int = 3_000_000  # From the link's first step to the neighbour's greeting.
 
@@ -129,7 +89,7 @@ class TcpState:
 
 
 @dataclass(slots=True)
-class Tcp:
+class Tcp(Link):
     """One end of a TCP link; `own` is its greeting, the other fields say whose greeting it takes."""
 
     own: Header
@@ -146,9 +106,34 @@ class Tcp:
         self._beat_us = beat_us(self.options.heartbeat_us, self.options.silence_us)
 
     @property
+    def kind(self) -> LinkName:
+        """The name of its kind in the configuration."""
+        return "tcp"
+
+    @property
     def object_bytes_max(self) -> int:
         """The largest object that may be submitted."""
         return self.options.packet_bytes_max
+
+    @property
+    def backlog_bytes_max(self) -> int:
+        """The backlog beyond which the link fails."""
+        return self.options.backlog_bytes_max
+
+    @property
+    def silence_us(self) -> int:
+        """The silence of the other end after which the link fails."""
+        return self.options.silence_us
+
+    @property
+    def failure(self) -> str:
+        """The reason why the link has failed; empty as long as it works."""
+        return self.state.failure
+
+    @property
+    def progress(self) -> int:
+        """A number that grows as long as anything gets through, in either direction."""
+        return self.state.sent + self.state.received
 
     @property
     def backlog_bytes(self) -> int:
@@ -189,7 +174,7 @@ class Tcp:
         at_us = self.state.heartbeat_at_us
         return NEVER if self.state.failure or at_us == NEVER else at_us - ride_us(self._beat_us)
 
-    def step(self, event: Input, now_us: int) -> list[Output]:
+    def step(self, event: LinkInput, now_us: int) -> list[LinkOutput]:
         """Takes one event; see the module for the words."""
         if self.state.failure:
             return []
@@ -197,23 +182,23 @@ class Tcp:
             self.state.heard_at_us = now_us
         if isinstance(event, Submit):
             return self._submit(event, now_us)
-        if isinstance(event, Opened):
+        if isinstance(event, StreamOpened):
             return self._open(now_us)
-        if isinstance(event, Received):
+        if isinstance(event, StreamReceived):
             return self._receive(event.chunk, now_us)
-        if isinstance(event, Written):
+        if isinstance(event, StreamWritten):
             return self._written(event.count_bytes)
-        if isinstance(event, Observed):
+        if isinstance(event, StreamObserved):
             return self._observed(event.data_segments, event.round_trip_us, now_us)
-        if isinstance(event, Closed):
+        if isinstance(event, StreamClosed):
             return self._fail(event.reason, absence=True)
         if isinstance(event, Tick):
             return self._tick(now_us)
-        assert_never(event)
+        raise AssertionError(f"{type(event).__name__} is not for a stream")
 
     # What comes in.
 
-    def _submit(self, event: Submit, now_us: int) -> list[Output]:
+    def _submit(self, event: Submit, now_us: int) -> list[LinkOutput]:
         assert 0 < len(event.payload) <= self.object_bytes_max, "cut an object before it is submitted"
         if event.loose and self.backlog_bytes + len(event.payload) > self._loose_bytes_max:
             self.state.loose_dropped += 1
@@ -228,12 +213,12 @@ class Tcp:
         """Never so much that the link could fail of it."""
         return min(self.options.loose_bytes_max, self.options.backlog_bytes_max // 2)
 
-    def _open(self, now_us: int) -> list[Output]:
+    def _open(self, now_us: int) -> list[LinkOutput]:
         assert not self.state.open, "a link has one connection"
         self.state.open = True
         return [self._write(encode_greeting(self.own), now_us)]
 
-    def _receive(self, chunk: bytes, now_us: int) -> list[Output]:
+    def _receive(self, chunk: bytes, now_us: int) -> list[LinkOutput]:
         assert self.state.open, "nothing arrives before the connection stands"
         s = self.state
         greeted = s.reader.greeting is not None
@@ -264,12 +249,12 @@ class Tcp:
         if greeting.generation != self.own.generation:
             raise PeerError(Drop.STALE_GENERATION, f"greeted for generation {greeting.generation:#x}")
 
-    def _written(self, count_bytes: int) -> list[Output]:
+    def _written(self, count_bytes: int) -> list[LinkOutput]:
         assert count_bytes <= self.state.unsent_bytes, "more bytes left than were written"
         self.state.unsent_bytes -= count_bytes
         return []
 
-    def _observed(self, data_segments: int, round_trip_us: int, now_us: int) -> list[Output]:
+    def _observed(self, data_segments: int, round_trip_us: int, now_us: int) -> list[LinkOutput]:
         s = self.state
         s.round_trip_us = round_trip_us
         if -1 < s.data_segments < data_segments:
@@ -278,13 +263,13 @@ class Tcp:
         s.data_segments = data_segments
         return []
 
-    def _fail(self, reason: str, absence: bool = False) -> list[Output]:
+    def _fail(self, reason: str, absence: bool = False) -> list[LinkOutput]:
         self.state.failure = reason
         return [LinkFailed(reason, absence)]
 
     # What goes out.
 
-    def _tick(self, now_us: int) -> list[Output]:
+    def _tick(self, now_us: int) -> list[LinkOutput]:
         late_us = now_us - self._silent_at_us
         if late_us > self.options.silence_us // 4:
             # The tick itself is late: this daemon was asleep, and must not blame the neighbour for it.
@@ -300,33 +285,33 @@ class Tcp:
             outputs.append(self._observe(now_us))
         return outputs
 
-    def _observe(self, now_us: int) -> Observe:
+    def _observe(self, now_us: int) -> StreamObserve:
         """Looks again after half a heartbeat, and just before it is too late."""
         last_at_us = self._silent_at_us - min(OBSERVE_US, self.options.silence_us // 8)
         again_at_us = now_us + self._beat_us // 2
         self.state.observe_at_us = min(again_at_us, last_at_us) if now_us < last_at_us else again_at_us
-        return Observe()
+        return StreamObserve()
 
-    def _packets(self, now_us: int) -> list[Output]:
+    def _packets(self, now_us: int) -> list[LinkOutput]:
         s = self.state
-        writes: list[Output] = []
+        writes: list[LinkOutput] = []
         while self._send_at_us <= now_us:
             payload = s.queue.pack(self.options.packet_bytes_max, urgent_only=not self._window_open)
             s.sent += 1
             writes.append(self._write(encode_packet(payload), now_us))
         return writes
 
-    def _heartbeat(self, now_us: int) -> list[Output]:
+    def _heartbeat(self, now_us: int) -> list[LinkOutput]:
         """A sign of life, unless bytes still wait: those are one if they move, and more would only pile up."""
         if not self.state.unsent_bytes:
             return [self._write(SIGN_OF_LIFE, now_us)]
         self.state.heartbeat_at_us = now_us + self._beat_us
         return []
 
-    def _write(self, data: bytes, now_us: int) -> Write:
+    def _write(self, data: bytes, now_us: int) -> StreamWrite:
         self.state.unsent_bytes += len(data)
         self.state.heartbeat_at_us = now_us + self._beat_us
-        return Write(data)
+        return StreamWrite(data)
 
     @property
     def _window_open(self) -> bool:

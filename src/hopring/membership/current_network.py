@@ -16,8 +16,7 @@ from typing import Final
 from hopring.engine.snapshot import NetworkSnapshot
 from hopring.errors import PeerError
 from hopring.ids import DaemonId, Generation, Process, SiteId, ViewId
-from hopring.links import tcp
-from hopring.links.hop import hop
+from hopring.links.link import RESUME_US_MAX, LearnedPath
 from hopring.membership.events import NetworkStarted
 from hopring.membership.measuring import Measuring
 from hopring.membership.messages import NewMemb, SitePair
@@ -76,7 +75,7 @@ class CurrentNetwork:
     started_at_us: int = 0
     measuring: Measuring = field(init=False)
     round_trips_us: dict[Pair, int] = field(default_factory=dict)  # One and a half times the least measured.
-    learned: dict[Process, hop.HopLearned] = field(default_factory=dict)  # By neighbour, from earlier links.
+    learned: dict[Process, LearnedPath] = field(default_factory=dict)  # By neighbour, from earlier links.
     pending: deque[StackInput] = field(default_factory=deque)  # The event that is handled, and those behind it.
     stall_us: int = 0  # Duration of the last stall of this daemon.
     stall_until_us: int = 0  # A loss until then is attributed to it.
@@ -103,9 +102,7 @@ class CurrentNetwork:
         self.stack = stack
         self.started_at_us = now_us
         self._progress = stack.progress
-        links = sorted([*stack.links.items(), *stack.spares.items()])
-        streams = tuple([one for one, link in links if isinstance(link, tcp.Tcp)])
-        return NetworkStarted(own, streams, stack.network.ring)
+        return NetworkStarted(own, tuple(stack.stream_neighbours), stack.network.ring)
 
     def _roomy(self, members: int) -> StackOptions:
         """Stack options with room for all members' windows in the queues between two links."""
@@ -144,7 +141,7 @@ class CurrentNetwork:
         """The links that failed or, if the attempt is late, are stuck; and the silent member of the ring."""
         if self.stack is None:
             return [], None
-        failed = [daemon for daemon, link in self.stack.links.items() if link.state.failure]
+        failed = [daemon for daemon, link in self.stack.links.items() if link.failure]
         mine = self.site_of[self.local.me.daemon]
         stuck = self.stack.stuck if late else []
         links = {pair(mine, self.site_of[one]) for one in [*failed, *stuck]}
@@ -184,13 +181,13 @@ class CurrentNetwork:
 
     def _resume_links(self, stack: Stack, members: Iterable[Process], now_us: int) -> None:
         """Initializes new links to known neighbours with the measurements of earlier links."""
-        fresh_us = now_us - hop.RESUME_US_MAX
+        fresh_us = now_us - RESUME_US_MAX
         for one in [one for one, learned in self.learned.items() if learned.at_us < fresh_us]:
             del self.learned[one]
         self._neighbours = {one.daemon: one for one in members if one.daemon in stack.links}
         for daemon, neighbour in self._neighbours.items():
             link = stack.links[daemon]
-            if isinstance(link, hop.Hop) and neighbour in self.learned:
+            if neighbour in self.learned:
                 link.resume(self.learned[neighbour], now_us)
 
     def _learn(self, stack: Stack, now_us: int) -> None:
@@ -202,7 +199,7 @@ class CurrentNetwork:
         life_us = now_us - self.started_at_us
         for daemon, neighbour in self._neighbours.items():
             link = stack.links[daemon]
-            learned = link.learned if isinstance(link, hop.Hop) else None
+            learned = link.learned
             if learned is None:
                 continue
             trip = learned.round_trip
@@ -219,7 +216,7 @@ class CurrentNetwork:
         """
         mine = self.site_of[self.local.me.daemon]
         for daemon, link in stack.links.items():
-            least_us = link.state.round_trip.least_us if isinstance(link, hop.Hop) else 0
+            least_us = link.least_round_trip_us
             if 0 < LIFE_IN_ROUND_TRIPS * least_us < now_us - self.started_at_us:
                 self.round_trips_us[pair(mine, self.site_of[daemon])] = 3 * least_us // 2
 

@@ -4,8 +4,9 @@ from typing import Final, final
 
 from hopring.engine.events import EngineInput, EngineOutput
 from hopring.ids import DaemonId, Generation, Process
+from hopring.links.events import StreamEvent
 from hopring.membership.messages import DaemonMessage
-from hopring.stack_events import Identity, Sending, StreamEvent
+from hopring.stack_events import Identity, Sending
 from hopring.value import Value
 from hopring.wire.train import Packet
 

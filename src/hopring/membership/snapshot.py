@@ -15,7 +15,6 @@ from hopring.engine.snapshot import (
     Snapshot,
     WindowSnapshot,
 )
-from hopring.links.hop.hop import Hop
 from hopring.membership.view_attempt import ViewAttempt
 from hopring.routing.network import Network
 from hopring.routing.trees import Pair, edges_used
@@ -68,7 +67,7 @@ def network_snapshot(stack: Stack) -> NetworkSnapshot:
     """The links of a network, with what they have counted."""
     links = tuple(
         [
-            LinkSnapshot(peer, "hop" if isinstance(link, Hop) else "tcp", link.counters, link.backlog_bytes)
+            LinkSnapshot(peer, link.kind, link.counters, link.backlog_bytes)
             for peer, link in sorted(stack.links.items())
         ]
     )

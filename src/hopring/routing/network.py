@@ -25,9 +25,10 @@ from hopring.ids import DaemonId, SiteId, SiteMask, mask_of
 from hopring.routing.topology import Topology
 from hopring.routing.trees import Pair, Tree, build_trees, edges_used, islands, pair
 from hopring.value import Value
-from hopring.wire.control import Control, Update
-from hopring.wire.routed import Meta, Routed
-from hopring.wire.unreliable import Unreliable
+from hopring.wire.control import Control, Update, decode_control, decode_update, encode_control, encode_update
+from hopring.wire.objects import ObjectType
+from hopring.wire.routed import Meta, Routed, decode_routed, encode_meta, encode_routed
+from hopring.wire.unreliable import Unreliable, encode_unreliable
 
 Item = Routed | Meta | Update | Control | Unreliable
 """What travels along the trees."""
@@ -289,3 +290,29 @@ def _check_kind(item: Item, must_have: SiteMask, may_have: SiteMask) -> None:
             raise PeerError(Drop.INCONSISTENT, f"unwanted body of bundle {item.seq} from site {item.source}")
     elif isinstance(item, Unreliable) and not item.mask & may_have:
         raise PeerError(Drop.INCONSISTENT, f"unwanted Unreliable bundle from site {item.source}")
+
+
+def encode_item(item: Item) -> bytes:
+    """An item as an object of a packet."""
+    if isinstance(item, Routed):
+        return encode_routed(item)
+    if isinstance(item, Meta):
+        return encode_meta(item)
+    if isinstance(item, Update):
+        return encode_update(item)
+    if isinstance(item, Control):
+        return encode_control(item)
+    if isinstance(item, Unreliable):
+        return encode_unreliable(item)
+    assert_never(item)
+
+
+def decode_item(kind: int, body: memoryview) -> Item:
+    """The item of an object, unless it is Unreliable or a PING."""
+    match kind:
+        case ObjectType.UPDATE:
+            return decode_update(body)
+        case ObjectType.CONTROL:
+            return decode_control(body)
+        case _:
+            return decode_routed(kind, body)

@@ -10,6 +10,7 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
+from hopring.config.model import LinkName
 from hopring.errors import Drop, PeerError
 from hopring.groups.names import GroupViewId, ViewCause
 from hopring.ids import Place, ViewId
@@ -221,7 +222,7 @@ def decode_control(frame: Frame) -> ControlMessage:
 Number = Annotated[int, msgspec.Meta(ge=0)]
 
 
-LinkProtocolName = Literal["hop", "tcp"]
+LinkProtocolName = LinkName
 DaemonPhase = Literal["op", "search", "statetrans", "evs", "gone"]
 """The membership's phases."""
 

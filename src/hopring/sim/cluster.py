@@ -8,7 +8,7 @@ from struct import Struct
 from typing import Final, assert_never
 
 from hopring.check import trace
-from hopring.config.model import Config, LinkProtocol
+from hopring.config.model import Config
 from hopring.engine.events import (
     Delivered,
     Installed,
@@ -21,6 +21,8 @@ from hopring.engine.events import (
 from hopring.engine.snapshot import Snapshot
 from hopring.errors import PeerError
 from hopring.ids import DaemonId, Generation, Incarnation, Process, SiteId, ViewId
+from hopring.links.events import StreamEvent
+from hopring.links.kinds import KINDS
 from hopring.membership.current_network import LocalDaemon
 from hopring.membership.events import (
     ControlReceived,
@@ -52,7 +54,6 @@ from hopring.stack_events import (
     SendSite,
     SendTo,
     StackOptions,
-    StreamEvent,
     WriteTo,
 )
 from hopring.wire.header import Family, Header, encode_header
@@ -88,7 +89,7 @@ class SimDaemon:
         self._group = f"site {self.membership.site}"
         cluster.network.join(self._group, self.address)
         self.streams: SimTcpLinks | None = None
-        if any(plan.protocol is LinkProtocol.TCP for plan in cluster.topology.links.values()):
+        if any(KINDS[plan.protocol].over_stream for plan in cluster.topology.links.values()):
             self.streams = SimTcpLinks(cluster.network, me.daemon, CLUSTER, cluster.names, self._from_stream)
         self.driver: Driver[Input, Output] = self.make_driver()
         cluster.network.host(name).stalled = self._stalled

@@ -14,7 +14,21 @@ from typing import Final
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, Incarnation
 from hopring.links import tcp
-from hopring.links.events import Deliver, LinkFailed, Submit, Transmit
+from hopring.links.events import (
+    Deliver,
+    LinkFailed,
+    LinkInput,
+    LinkOutput,
+    StreamClosed,
+    StreamObserve,
+    StreamObserved,
+    StreamOpened,
+    StreamReceived,
+    StreamWrite,
+    StreamWritten,
+    Submit,
+    Transmit,
+)
 from hopring.links.hop import hop
 from hopring.links.ring import ring
 from hopring.links.ring.events import FromMember, Passed, Release, TransmitTo, Visit, Wish
@@ -172,7 +186,7 @@ class HopEnd(DatagramEnd):
         super().__init__(place, peers, link.options.segment_bytes)
         self.link = link
         self._peer = peer
-        self._driver: Driver[hop.Input, hop.Output] = Driver(
+        self._driver: Driver[LinkInput, LinkOutput] = Driver(
             place.network, place.address.host, link, self._carry_out
         )
 
@@ -198,7 +212,7 @@ class HopEnd(DatagramEnd):
             case _:
                 raise PeerError(Drop.UNKNOWN_TYPE, f"{type(frame).__name__} on a Hop link")
 
-    def _carry_out(self, output: hop.Output) -> None:
+    def _carry_out(self, output: LinkOutput) -> None:
         match output:
             case Transmit(frames=frames):
                 for datagram in self.datagrams(frames):
@@ -217,7 +231,7 @@ class TcpEnd(LinkEnd):
         self.link = link
         self.stream: SimTcpStream | None = None
         self._unwritten = bytearray()
-        self._driver: Driver[tcp.Input, tcp.Output] = Driver(
+        self._driver: Driver[LinkInput, LinkOutput] = Driver(
             place.network, place.address.host, link, self._carry_out
         )
 
@@ -236,15 +250,15 @@ class TcpEnd(LinkEnd):
         """Gives the link an object."""
         self._driver.step(submit)
 
-    def _carry_out(self, output: tcp.Output) -> None:
+    def _carry_out(self, output: LinkOutput) -> None:
         match output:
-            case tcp.Write(data=data):
+            case StreamWrite(data=data):
                 self._unwritten += data
                 self._write()
-            case tcp.Observe():
+            case StreamObserve():
                 assert self.stream is not None, "the link observes only a connection that stands"
                 stream = self.stream
-                observed = tcp.Observed(stream.incoming.data_segments, stream.out.round_trip.smoothed_us)
+                observed = StreamObserved(stream.incoming.data_segments, stream.out.round_trip.smoothed_us)
                 self._driver.step(observed)
             case Deliver(payload=payload):
                 self.deliver(payload)
@@ -258,18 +272,18 @@ class TcpEnd(LinkEnd):
         taken = self.stream.send(bytes(self._unwritten))
         del self._unwritten[:taken]
         if taken:
-            self._driver.step(tcp.Written(taken))
+            self._driver.step(StreamWritten(taken))
 
     # ---- Calls of the stream ----
 
     def connected(self, stream: SimTcpStream) -> None:
         """Tells the link that the connection is established."""
         self.stream = stream
-        self._driver.step(tcp.Opened())
+        self._driver.step(StreamOpened())
 
     def received(self, _stream: SimTcpStream, data: bytes) -> None:
         """Hands arrived bytes to the link."""
-        self._driver.step(tcp.Received(data))
+        self._driver.step(StreamReceived(data))
 
     def writable(self, _stream: SimTcpStream) -> None:
         """Writes the bytes that waited for room."""
@@ -277,7 +291,7 @@ class TcpEnd(LinkEnd):
 
     def closed(self, _stream: SimTcpStream, reason: str) -> None:
         """Tells the link that the connection has ended."""
-        self._driver.step(tcp.Closed(reason))
+        self._driver.step(StreamClosed(reason))
 
 
 class RingMember(DatagramEnd):

@@ -13,7 +13,7 @@ from itertools import count
 from hopring.config.model import Config
 from hopring.errors import PeerError
 from hopring.ids import DaemonId, Generation, Incarnation, SiteId, SiteMask, mask_of
-from hopring.links import tcp
+from hopring.links.events import StreamEvent
 from hopring.naming import named
 from hopring.routing.network import NetworkFailed
 from hopring.routing.topology import topology_of
@@ -42,7 +42,6 @@ from hopring.stack_events import (
     SendSite,
     SendTo,
     StackOptions,
-    StreamEvent,
     Told,
     Visited,
     WriteTo,
@@ -120,7 +119,7 @@ class OverlayDaemon:
 
     def _open_streams(self) -> None:
         """The lower daemon of a pair connects; the higher one listens."""
-        links = [daemon for daemon, link in sorted(self.stack.links.items()) if isinstance(link, tcp.Tcp)]
+        links = self.stack.stream_neighbours
         if not links:
             return
         host = self._stream_host = SimTcpHost(self.world.network, self.name)

@@ -14,7 +14,6 @@ from hopring.daemon.loop.layer_driver import LayerDriver
 from hopring.daemon.net.peer_sockets import PeerSockets
 from hopring.daemon.net.tcp import ConnectionEvent
 from hopring.ids import DaemonId, Generation, Incarnation, Process, SiteMask
-from hopring.links.tcp import Tcp
 from hopring.routing.network import NetworkFailed
 from hopring.routing.topology import topology_of
 from hopring.routing.trees import Pair
@@ -64,7 +63,7 @@ class Node:
         own = Identity(self.me, self._incarnation, cluster_hash(self._config), generation)
         stack = Stack(own, topology_of(self._config), members, cut, self._options, self._loop.now_us())
         self.stack = stack
-        streams = [one for one, link in stack.links.items() if isinstance(link, Tcp)]
+        streams = stack.stream_neighbours
         self.sockets.begin(own, stack.network.ring, streams)
         self._port = LayerDriver(self._loop, stack, self._carry_out)
 

@@ -5,7 +5,7 @@ from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.net.link_streams import LinkStreams
 from hopring.daemon.net.tcp import ConnectionEvent
 from hopring.ids import DaemonId, Generation, Incarnation
-from hopring.links.tcp import Received
+from hopring.links.events import StreamReceived
 from hopring.stack_events import Identity
 from hopring.wire.header import Family
 from hopring.wire.stream import encode_greeting
@@ -42,6 +42,8 @@ class End:
 
     def heard(self, generation: int) -> bytes:
         chunks = [
-            what.chunk for which, _, what in self.told if which == generation and isinstance(what, Received)
+            what.chunk
+            for which, _, what in self.told
+            if which == generation and isinstance(what, StreamReceived)
         ]
         return b"".join(chunks)

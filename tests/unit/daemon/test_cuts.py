@@ -21,7 +21,7 @@ from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.net.datagrams import Datagrams
 from hopring.daemon.net.shaper import DatagramShaper, Shape
 from hopring.ids import DaemonId, Incarnation, Process
-from hopring.links.tcp import Closed
+from hopring.links.events import StreamClosed
 from hopring.services import Service
 from hopring.wire.train import Packet, Train, Word
 
@@ -95,13 +95,13 @@ def test_the_other_ends_end_is_not_noticed_through_a_cut(loop: Loop) -> None:
     low.begin(8)
     some_turns(loop)
 
-    assert Closed not in high.kinds(7)
+    assert StreamClosed not in high.kinds(7)
 
     low.begin(9, HIGH)
     run_until(loop, lambda: len(low.kinds(9)) == 1)
     low.streams.write(HIGH, greeting(LOW, 9))
     high.begin(9, LOW)
-    run_until(loop, lambda: Closed in low.kinds(9))
+    run_until(loop, lambda: StreamClosed in low.kinds(9))
     low.streams.close()
     high.streams.close()
 

@@ -11,7 +11,7 @@ from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.net.link_streams import EARLY_MAX
 from hopring.daemon.net.tcp import ConnectionEvent, TcpConnection
 from hopring.ids import DaemonId
-from hopring.links.tcp import Closed, Opened
+from hopring.links.events import StreamClosed, StreamOpened
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_the_lower_daemon_dials_and_both_hear_each_other(loop: Loop, low: End, h
     run_until(loop, lambda: low.heard(7) == b"thanks")
 
     assert high.heard(7) == greeting(LOW, 7) + b"hello"
-    assert high.kinds(7)[0] is Opened
+    assert high.kinds(7)[0] is StreamOpened
     assert {neighbour for _, neighbour, _ in high.told} == {LOW}
 
 
@@ -88,14 +88,14 @@ def test_a_connection_that_ended_before_its_network_began_fails_it_at_once(
         loop.call_soon(lambda: None)
         loop.turn()
     high.begin(7, LOW)
-    run_until(loop, lambda: Closed in high.kinds(7))
+    run_until(loop, lambda: StreamClosed in high.kinds(7))
 
 
 @pytest.mark.parametrize("sender", [HIGH, DaemonId(3)])
 def test_who_has_no_business_here_is_sent_away(loop: Loop, high: End, port: int, sender: DaemonId) -> None:
     high.begin(7, LOW)
     _, told = call(loop, port, greeting(sender, 7))
-    run_until(loop, lambda: bool(told) and isinstance(told[-1], Closed))
+    run_until(loop, lambda: bool(told) and isinstance(told[-1], StreamClosed))
 
     assert high.told == []
 
@@ -105,9 +105,9 @@ def test_a_second_connection_of_the_same_network_is_sent_away(loop: Loop, high: 
     first, _ = call(loop, port, greeting(LOW, 7))
     run_until(loop, lambda: bool(high.told))
     _, told = call(loop, port, greeting(LOW, 7))
-    run_until(loop, lambda: bool(told) and isinstance(told[-1], Closed))
+    run_until(loop, lambda: bool(told) and isinstance(told[-1], StreamClosed))
 
-    assert Closed not in high.kinds(7)
+    assert StreamClosed not in high.kinds(7)
     first.close()
 
 
@@ -118,9 +118,9 @@ def test_of_too_many_early_connections_the_oldest_goes(loop: Loop, high: End, po
     for number in range(EARLY_MAX):
         callers.append(call(loop, port, greeting(LOW, 101 + number)))
         run_until(loop, lambda told=callers[-1][1]: len(told) >= 2)  # type: ignore[misc]
-    run_until(loop, lambda: isinstance(callers[0][1][-1], Closed))
+    run_until(loop, lambda: isinstance(callers[0][1][-1], StreamClosed))
 
-    assert not any(isinstance(told[-1], Closed) for _, told in callers[1:])
+    assert not any(isinstance(told[-1], StreamClosed) for _, told in callers[1:])
     for caller, _ in callers:
         caller.close()
 
@@ -132,7 +132,7 @@ def test_the_connections_of_a_network_end_when_the_next_begins(loop: Loop, low: 
     low.streams.write(HIGH, greeting(LOW, 7))
     run_until(loop, lambda: bool(high.told))
     low.begin(8)
-    run_until(loop, lambda: Closed in high.kinds(7))
+    run_until(loop, lambda: StreamClosed in high.kinds(7))
 
     low.streams.write(HIGH, b"nobody is there")
-    assert Closed not in low.kinds(7)
+    assert StreamClosed not in low.kinds(7)

@@ -12,7 +12,7 @@ from hopring.daemon.net.tcp import ConnectionEvent, TcpConnection, TcpListener
 from hopring.daemon.net.udp import Address
 from hopring.errors import Drop
 from hopring.ids import DaemonId, Generation, Incarnation
-from hopring.links.tcp import Closed, Observed, Opened, Received, Written
+from hopring.links.events import StreamClosed, StreamObserved, StreamOpened, StreamReceived, StreamWritten
 from hopring.wire.header import Family, Header
 from hopring.wire.stream import encode_greeting
 
@@ -29,15 +29,15 @@ class End:
 
     @property
     def received(self) -> bytes:
-        return b"".join(happening.chunk for happening in self.log if isinstance(happening, Received))
+        return b"".join(happening.chunk for happening in self.log if isinstance(happening, StreamReceived))
 
     @property
     def written_bytes(self) -> int:
-        return sum(happening.count_bytes for happening in self.log if isinstance(happening, Written))
+        return sum(happening.count_bytes for happening in self.log if isinstance(happening, StreamWritten))
 
     @property
     def closed(self) -> bool:
-        return bool(self.log) and isinstance(self.log[-1], Closed)
+        return bool(self.log) and isinstance(self.log[-1], StreamClosed)
 
 
 @contextmanager
@@ -45,7 +45,7 @@ def connected(loop: Loop, host: str = "127.0.0.1") -> Iterator[tuple[End, End]]:
     accepted: list[End] = []
     listener = TcpListener(loop, (host, 0), lambda connection, _address: accepted.append(End(connection)))
     dialled = End(TcpConnection.dial(loop, listener.address))
-    run_until(loop, lambda: bool(accepted) and Opened() in dialled.log)
+    run_until(loop, lambda: bool(accepted) and StreamOpened() in dialled.log)
     yield dialled, accepted[0]
     dialled.connection.close()
     accepted[0].connection.close()
@@ -60,8 +60,8 @@ def test_bytes_go_both_ways(loop: Loop, host: str) -> None:
         other.connection.write(b"hi")
         run_until(loop, lambda: other.received == b"hello there" and one.received == b"hi")
 
-        assert one.log[0] == Opened()
-        assert Written(11) in one.log  # Both writes left in one call.
+        assert one.log[0] == StreamOpened()
+        assert StreamWritten(11) in one.log  # Both writes left in one call.
 
 
 def test_a_large_write_passes_a_small_pipe_piece_by_piece(loop: Loop) -> None:
@@ -83,7 +83,7 @@ def test_the_kernel_tells_how_many_data_segments_came(loop: Loop) -> None:
             run_until(loop, lambda count=count: len(other.received) == count)  # type: ignore[misc]
             other.connection.observe()
 
-        observed = [happening for happening in other.log if isinstance(happening, Observed)]
+        observed = [happening for happening in other.log if isinstance(happening, StreamObserved)]
         assert [one.data_segments for one in observed] == [1, 2, 3]
         assert all(0 < one.round_trip_us < 1_000_000 for one in observed)
 
@@ -95,7 +95,7 @@ def test_a_connection_that_is_paused_or_closed_is_not_observed(loop: Loop) -> No
         other.connection.close()
         other.connection.observe()
 
-        assert not [happening for happening in one.log + other.log if isinstance(happening, Observed)]
+        assert not [happening for happening in one.log + other.log if isinstance(happening, StreamObserved)]
 
 
 def test_a_refused_connection_is_closed_with_the_reason(loop: Loop) -> None:
@@ -104,7 +104,7 @@ def test_a_refused_connection_is_closed_with_the_reason(loop: Loop) -> None:
         end = End(TcpConnection.dial(loop, bound.getsockname()))
         run_until(loop, lambda: end.closed)
 
-    assert end.log == [Closed("Connection refused")]
+    assert end.log == [StreamClosed("Connection refused")]
 
 
 def test_an_address_without_a_route_is_closed_not_raised(loop: Loop) -> None:
@@ -127,7 +127,7 @@ def test_a_silent_address_is_given_up_in_time(loop: Loop) -> None:
         end = End(TcpConnection.dial(loop, listener.getsockname(), timeout_us=20_000))
         run_until(loop, lambda: end.closed)
 
-    assert end.log == [Closed("no answer in time")]
+    assert end.log == [StreamClosed("no answer in time")]
 
 
 def test_what_is_written_before_the_connection_stands_is_sent_after(loop: Loop) -> None:
@@ -151,7 +151,7 @@ def test_the_other_end_learns_of_a_close_once(loop: Loop) -> None:
         fence.set(loop.now_us() + 1_000)
         loop.turn()
 
-        assert other.log == [Closed("closed by the other end")]
+        assert other.log == [StreamClosed("closed by the other end")]
         assert not one.closed
 
 
@@ -163,7 +163,7 @@ def test_a_reset_is_a_close(loop: Loop) -> None:
         rude.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     run_until(loop, lambda: accepted[0].closed)
 
-    assert accepted[0].log == [Closed("Connection reset by peer")]
+    assert accepted[0].log == [StreamClosed("Connection reset by peer")]
     listener.close()
 
 
@@ -209,7 +209,7 @@ def test_a_greeted_connection_is_handed_over_with_all_its_bytes(loop: Loop, hall
 
         header, end = hall.admitted[0]
         assert header == GREETING
-        assert end.log[0] == Opened()
+        assert end.log[0] == StreamOpened()
         assert end.received == hello
 
 

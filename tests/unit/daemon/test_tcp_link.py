@@ -10,8 +10,10 @@ from hopring.daemon.net.link_streams import PendingStreams
 from hopring.daemon.net.shaper import Shape, StreamShaper
 from hopring.daemon.net.tcp import TcpConnection, TcpListener
 from hopring.ids import DaemonId, Generation, Incarnation
-from hopring.links.events import Deliver, LinkFailed, Submit
-from hopring.links.tcp import Input, Output, Tcp, Write
+from hopring.links.events import Deliver, LinkFailed, StreamWrite, Submit
+from hopring.links.events import LinkInput as Input
+from hopring.links.events import LinkOutput as Output
+from hopring.links.tcp import Tcp
 from hopring.wire.header import Family, Header
 
 
@@ -35,7 +37,7 @@ class End:
     def carry_out(self, outputs: Sequence[Output]) -> None:
         for output in outputs:
             match output:
-                case Write(data=data):
+                case StreamWrite(data=data):
                     self.write(data)
                 case Deliver(payload=payload):
                     self.received += payload

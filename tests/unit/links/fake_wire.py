@@ -4,7 +4,7 @@ import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from hopring.links.events import Deliver, LinkFailed, Submit, Tick, Transmit
+from hopring.links.events import Deliver, LinkFailed, LinkOutput, Submit, Tick, Transmit
 from hopring.links.hop.hop import Hop
 from hopring.wire.data import Data, Segment, chunk_bytes_of, cut
 from hopring.wire.train import Frame
@@ -51,7 +51,7 @@ class FakeWire:
         if arrival <= at_us:
             _, _, end, frame = heapq.heappop(self.heap)
             assert isinstance(frame, Data | Segment) or not isinstance(frame, Tick)
-            self._carry(end, self._hop(end).step(frame, at_us))  # type: ignore[arg-type]
+            self._carry(end, self._hop(end).step(frame, at_us))
         else:
             for end in ("a", "b"):
                 if self._hop(end).wake_at_us <= at_us:
@@ -61,7 +61,7 @@ class FakeWire:
     def _hop(self, end: str) -> Hop:
         return self.a if end == "a" else self.b
 
-    def _carry(self, end: str, outputs: list[Deliver | Transmit | LinkFailed]) -> None:
+    def _carry(self, end: str, outputs: list[LinkOutput]) -> None:
         for output in outputs:
             match output:
                 case Deliver(payload=payload):

@@ -5,7 +5,7 @@ from tests.unit.links.fake_wire import FakeWire
 
 from hopring.errors import PeerError
 from hopring.ids import NEVER
-from hopring.links.events import Deliver, LinkFailed, Submit, Tick, Transmit
+from hopring.links.events import Deliver, LinkFailed, LinkOutput, Submit, Tick, Transmit
 from hopring.links.hop.hop import Hop, HopOptions
 from hopring.wire.data import Data, Missing, Segment, chunk_bytes_of, cut
 from hopring.wire.hop import Ack, Nack
@@ -22,7 +22,7 @@ def make_wire(options: HopOptions = FAST, delay_us: int = 10_000, initial_seq: i
     return FakeWire(make_hop(options, initial_seq), make_hop(options, initial_seq), delay_us)
 
 
-def frames_of(outputs: list[Deliver | Transmit | LinkFailed]) -> list[Frame]:
+def frames_of(outputs: list[LinkOutput]) -> list[Frame]:
     return [frame for output in outputs if isinstance(output, Transmit) for frame in output.frames]
 
 

@@ -4,19 +4,21 @@ from random import Random
 import pytest
 
 from hopring.ids import NEVER, DaemonId, Generation, Incarnation
-from hopring.links.events import Deliver, LinkFailed, Submit, Tick
-from hopring.links.tcp import (
-    Closed,
-    Observe,
-    Observed,
-    Opened,
-    Output,
-    Received,
-    Tcp,
-    TcpOptions,
-    Write,
-    Written,
+from hopring.links.events import (
+    Deliver,
+    LinkFailed,
+    StreamClosed,
+    StreamObserve,
+    StreamObserved,
+    StreamOpened,
+    StreamReceived,
+    StreamWrite,
+    StreamWritten,
+    Submit,
+    Tick,
 )
+from hopring.links.events import LinkOutput as Output
+from hopring.links.tcp import Tcp, TcpOptions
 from hopring.wire.data import PACKET_BYTES_MAX
 from hopring.wire.header import Family, Header
 from hopring.wire.stream import SIGN_OF_LIFE, encode_greeting, encode_packet
@@ -42,20 +44,20 @@ def make_tcp(peer_incarnation: int | None = 22) -> Tcp:
 def make_open(at_us: int = 0) -> Tcp:
     """A link whose connection stands, greeted from both ends, with nothing unsent."""
     tcp = make_tcp()
-    tcp.step(Opened(), at_us)
-    tcp.step(Received(encode_greeting(THEIRS)), at_us)
-    tcp.step(Written(tcp.state.unsent_bytes), at_us)
+    tcp.step(StreamOpened(), at_us)
+    tcp.step(StreamReceived(encode_greeting(THEIRS)), at_us)
+    tcp.step(StreamWritten(tcp.state.unsent_bytes), at_us)
     return tcp
 
 
 def written(outputs: list[Output]) -> bytes:
-    return b"".join(output.data for output in outputs if isinstance(output, Write))
+    return b"".join(output.data for output in outputs if isinstance(output, StreamWrite))
 
 
 def test_each_end_greets_first() -> None:
     tcp = make_tcp()
 
-    assert tcp.step(Opened(), 0) == [Write(encode_greeting(OURS))]
+    assert tcp.step(StreamOpened(), 0) == [StreamWrite(encode_greeting(OURS))]
 
 
 def test_what_was_submitted_before_the_connection_stands_goes_right_behind_the_greeting() -> None:
@@ -63,10 +65,10 @@ def test_what_was_submitted_before_the_connection_stands_goes_right_behind_the_g
     tcp.step(Submit(b"early"), 0)
     assert tcp.wake_at_us == 3_000_000
 
-    tcp.step(Opened(), 10)
+    tcp.step(StreamOpened(), 10)
 
     assert tcp.wake_at_us == 0
-    assert tcp.step(Tick(), 10) == [Write(encode_packet(b"early"))]
+    assert tcp.step(Tick(), 10) == [StreamWrite(encode_packet(b"early"))]
 
 
 def test_a_submit_sends_nothing_by_itself_and_the_objects_of_one_turn_share_a_packet() -> None:
@@ -75,7 +77,7 @@ def test_a_submit_sends_nothing_by_itself_and_the_objects_of_one_turn_share_a_pa
     assert tcp.step(Submit(b"one"), 5) == []
     assert tcp.step(Submit(b"two"), 5) == []
     assert tcp.wake_at_us <= 5
-    assert tcp.step(Tick(), 5) == [Write(encode_packet(b"onetwo"))]
+    assert tcp.step(Tick(), 5) == [StreamWrite(encode_packet(b"onetwo"))]
 
 
 def test_objects_that_do_not_fit_together_go_in_packets_of_their_own() -> None:
@@ -83,7 +85,7 @@ def test_objects_that_do_not_fit_together_go_in_packets_of_their_own() -> None:
     tcp.step(Submit(bytes(60)), 0)
     tcp.step(Submit(bytes(60)), 0)
 
-    assert tcp.step(Tick(), 0) == [Write(encode_packet(bytes(60)))] * 2
+    assert tcp.step(Tick(), 0) == [StreamWrite(encode_packet(bytes(60)))] * 2
 
 
 def test_a_lazy_object_waits_for_company_but_not_for_long() -> None:
@@ -92,23 +94,23 @@ def test_a_lazy_object_waits_for_company_but_not_for_long() -> None:
 
     assert tcp.wake_at_us == 5_000
     assert tcp.step(Tick(), 4_999) == []
-    assert tcp.step(Tick(), 5_000) == [Write(encode_packet(b"lazy"))]
+    assert tcp.step(Tick(), 5_000) == [StreamWrite(encode_packet(b"lazy"))]
 
 
 def test_payloads_are_delivered_in_order_however_the_bytes_arrive() -> None:
     tcp = make_open()
     stream = encode_packet(b"one") + encode_packet(b"two")
 
-    assert tcp.step(Received(stream[:9]), 1) == [Deliver(b"one")]
-    assert tcp.step(Received(stream[9:]), 2) == [Deliver(b"two")]
+    assert tcp.step(StreamReceived(stream[:9]), 1) == [Deliver(b"one")]
+    assert tcp.step(StreamReceived(stream[9:]), 2) == [Deliver(b"two")]
     assert tcp.counters.received == 2
 
 
 def test_packets_may_come_right_behind_the_greeting() -> None:
     tcp = make_tcp()
-    tcp.step(Opened(), 0)
+    tcp.step(StreamOpened(), 0)
 
-    assert tcp.step(Received(encode_greeting(THEIRS) + encode_packet(b"one")), 0) == [Deliver(b"one")]
+    assert tcp.step(StreamReceived(encode_greeting(THEIRS) + encode_packet(b"one")), 0) == [Deliver(b"one")]
     assert tcp.greeting == THEIRS
 
 
@@ -125,9 +127,9 @@ def test_a_wrong_greeting_fails_the_link_and_nothing_behind_it_is_delivered(
     greeting: Header, reason: str
 ) -> None:
     tcp = make_tcp()
-    tcp.step(Opened(), 0)
+    tcp.step(StreamOpened(), 0)
 
-    [failed] = tcp.step(Received(encode_greeting(greeting) + encode_packet(b"poison")), 0)
+    [failed] = tcp.step(StreamReceived(encode_greeting(greeting) + encode_packet(b"poison")), 0)
 
     assert isinstance(failed, LinkFailed)
     assert failed.reason.startswith(reason)
@@ -136,9 +138,9 @@ def test_a_wrong_greeting_fails_the_link_and_nothing_behind_it_is_delivered(
 
 def test_an_incarnation_that_is_not_known_yet_is_learnt_from_the_greeting() -> None:
     tcp = make_tcp(peer_incarnation=None)
-    tcp.step(Opened(), 0)
+    tcp.step(StreamOpened(), 0)
 
-    assert tcp.step(Received(encode_greeting(THEIRS)), 0) == []
+    assert tcp.step(StreamReceived(encode_greeting(THEIRS)), 0) == []
     assert tcp.greeting == THEIRS
 
 
@@ -146,7 +148,7 @@ def test_bytes_that_are_no_packets_fail_the_link() -> None:
     tcp = make_open()
     too_long = (PACKET_BYTES_MAX + 1).to_bytes(4, "little")
 
-    [failed] = tcp.step(Received(encode_packet(b"good") + too_long), 0)
+    [failed] = tcp.step(StreamReceived(encode_packet(b"good") + too_long), 0)
 
     assert isinstance(failed, LinkFailed)
     assert failed.reason.startswith("limit")
@@ -154,23 +156,25 @@ def test_bytes_that_are_no_packets_fail_the_link() -> None:
 
 def test_a_closed_connection_fails_the_link_once_and_for_all() -> None:
     tcp = make_open()
-    tcp.step(Received(encode_packet(b"half")[:-1]), 0)
+    tcp.step(StreamReceived(encode_packet(b"half")[:-1]), 0)
 
-    assert tcp.step(Closed("reset by peer"), 5) == [LinkFailed("reset by peer", absence=True)]
+    assert tcp.step(StreamClosed("reset by peer"), 5) == [LinkFailed("reset by peer", absence=True)]
     assert tcp.wake_at_us == NEVER
-    for event in (Closed("again"), Submit(b"late"), Received(b"\0"), Written(1), Tick()):
+    for event in (StreamClosed("again"), Submit(b"late"), StreamReceived(b"\0"), StreamWritten(1), Tick()):
         assert tcp.step(event, 6) == []
 
 
 def test_a_connection_that_cannot_be_opened_fails_the_link() -> None:
-    assert make_tcp().step(Closed("connection refused"), 0) == [LinkFailed("connection refused", absence=True)]
+    assert make_tcp().step(StreamClosed("connection refused"), 0) == [
+        LinkFailed("connection refused", absence=True)
+    ]
 
 
 def test_a_link_that_is_not_greeted_in_time_fails() -> None:
     tcp = make_tcp()
     tcp.step(Tick(), 1_000)
-    tcp.step(Opened(), 2_000)
-    tcp.step(Received(encode_greeting(THEIRS)[:-1]), 2_900_000)
+    tcp.step(StreamOpened(), 2_000)
+    tcp.step(StreamReceived(encode_greeting(THEIRS)[:-1]), 2_900_000)
 
     assert tcp.step(Tick(), 3_000_999) != [LinkFailed("no greeting in time", absence=True)]
     assert tcp.step(Tick(), 3_001_000) == [LinkFailed("no greeting in time", absence=True)]
@@ -180,15 +184,15 @@ def test_a_silent_link_says_that_it_lives() -> None:
     tcp = make_open()
 
     assert tcp.wake_at_us == 200_000
-    assert tcp.step(Tick(), 200_000) == [Write(SIGN_OF_LIFE)]
-    tcp.step(Received(SIGN_OF_LIFE), 200_000)
+    assert tcp.step(Tick(), 200_000) == [StreamWrite(SIGN_OF_LIFE)]
+    tcp.step(StreamReceived(SIGN_OF_LIFE), 200_000)
     assert tcp.wake_at_us == 400_000
 
 
 def test_a_sign_of_life_is_not_delivered_but_keeps_the_link_up() -> None:
     tcp = make_open()
 
-    assert tcp.step(Received(SIGN_OF_LIFE), 900_000) == []
+    assert tcp.step(StreamReceived(SIGN_OF_LIFE), 900_000) == []
     assert LinkFailed not in map(type, tcp.step(Tick(), 1_899_999))
     assert tcp.step(Tick(), 1_900_000) == [LinkFailed("nothing heard for 1000 ms", absence=True)]
 
@@ -197,7 +201,9 @@ def ticks(tcp: Tcp, until_us: int) -> list[tuple[int, Output]]:
     """Ticks whenever the link asks for it; everything but signs of life, with its time."""
     outputs: list[tuple[int, Output]] = []
     while (at_us := tcp.wake_at_us) <= until_us:
-        outputs += [(at_us, output) for output in tcp.step(Tick(), at_us) if not isinstance(output, Write)]
+        outputs += [
+            (at_us, output) for output in tcp.step(Tick(), at_us) if not isinstance(output, StreamWrite)
+        ]
     return outputs
 
 
@@ -205,7 +211,7 @@ def test_a_link_whose_signs_of_life_come_in_time_is_not_observed() -> None:
     tcp = make_open()
     for at_us in range(0, 5_000_000, 250_000):
         assert ticks(tcp, at_us) == []
-        tcp.step(Received(SIGN_OF_LIFE), at_us)
+        tcp.step(StreamReceived(SIGN_OF_LIFE), at_us)
 
 
 def test_a_quiet_link_is_observed_and_for_the_last_time_just_before_it_fails() -> None:
@@ -213,7 +219,7 @@ def test_a_quiet_link_is_observed_and_for_the_last_time_just_before_it_fails() -
 
     *observations, failure = ticks(tcp, 2_000_000)
 
-    assert [output for _, output in observations] == [Observe()] * len(observations)
+    assert [output for _, output in observations] == [StreamObserve()] * len(observations)
     assert observations[0][0] == 300_000
     assert observations[-1][0] == 990_000
     assert failure == (1_000_000, LinkFailed("nothing heard for 1000 ms", absence=True))
@@ -222,23 +228,23 @@ def test_a_quiet_link_is_observed_and_for_the_last_time_just_before_it_fails() -
 def test_data_segments_that_cannot_be_read_yet_are_signs_of_life() -> None:
     tcp = make_open()
     for at_us in range(300_000, 9_000_000, 300_000):
-        tcp.step(Observed(data_segments=at_us // 100_000, round_trip_us=50_000), at_us)
+        tcp.step(StreamObserved(data_segments=at_us // 100_000, round_trip_us=50_000), at_us)
         assert LinkFailed not in map(type, tcp.step(Tick(), at_us))
 
 
 def test_the_first_observation_after_bytes_came_says_nothing_of_what_came_since() -> None:
     tcp = make_open()
-    tcp.step(Observed(data_segments=3, round_trip_us=50_000), 300_000)
-    tcp.step(Received(SIGN_OF_LIFE), 400_000)
-    tcp.step(Observed(data_segments=4, round_trip_us=50_000), 700_000)
+    tcp.step(StreamObserved(data_segments=3, round_trip_us=50_000), 300_000)
+    tcp.step(StreamReceived(SIGN_OF_LIFE), 400_000)
+    tcp.step(StreamObserved(data_segments=4, round_trip_us=50_000), 700_000)
 
     assert tcp.step(Tick(), 1_400_000) == [LinkFailed("nothing heard for 1000 ms", absence=True)]
 
 
 def test_while_a_segment_is_missing_the_link_waits_for_its_repetition_but_not_for_ever() -> None:
     tcp = make_open()
-    tcp.step(Observed(data_segments=3, round_trip_us=50_000), 300_000)
-    tcp.step(Observed(data_segments=4, round_trip_us=50_000), 500_000)
+    tcp.step(StreamObserved(data_segments=3, round_trip_us=50_000), 300_000)
+    tcp.step(StreamObserved(data_segments=4, round_trip_us=50_000), 500_000)
 
     [*_, failure] = ticks(tcp, 10_000_000)
 
@@ -247,9 +253,9 @@ def test_while_a_segment_is_missing_the_link_waits_for_its_repetition_but_not_fo
 
 def test_a_segment_that_came_in_its_turn_ends_the_longer_wait() -> None:
     tcp = make_open()
-    tcp.step(Observed(data_segments=3, round_trip_us=50_000), 300_000)
-    tcp.step(Observed(data_segments=4, round_trip_us=50_000), 500_000)
-    tcp.step(Received(SIGN_OF_LIFE), 2_000_000)
+    tcp.step(StreamObserved(data_segments=3, round_trip_us=50_000), 300_000)
+    tcp.step(StreamObserved(data_segments=4, round_trip_us=50_000), 500_000)
+    tcp.step(StreamReceived(SIGN_OF_LIFE), 2_000_000)
 
     [*_, failure] = ticks(tcp, 10_000_000)
 
@@ -262,7 +268,7 @@ def test_a_segment_that_came_in_its_turn_ends_the_longer_wait() -> None:
 )
 def test_the_limit_of_silence_grows_with_the_round_trip(round_trip_us: int, failed_at_us: int) -> None:
     tcp = make_open()
-    tcp.step(Observed(data_segments=3, round_trip_us=round_trip_us), 300_000)
+    tcp.step(StreamObserved(data_segments=3, round_trip_us=round_trip_us), 300_000)
 
     [*_, (at_us, failure)] = ticks(tcp, 10_000_000)
 
@@ -284,7 +290,7 @@ def test_a_stuck_connection_gets_no_signs_of_life_on_top() -> None:
     tcp.step(Tick(), 0)
 
     assert tcp.step(Tick(), 200_000) == []
-    tcp.step(Received(SIGN_OF_LIFE), 200_000)
+    tcp.step(StreamReceived(SIGN_OF_LIFE), 200_000)
     assert tcp.wake_at_us == 400_000
 
 
@@ -298,7 +304,7 @@ def test_data_waits_while_the_connection_holds_enough_and_goes_on_when_bytes_lea
     assert tcp.backlog_bytes == 188 + 90
     assert tcp.wake_at_us == 200_000
 
-    tcp.step(Written(188), 10)
+    tcp.step(StreamWritten(188), 10)
     assert tcp.wake_at_us <= 10
     assert written(tcp.step(Tick(), 10)) == encode_packet(bytes(90))
 
@@ -311,7 +317,7 @@ def test_urgent_objects_overtake_waiting_data_and_go_outside_its_window() -> Non
     tcp.step(Submit(b"urgent", urgent=True), 1)
 
     assert tcp.wake_at_us <= 1
-    assert tcp.step(Tick(), 1) == [Write(encode_packet(b"urgent"))]
+    assert tcp.step(Tick(), 1) == [StreamWrite(encode_packet(b"urgent"))]
 
 
 def test_a_backlog_over_its_limit_fails_the_link() -> None:
@@ -346,7 +352,7 @@ def test_two_ends_carry_everything_over_a_connection_that_cuts_at_will() -> None
         assert not any(isinstance(output, LinkFailed) for output in outputs)
 
     for side, end in enumerate(ends):
-        act(side, end.step(Opened(), 0))
+        act(side, end.step(StreamOpened(), 0))
     for now_us in range(0, 20_000_000, 2_000):
         for side, end in enumerate(ends):
             if left[side] and end.backlog_bytes < 300:
@@ -355,9 +361,9 @@ def test_two_ends_carry_everything_over_a_connection_that_cuts_at_will() -> None
                 act(side, end.step(Tick(), now_us))
             chunk = bytes(pipes[side][: rng.randrange(80)])
             del pipes[side][: len(chunk)]
-            act(side, end.step(Written(len(chunk)), now_us))
+            act(side, end.step(StreamWritten(len(chunk)), now_us))
             if chunk:
-                act(1 - side, ends[1 - side].step(Received(chunk), now_us))
+                act(1 - side, ends[1 - side].step(StreamReceived(chunk), now_us))
 
     for side in (0, 1):
         assert sorted(b"".join(delivered[side])) == sorted(b"".join(objects))
@@ -370,7 +376,7 @@ def test_a_loose_object_goes_with_the_others_while_little_waits() -> None:
     tcp.step(Submit(b"toomuch", loose=True), 0)
     tcp.step(Submit(b"more"), 0)
 
-    tcp.step(Opened(), 10)
+    tcp.step(StreamOpened(), 10)
 
     assert written(tcp.step(Tick(), 10)) == encode_packet(b"data" + bytes(90) + b"more")
     assert tcp.counters.loose_dropped == 1

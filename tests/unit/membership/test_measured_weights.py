@@ -189,6 +189,6 @@ def test_the_end_of_a_link_that_no_tree_uses_is_no_reason_for_a_view(protocol: L
         sites.cluster.network.cut_both("asia1", name)
     sites.run(30)
 
-    assert [link.state.failure != "" for link in stack.spares.values()] == [True]
+    assert [link.failure != "" for link in stack.spares.values()] == [True]
     assert (sites.views, sites.trees) == (views, VIA_US)
     assert sites.cluster.settled()

@@ -94,7 +94,7 @@ def test_no_queue_of_a_network_is_smaller_than_all_windows_together() -> None:
     window = 3_000_000 + BUNDLE_BYTES_DEFAULT + 100 * ROUTING_BYTES
 
     assert stack.ring.options.queue_bytes_max == 4 * window
-    assert all(link.options.backlog_bytes_max >= 4 * window for link in stack.links.values())
+    assert all(link.backlog_bytes_max >= 4 * window for link in stack.links.values())
 
 
 def test_full_windows_of_all_senders_find_room_while_a_ring_stands_still() -> None:

@@ -6,7 +6,7 @@ from hopring.config.builder import local_config
 from hopring.config.model import Config, Link, LinkProtocol
 from hopring.errors import HopError
 from hopring.ids import DaemonId, Generation, Incarnation
-from hopring.links.tcp import Closed, Opened, Received
+from hopring.links.events import StreamClosed, StreamEvent, StreamOpened, StreamReceived
 from hopring.membership.events import StreamChanged
 from hopring.membership.snapshot import MembershipPhase
 from hopring.services import Service
@@ -15,7 +15,7 @@ from hopring.sim.engine import Engine
 from hopring.sim.network import SimNetwork
 from hopring.sim.path import Quality
 from hopring.sim.tcp.links import PENDING_MAX, SimTcpLinks
-from hopring.stack_events import Identity, StreamEvent
+from hopring.stack_events import Identity
 from hopring.testing.scenario.daemon_commands import parse_cluster
 from hopring.wire.header import Family
 from hopring.wire.stream import encode_greeting
@@ -68,7 +68,7 @@ def test_a_connection_that_comes_before_its_network_waits_for_it() -> None:
     pair.begin(B, 5)
 
     greeting = encode_greeting(own.header(Family.TCP))
-    assert pair.told[B] == [(5, A, Opened()), (5, A, Received(greeting))]
+    assert pair.told[B] == [(5, A, StreamOpened()), (5, A, StreamReceived(greeting))]
 
 
 def test_a_connection_of_an_earlier_network_is_not_mistaken_for_the_present_ones() -> None:
@@ -86,7 +86,7 @@ def test_a_connection_of_an_earlier_network_is_not_mistaken_for_the_present_ones
     pair.greet(later, B)
     pair.run()
     assert [event for event in pair.told[B] if event[0] == 5] == []
-    assert pair.told[B][0][2] == Opened()
+    assert pair.told[B][0][2] == StreamOpened()
 
 
 def test_a_network_that_begins_ends_the_connections_of_the_one_before_in_silence() -> None:
@@ -101,7 +101,7 @@ def test_a_network_that_begins_ends_the_connections_of_the_one_before_in_silence
     heard = len(pair.told[A])
     pair.run()
 
-    assert (5, A, Closed("reset")) in pair.told[B]
+    assert (5, A, StreamClosed("reset")) in pair.told[B]
     assert all(generation == 6 for generation, *_ in pair.told[A][heard:])
 
 
@@ -148,7 +148,7 @@ def test_a_late_event_of_an_earlier_networks_stream_does_not_hurt_the_present_on
     host = cluster.hosts["a1"]
     view = host.membership.view.id
 
-    host.driver.step(StreamChanged(Generation(1), B, Closed("reset")))
+    host.driver.step(StreamChanged(Generation(1), B, StreamClosed("reset")))
 
     assert (host.membership.phase, host.membership.view.id) == (MembershipPhase.OP, view)
 
@@ -159,7 +159,7 @@ def test_the_end_of_the_present_networks_stream_is_the_end_of_the_view() -> None
     stack = host.membership.stack
     assert stack is not None
 
-    host.driver.step(StreamChanged(stack.own.generation, B, Closed("reset")))
+    host.driver.step(StreamChanged(stack.own.generation, B, StreamClosed("reset")))
 
     assert host.membership.phase is MembershipPhase.SEARCH
     cluster.run_for(3_000_000)

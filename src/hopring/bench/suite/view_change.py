@@ -18,7 +18,7 @@ from statistics import median
 from hopring.check import trace
 from hopring.config.model import Config, Daemon, Link, LinkProtocol, Site
 from hopring.ids import Process
-from hopring.links.hop.hop import HopLearned
+from hopring.links.link import LearnedPath
 from hopring.services import Service
 from hopring.sim.cluster import SimCluster
 from hopring.sim.path import Quality
@@ -37,10 +37,10 @@ CHANGES: dict[str, Callable[[SimCluster], None]] = {
 }
 
 
-class Forgetful(dict[Process, HopLearned]):
+class Forgetful(dict[Process, LearnedPath]):
     """Drops what links have learned."""
 
-    def __setitem__(self, _neighbour: Process, _learned: HopLearned) -> None:
+    def __setitem__(self, _neighbour: Process, _learned: LearnedPath) -> None:
         pass
 
 

@@ -13,8 +13,9 @@ from hopring.cli.doctor.cluster import AskedDaemon, ask, check_daemons, check_pa
 from hopring.cli.doctor.findings import CheckVerdict, DoctorReport
 from hopring.cli.exits import Exit
 from hopring.client.url import parse_url, unix_url
-from hopring.config import Config, Daemon, LinkProtocol, load_config
+from hopring.config import Config, Daemon, load_config
 from hopring.daemon.clients.listening import tcp_place
+from hopring.links.kinds import KINDS
 
 _SIGNS = {CheckVerdict.OK: "ok     ", CheckVerdict.FINDING: "FINDING", CheckVerdict.UNKNOWN: "unknown"}
 
@@ -142,7 +143,7 @@ def _answers(asked: dict[str, AskedDaemon], name: str) -> bool:
 
 def _check_ports(report: DoctorReport, config: Config, daemon: Daemon, running: bool) -> None:
     wanted = [("UDP", socket.SOCK_DGRAM, daemon.address, daemon.port)]
-    if any(link.protocol is LinkProtocol.TCP for link in config.all_links):
+    if any(KINDS[link.protocol].over_stream for link in config.all_links):
         wanted.append(("TCP", socket.SOCK_STREAM, daemon.address, daemon.port))
     place = tcp_place(daemon, None)
     if place is not None:

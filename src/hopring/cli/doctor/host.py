@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Final
 
 from hopring.cli.doctor.findings import DoctorReport
-from hopring.config import Config, Daemon, LinkProtocol, Site
+from hopring.config import Config, Daemon, Site
 from hopring.daemon.net.multicast import MulticastGroup, interface_of
 from hopring.daemon.net.udp import BUFFER_BYTES, ask_buffers, open_group
 from hopring.daemon.process.environment import DESCRIPTORS_BESIDE
+from hopring.links.kinds import KINDS
 from hopring.session.options import SessionOptions
 from hopring.wire.data import SEGMENT_BYTES_DEFAULT
 
@@ -164,7 +165,7 @@ def check_paths(report: DoctorReport, config: Config, own: Daemon) -> None:
             segment, key = mine.ring.segment_bytes, f"[sites.{mine.name}.ring] segment"
         else:
             link = links.get(frozenset((mine.name, its.name)))
-            if link is None or link.protocol is LinkProtocol.TCP:
+            if link is None or KINDS[link.protocol].over_stream:
                 continue
             segment, key = link.tuning.segment_bytes, f"segment of the link {mine.name}-{its.name}"
         _check_path(report, own, other, segment or SEGMENT_BYTES_DEFAULT, key)

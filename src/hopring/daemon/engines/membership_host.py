@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Final
 
 from hopring.config import Config, cluster_hash
-from hopring.config.model import LinkProtocol
 from hopring.config.settings import RING_SETTINGS
 from hopring.daemon.engines.host import (
     EngineHost,
@@ -30,6 +29,7 @@ from hopring.engine.events import (
 )
 from hopring.errors import PeerError
 from hopring.ids import DaemonId, Generation, Process
+from hopring.links.kinds import KINDS
 from hopring.links.ring.options import RingOptions
 from hopring.membership.current_network import LocalDaemon
 from hopring.membership.events import (
@@ -49,7 +49,6 @@ from hopring.ordering.destinations import Destinations
 from hopring.ordering.entry import MESSAGE_HEAD_BYTES
 from hopring.routing.topology import topology_of
 from hopring.stack_events import Sending, StackOptions
-from hopring.wire.data import SEGMENT_BYTES_DEFAULT, packet_bytes_of
 from hopring.wire.header import Family
 from hopring.wire.train import Packet, Word
 
@@ -255,8 +254,7 @@ def _object_bytes_max(config: Config) -> int:
         replace(RingOptions(), **site.ring.given()).among(len(site.daemons)).packet_bytes
         for site in config.sites
     ]
-    segments = [link.tuning.segment_bytes for link in config.all_links if link.protocol is LinkProtocol.HOP]
-    return min([*rings, *[packet_bytes_of(one or SEGMENT_BYTES_DEFAULT) for one in segments]])
+    return min([*rings, *[KINDS[link.protocol].object_bytes_max(link.tuning) for link in config.all_links]])
 
 
 def membership_options(config: Config) -> MembershipOptions:

@@ -16,10 +16,10 @@ from hopring.daemon.net.shaper import DatagramShaper
 from hopring.daemon.net.udp import Address, SocketCounters, UdpEndpoint
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, Generation, Process
-from hopring.links.hop.hop import HopOptions
 from hopring.routing.topology import topology_of
 from hopring.routing.trees import pair
 from hopring.stack_events import Identity, SendSite, SendTo
+from hopring.wire.data import SEGMENT_BYTES_DEFAULT
 from hopring.wire.header import HEAD_BYTES, Family, Header, encode_header
 from hopring.wire.ring import Token
 from hopring.wire.train import WORD_DATAGRAM_BYTES_MAX, Packet, Train, Word, decode_train, encode, with_riders
@@ -193,5 +193,5 @@ def _segments(config: Config, me: DaemonId) -> dict[DaemonId, int]:
     for at, site in enumerate(config.site_of):
         plan = links.get(pair(mine, site)) if site != mine else None
         if plan is not None:
-            sizes[DaemonId(at)] = plan.tuning.segment_bytes or HopOptions().segment_bytes
+            sizes[DaemonId(at)] = plan.tuning.segment_bytes or SEGMENT_BYTES_DEFAULT
     return sizes

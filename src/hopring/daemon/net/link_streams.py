@@ -23,7 +23,7 @@ from hopring.daemon.net.tcp import ConnectionEvent, Sink, TcpConnection, TcpList
 from hopring.daemon.net.udp import Address, SocketCounters
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, Generation
-from hopring.links.tcp import Closed, Opened, Received
+from hopring.links.events import StreamClosed, StreamOpened, StreamReceived
 from hopring.stack_events import Identity
 from hopring.wire.header import Header
 from hopring.wire.stream import GREETING_BYTES, decode_greeting
@@ -171,7 +171,7 @@ class _Early:
 
     def _keep(self, event: ConnectionEvent) -> None:
         if len(self._events) == EARLY_EVENTS_MAX:
-            event = Closed("too much came before its network began")
+            event = StreamClosed("too much came before its network began")
             self.connection.close()
         self._events.append(event)
 
@@ -210,12 +210,12 @@ class PendingStreams:
 
     def _hear(self, connection: TcpConnection, event: ConnectionEvent) -> None:
         match event:
-            case Received(chunk=chunk):
+            case StreamReceived(chunk=chunk):
                 since_us, said = self._greetings[connection]
                 self._greetings[connection] = (since_us, said + chunk)
                 if len(said) + len(chunk) >= GREETING_BYTES:
                     self._introduce(connection)
-            case Closed():
+            case StreamClosed():
                 del self._greetings[connection]
 
     def _introduce(self, connection: TcpConnection) -> None:
@@ -229,8 +229,8 @@ class PendingStreams:
             self._refuse(connection, Drop.FOREIGN_SENDER)
             return
         del self._greetings[connection]
-        connection.sink(Opened())
-        connection.sink(Received(said))
+        connection.sink(StreamOpened())
+        connection.sink(StreamReceived(said))
 
     def _refuse(self, connection: TcpConnection, reason: Drop) -> None:
         self.traffic.dropped[reason] += 1

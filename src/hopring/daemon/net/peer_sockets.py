@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Collection, Iterable
 
-from hopring.config import Config, LinkProtocol, cluster_hash
+from hopring.config import Config, cluster_hash
 from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.net.datagrams import Datagrams
 from hopring.daemon.net.link_streams import LinkStreams, Tell
 from hopring.daemon.net.shaper import Shape
 from hopring.ids import DaemonId, Process
+from hopring.links.kinds import KINDS
 from hopring.routing.topology import topology_of
 from hopring.stack_events import Identity, ObserveStream, Sending, SendSite, SendTo, StackOptions, WriteTo
 from hopring.wire.train import Packet
@@ -81,6 +82,6 @@ class PeerSockets:
 
 
 def _uses_streams(config: Config, me: DaemonId) -> bool:
-    """Whether a link of its site runs over TCP."""
+    """Whether a link of its site runs over a connection."""
     mine, links = config.site_of[me], topology_of(config).links
-    return any(mine in ends and plan.protocol is LinkProtocol.TCP for ends, plan in links.items())
+    return any(mine in ends and KINDS[plan.protocol].over_stream for ends, plan in links.items())

@@ -16,9 +16,9 @@ from typing import Final
 from hopring.daemon.loop.event_loop import BROKEN, READABLE, WRITABLE, Loop
 from hopring.daemon.net.udp import Address
 from hopring.ids import NEVER
-from hopring.links.tcp import Closed, Observed, Opened, Received, Written
+from hopring.links.events import StreamClosed, StreamObserved, StreamOpened, StreamReceived, StreamWritten
 
-ConnectionEvent = Opened | Received | Written | Observed | Closed
+ConnectionEvent = StreamOpened | StreamReceived | StreamWritten | StreamObserved | StreamClosed
 Sink = Callable[[ConnectionEvent], None]
 
 CONNECT_TIMEOUT_US: Final = 3_000_000
@@ -124,12 +124,12 @@ class TcpConnection:
         if len(info) == _TCP_INFO_BYTES:
             (round_trip_us,) = _UNSIGNED.unpack_from(info, _TCP_INFO_ROUND_TRIP)
             (data_segments,) = _UNSIGNED.unpack_from(info, _TCP_INFO_DATA_SEGMENTS_IN)
-            self.sink(Observed(data_segments, round_trip_us))
+            self.sink(StreamObserved(data_segments, round_trip_us))
 
     def _close(self, reason: str) -> None:
         if not self._gone:
             self.close()
-            self.sink(Closed(reason))
+            self.sink(StreamClosed(reason))
 
     def _ready(self, events: int) -> None:
         if not self._opened:
@@ -150,7 +150,7 @@ class TcpConnection:
         self._opened = True
         self._too_late.set(NEVER)
         self._loop.modify(self._socket.fileno(), READABLE)
-        self.sink(Opened())
+        self.sink(StreamOpened())
         self._flush_soon()
 
     def _read(self) -> None:
@@ -165,7 +165,7 @@ class TcpConnection:
             if size == 0:
                 self._close("closed by the other end")
                 return
-            self.sink(Received(bytes(self._buffer[:size])))
+            self.sink(StreamReceived(bytes(self._buffer[:size])))
             # A short read has emptied the kernel's buffer; the sink may have closed us.
             if self._gone or size < READ_BYTES:
                 return
@@ -198,7 +198,7 @@ class TcpConnection:
             self._full = bool(self._out)
             self._loop.modify(self._socket.fileno(), READABLE | WRITABLE if self._full else READABLE)
         if sent_bytes:
-            self.sink(Written(sent_bytes))
+            self.sink(StreamWritten(sent_bytes))
 
     def _head(self) -> list[memoryview]:
         """The first pieces to send, as many as one call gathers."""

@@ -14,13 +14,24 @@ Deviations  ranges of missing packets run from the expected one to the one befor
 """
 
 from dataclasses import dataclass, field
-from typing import Final, assert_never
 
+from hopring.config.model import LinkName
+from hopring.errors import Drop, PeerError
 from hopring.ids import NEVER, NUMBER_MAX
-from hopring.links.events import Deliver, LinkCounters, LinkFailed, Submit, Tick, Transmit
+from hopring.links.events import (
+    Deliver,
+    LinkCounters,
+    LinkFailed,
+    LinkInput,
+    LinkOutput,
+    Submit,
+    Tick,
+    Transmit,
+)
 from hopring.links.hop.pacing import Bucket, Congestion
 from hopring.links.hop.receiver import Patience, Receiver
 from hopring.links.hop.sender import RESERVE_PACKETS, Crossing, Sender
+from hopring.links.link import RESUME_US_MAX, LearnedPath, Link
 from hopring.links.queues import LOOSE_BYTES_MAX, LooseQueue
 from hopring.links.timing import RoundTrip, beat_us, clamp, ride_us, silence_limit_us, stamp_of
 from hopring.wire.data import SEGMENT_BYTES_DEFAULT, Data, Segment, chunk_bytes_of, packet_bytes_of
@@ -28,15 +39,9 @@ from hopring.wire.hop import STAMP_MASK, Ack, Nack
 from hopring.wire.train import Frame
 from hopring.wire.unreliable import loose_bytes_of
 
-Input = Submit | Data | Segment | Ack | Nack | Tick
-Output = Deliver | Transmit | LinkFailed
-
 _RIDER_BYTES = 96  # Left free in a packet of one datagram, so that an ACK and a short NACK ride along.
 _PACKET_SPAN_US = 1_000  # A packet is no longer than what the rate sends in this time.
 _BURST_SPAN_US = 1_500
-
-RESUME_US_MAX: Final = 10_000_000
-"""What a link has learned of its path is forgotten when nothing was heard for so long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +64,10 @@ class HopOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class HopLearned:
-    """What a link has learned of its path, and when it last heard of it."""
+class HopLearned(LearnedPath):
+    """The measurements of a path, with the congestion window that it had."""
 
-    round_trip: RoundTrip
     congestion: Congestion | None
-    at_us: int
 
 
 @dataclass(slots=True)
@@ -88,19 +91,17 @@ class HopState:
 
 
 @dataclass(slots=True)
-class Hop:
+class Hop(Link):
     """One end of a Hop link; see the module."""
 
     options: HopOptions = field(default_factory=HopOptions)
     initial_seq: int = 1
     state: HopState = field(init=False)
-    object_bytes_max: int = field(init=False)  # The largest object that may be submitted.
     _patience: Patience = field(init=False)
     _beat_us: int = field(init=False)
 
     def __post_init__(self) -> None:
         o = self.options
-        self.object_bytes_max = packet_bytes_of(o.segment_bytes)
         self._patience = Patience(o.nacks_max, o.silence_us)
         self._beat_us = beat_us(o.heartbeat_us, o.silence_us)
         last = self.initial_seq - 1
@@ -115,6 +116,51 @@ class Hop:
             congestion=congestion,
         )
         self._set_pace()
+
+    @property
+    def kind(self) -> LinkName:
+        """The name of its kind in the configuration."""
+        return "hop"
+
+    @property
+    def object_bytes_max(self) -> int:
+        """The largest object that may be submitted."""
+        return packet_bytes_of(self.options.segment_bytes)
+
+    @property
+    def backlog_bytes_max(self) -> int:
+        """The backlog beyond which the link fails."""
+        return self.options.backlog_bytes_max
+
+    @property
+    def silence_us(self) -> int:
+        """The silence of the other end after which the link fails."""
+        return self.options.silence_us
+
+    @property
+    def failure(self) -> str:
+        """The reason why the link has failed; empty as long as it works."""
+        return self.state.failure
+
+    @property
+    def progress(self) -> int:
+        """A number that grows as long as anything gets through, in either direction."""
+        return self.state.sender.peer_aru + self.state.received
+
+    @property
+    def stuck(self) -> bool:
+        """Whether something had to be asked for or sent again and has not arrived yet."""
+        s = self.state
+        return bool(s.receiver.missing) or any(one.resends for one in s.sender.unacked.values())
+
+    @property
+    def least_round_trip_us(self) -> int:
+        """The least round trip that was measured; 0 if there is none."""
+        return self.state.round_trip.least_us
+
+    def stalled(self, now_us: int) -> None:
+        """This host has not run until now: what was sent before says nothing of the length of the path."""
+        self.state.round_trip.since_us = now_us
 
     @property
     def backlog_bytes(self) -> int:
@@ -155,7 +201,7 @@ class Hop:
         idle = not s.sender.unacked and not s.unreported_segments
         return s.ack_at_us - s.ride_us if idle else s.ack_at_us
 
-    def step(self, event: Input, now_us: int) -> list[Output]:
+    def step(self, event: LinkInput, now_us: int) -> list[LinkOutput]:
         """Takes one event; see the module for the words."""
         if self.state.failure:
             return []
@@ -171,29 +217,29 @@ class Hop:
             return self._asked(event, now_us)
         if isinstance(event, Tick):
             return self._tick(now_us)
-        assert_never(event)
+        raise PeerError(Drop.UNKNOWN_TYPE, f"{type(event).__name__} on a Hop link")
 
     @property
-    def learned(self) -> HopLearned | None:
+    def learned(self) -> LearnedPath | None:
         """What the link knows of its path; nothing before the first round trip was measured in it."""
         s = self.state
         if not s.round_trip.measured or not s.stamped_at_us:
             return None
-        return HopLearned(s.round_trip, s.congestion, s.stamped_at_us)
+        return HopLearned(s.round_trip, s.stamped_at_us, s.congestion)
 
-    def resume(self, learned: HopLearned, now_us: int) -> None:
+    def resume(self, learned: LearnedPath, now_us: int) -> None:
         """Begins with what an earlier link between the same two daemons has learned of the path."""
         s = self.state
         assert s.heard_at_us < 0, "the link has begun"
         assert now_us - learned.at_us <= RESUME_US_MAX, "that was too long ago"
         s.round_trip.resume(learned.round_trip)
-        if s.congestion is not None and learned.congestion is not None:
+        if s.congestion is not None and isinstance(learned, HopLearned) and learned.congestion is not None:
             s.congestion.resume(learned.congestion, now_us)
         self._set_pace()
 
     # What comes in.
 
-    def _submit(self, event: Submit, now_us: int) -> list[Output]:
+    def _submit(self, event: Submit, now_us: int) -> list[LinkOutput]:
         if event.loose:
             self.state.sender.loose.put(event.payload)
             return []
@@ -204,7 +250,7 @@ class Hop:
         queue.put(event, now_us + self.options.lazy_us)
         return []
 
-    def _receive(self, packet: Data | Segment, now_us: int) -> list[Output]:
+    def _receive(self, packet: Data | Segment, now_us: int) -> list[LinkOutput]:
         s = self.state
         trip = s.round_trip
         payload = s.receiver.take(packet, now_us + trip.nack_delay_us, now_us + self._answer_us)
@@ -220,7 +266,7 @@ class Hop:
         s.received += 1
         return [Deliver(payload)]
 
-    def _acknowledged(self, ack: Ack, now_us: int) -> list[Output]:
+    def _acknowledged(self, ack: Ack, now_us: int) -> list[LinkOutput]:
         s = self.state
         s.sender.check_report(ack.aru, ack.top)
         s.receiver.check(ack.max_sent)
@@ -250,7 +296,7 @@ class Hop:
             s.congestion.delivered(news_bytes, trip.smoothed_us, trip.least_us, trip.last_us, now_us)
         self._set_pace()
 
-    def _asked(self, nack: Nack, now_us: int) -> list[Output]:
+    def _asked(self, nack: Nack, now_us: int) -> list[LinkOutput]:
         s = self.state
         s.sender.check_missing(nack.missing)
         s.heard_at_us = now_us
@@ -264,7 +310,7 @@ class Hop:
 
     # What goes out.
 
-    def _tick(self, now_us: int) -> list[Output]:
+    def _tick(self, now_us: int) -> list[LinkOutput]:
         s = self.state
         silent_at_us = self._silent_at_us
         if now_us - silent_at_us > self.options.silence_us // 4:
@@ -397,6 +443,6 @@ class Hop:
             return NEVER
         return s.heard_at_us + silence_limit_us(s.round_trip.smoothed_us, self.options.silence_us)
 
-    def _fail(self, reason: str, absence: bool = False) -> list[Output]:
+    def _fail(self, reason: str, absence: bool = False) -> list[LinkOutput]:
         self.state.failure = reason
         return [LinkFailed(reason, absence)]

@@ -14,11 +14,18 @@ from typing import Final
 
 from hopring.errors import PeerError
 from hopring.ids import DaemonId, Generation
-from hopring.links.tcp import Closed, Observed, Opened, Received, Written
+from hopring.links.events import (
+    StreamClosed,
+    StreamEvent,
+    StreamObserved,
+    StreamOpened,
+    StreamReceived,
+    StreamWritten,
+)
 from hopring.sim.network import SimNetwork
 from hopring.sim.tcp.host import SimTcpHost
 from hopring.sim.tcp.stream import SimTcpStream
-from hopring.stack_events import Identity, StreamEvent
+from hopring.stack_events import Identity
 from hopring.wire.header import Header
 from hopring.wire.stream import GREETING_BYTES, decode_greeting
 
@@ -38,12 +45,14 @@ class SimTcpConnection:
         taken = self.stream.send(bytes(self._unwritten)) if not self.stream.out.finishing else 0
         del self._unwritten[:taken]
         if taken:
-            self.tell(Written(taken))
+            self.tell(StreamWritten(taken))
 
     def observe(self) -> None:
         """Reports the counters of the stream."""
         if self.stream is not None:
-            self.tell(Observed(self.stream.incoming.data_segments, self.stream.out.round_trip.smoothed_us))
+            self.tell(
+                StreamObserved(self.stream.incoming.data_segments, self.stream.out.round_trip.smoothed_us)
+            )
 
     def abort(self) -> None:
         """Ends the connection without reporting it."""
@@ -56,11 +65,11 @@ class SimTcpConnection:
         self.stream = stream
         if self.tell is _nobody:
             stream.abort()
-        self.tell(Opened())
+        self.tell(StreamOpened())
 
     def received(self, _stream: SimTcpStream, data: bytes) -> None:
         """Reports bytes that have arrived."""
-        self.tell(Received(data))
+        self.tell(StreamReceived(data))
 
     def writable(self, _stream: SimTcpStream) -> None:
         """Writes the bytes that waited for room."""
@@ -68,7 +77,7 @@ class SimTcpConnection:
 
     def closed(self, _stream: SimTcpStream, reason: str) -> None:
         """Reports that the connection has ended."""
-        self.tell(Closed(reason))
+        self.tell(StreamClosed(reason))
 
 
 def _nobody(_event: StreamEvent) -> None:
@@ -96,9 +105,9 @@ class PendingConnection:
 
     def _keep(self, event: StreamEvent) -> None:
         self.events.append(event)
-        if isinstance(event, Closed) or len(self.events) > PENDING_EVENTS_MAX:
+        if isinstance(event, StreamClosed) or len(self.events) > PENDING_EVENTS_MAX:
             self._links.reject(self)
-        elif isinstance(event, Received) and self.greeting is None:
+        elif isinstance(event, StreamReceived) and self.greeting is None:
             self._received += event.chunk
             if len(self._received) >= GREETING_BYTES:
                 self._read_greeting()

@@ -1,0 +1,119 @@
+"""Link: the interface of a link between the representatives of two sites, whatever its protocol.
+
+Below       datagrams, or one connection; a driver carries frames or bytes and hands in what arrives.
+Above       the stack, which submits objects and gets each payload of the other end exactly once, in any order,
+            until the link fails.
+Invariants  `LinkFailed` comes at most once and is the last output; whatever the link waits for, `wake_at_us`
+            names the moment at which it acts; a peer's mistake in a datagram raises `PeerError` and changes
+            nothing, one in a stream fails the link.
+
+`links/kinds.py` has a row for each kind. A kind may be written outside of the compiled packages.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, Final
+
+from hopring.config.model import LinkName
+from hopring.links.events import LinkCounters, LinkInput, LinkOutput
+from hopring.links.timing import RoundTrip
+
+try:
+    from mypy_extensions import mypyc_attr
+except ImportError:  # Only mypyc needs it.
+
+    def mypyc_attr(**_: Any) -> Any:  # type: ignore[misc]
+        """Leaves a class as it is."""
+        return lambda kind: kind
+
+
+RESUME_US_MAX: Final = 10_000_000
+"""The measurements of a path are forgotten when nothing was heard on it for this long."""
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedPath:
+    """The measurements of a path by a link, for the next link between the same two daemons."""
+
+    round_trip: RoundTrip
+    at_us: int  # When the link last heard of it.
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Link(ABC):
+    """One end of a link."""
+
+    @property
+    @abstractmethod
+    def kind(self) -> LinkName:
+        """The name of its kind in the configuration."""
+
+    @abstractmethod
+    def step(self, event: LinkInput, now_us: int) -> list[LinkOutput]:
+        """Takes one event; a `Submit` only queues, and the next tick sends."""
+
+    @property
+    @abstractmethod
+    def wake_at_us(self) -> int:
+        """The next moment at which the link wants a Tick."""
+
+    @property
+    @abstractmethod
+    def ride_at_us(self) -> int:
+        """From this moment on, a Tick that comes for another reason is welcome."""
+
+    @property
+    @abstractmethod
+    def failure(self) -> str:
+        """The reason why the link has failed; empty as long as it works."""
+
+    @property
+    @abstractmethod
+    def object_bytes_max(self) -> int:
+        """The largest object that may be submitted."""
+
+    @property
+    @abstractmethod
+    def backlog_bytes(self) -> int:
+        """The bytes that were submitted and are not sent yet."""
+
+    @property
+    @abstractmethod
+    def backlog_bytes_max(self) -> int:
+        """The backlog beyond which the link fails."""
+
+    @property
+    @abstractmethod
+    def silence_us(self) -> int:
+        """The silence of the other end after which the link fails."""
+
+    @property
+    @abstractmethod
+    def progress(self) -> int:
+        """A number that grows as long as anything gets through, in either direction."""
+
+    @property
+    @abstractmethod
+    def counters(self) -> LinkCounters:
+        """The counters of the link since its start."""
+
+    @property
+    def stuck(self) -> bool:
+        """Whether something had to be asked for or sent again and has not arrived yet."""
+        return False
+
+    @property
+    def least_round_trip_us(self) -> int:
+        """The least round trip that was measured; 0 if there is none."""
+        return 0
+
+    @property
+    def learned(self) -> LearnedPath | None:
+        """The measurements of the path, for the next link; None if there are none."""
+        return None
+
+    def resume(self, learned: LearnedPath, now_us: int) -> None:  # noqa: B027
+        """Begins with the measurements of an earlier link of the same path."""
+
+    def stalled(self, now_us: int) -> None:  # noqa: B027
+        """This host has not run until now: what was sent before says nothing of the length of the path."""
