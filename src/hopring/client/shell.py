@@ -182,8 +182,7 @@ LONGEST_BYTES: Final = 8 * 1024 * 1024
 
 @cache
 def expect_blocks() -> None:
-    """Makes the C library keep freed blocks, once for each process; settings of the application take
-    precedence.
+    """Makes the C library keep freed blocks, once per process; settings of the application take precedence.
 
     Frames are blocks of up to some hundred kilobytes that come and go. By default the C library of Linux
     returns such memory to the kernel at once, which clears each page again for the next frame: three tenths of

@@ -1,4 +1,4 @@
-"""The constants of Spread's header and the questions that it asks of a type, for both facades."""
+"""The constants of Spread's header for both facades, and the texts of its error codes."""
 
 from enum import IntEnum
 from typing import Final
@@ -58,7 +58,7 @@ __all__ = [
 
 
 class Code(IntEnum):
-    """What the calls return when there is no number to return."""
+    """The result codes of the calls; errors are negative."""
 
     ACCEPT_SESSION = 1
     ILLEGAL_SPREAD = -1
@@ -159,5 +159,5 @@ TEXTS: Final[dict[int, str]] = {
 
 
 def text_of(code: int) -> str:
-    """In words; a code that there is not has none."""
+    """The text of a code, with a remedy."""
     return TEXTS.get(code, "no such code")

@@ -1,4 +1,4 @@
-"""A connection to a daemon, with the handshake done."""
+"""Connects to a daemon by its Spread name and runs the handshake."""
 
 import re
 import socket
@@ -14,13 +14,13 @@ _NAME: Final = re.compile(r"\s*(\d{1,5})(?:@(\S+))?\s*", re.ASCII)
 
 
 class UnixPlace(NamedTuple):
-    """A socket in the file system."""
+    """The address of a Unix socket."""
 
     path: str
 
 
 class TcpPlace(NamedTuple):
-    """A port of a host, which may be a name or an address."""
+    """A TCP port of a host, which may be a name or an address."""
 
     host: str
     port: int
@@ -36,17 +36,17 @@ def place_of(spread_name: str | None) -> UnixPlace | TcpPlace | None:
 
 
 SOCKET_BUFFER_BYTES: Final = 200 * 1024
-"""As the toolkit has it, in both directions."""
+"""The size that the toolkit sets, in both directions."""
 
 
 class Deadline:
-    """For a connection and its handshake together; 0 is none."""
+    """The deadline for a connection and its handshake together; 0 means none."""
 
     def __init__(self, timeout_s: float) -> None:
         self._until_s = monotonic() + timeout_s if timeout_s else None
 
     def apply(self, sock: socket.socket) -> None:
-        """What is left of it, to the next call; raises TimeoutError if nothing is."""
+        """Sets the remaining time as the socket's timeout; raises TimeoutError if none is left."""
         if self._until_s is None:
             return
         left_s = self._until_s - monotonic()
@@ -58,7 +58,7 @@ class Deadline:
 def dial(
     spread_name: str | None, private_name: str | None, priority: bool, membership: bool, timeout_s: float
 ) -> tuple[socket.socket, bytes] | Code:
-    """A socket and the private group, or why there is none."""
+    """Returns a socket and the private group, or the code of an error."""
     place = place_of(spread_name)
     try:
         user = encode_text(private_name or "")[:MAX_PRIVATE_NAME]
@@ -86,12 +86,12 @@ def _connect(place: UnixPlace | TcpPlace, deadline: Deadline) -> socket.socket |
     try:
         addresses = _addresses(place)
     except (OSError, ValueError):
-        return Code.ILLEGAL_SPREAD  # As the toolkit says of a host that it does not find.
+        return Code.ILLEGAL_SPREAD  # The toolkit's code for an unknown host.
     for family, address in addresses:
         try:
             sock = socket.socket(family)
         except OSError:
-            continue  # A kind of address that this machine does not speak.
+            continue  # An address family that this machine does not support.
         try:
             _prepare(sock)
             deadline.apply(sock)

@@ -1,8 +1,8 @@
-"""One session over a blocking socket: what both facades are made of.
+"""One session over a blocking socket, the common base of both facades.
 
-One thread may receive while another sends; two that do the same wait for each other. Whoever ends the session
-wakes those who wait in it. Nothing is read beyond a frame, so that `select` on the socket tells whether there
-is more.
+One thread may receive while another sends; two threads in the same direction wait for each other. Ending the
+session wakes threads that wait in it. Nothing is read beyond a frame, so that `select` on the socket tells
+whether there is more.
 """
 
 import socket
@@ -24,41 +24,39 @@ from hopring.spread.deliveries import NATIVE, SpreadHead, decode_head, decode_re
 from hopring.spread.frames import HEAD_BYTES
 
 FAREWELL_S: Final = 1.0
-"""How long an end waits for another thread's message to be sent, and for the daemon to close."""
+"""The time that `disconnect` waits for another thread's message to be sent, and for the daemon to close."""
 
 CHUNK_BYTES_MAX: Final = 256 * 1024
 
 
 class MailboxState(Enum):
-    """Of a session, at this end."""
+    """The state of a session at this end."""
 
     ACTIVE = "active"
-    ERROR = "error"  # Of no use any more, and not yet given back.
+    ERROR = "error"  # Failed, and not yet closed.
     CLOSED = "closed"
 
 
 class Mailbox:
-    """A session that has been welcomed."""
+    """A session after its handshake."""
 
     def __init__(self, sock: socket.socket, private_group: bytes) -> None:
-        """The socket is blocking, and this one's from now on."""
+        """Takes over a blocking socket."""
         self.private_group = private_group
         self.state = MailboxState.ACTIVE
         self._sock = sock
-        # A signal's handler may end the session that its own thread waits in.
+        # A signal handler may end the session in which its own thread waits.
         self._reading, self._writing = RLock(), RLock()
         self._sending = False
-        self._head: SpreadHead | None = (
-            None  # Of a message that was too long for a call, or that is not all here.
-        )
+        self._head: SpreadHead | None = None  # Of a message that was too long for a call, or is incomplete.
         self._part = bytearray()
 
     def fileno(self) -> int:
-        """The socket, for select."""
+        """The descriptor of the socket, for select."""
         return self._sock.fileno()
 
     def send(self, frame: bytes) -> Code | None:
-        """A frame to the daemon; None if it went."""
+        """Sends a frame; returns None, or the code of an error."""
         with self._writing:
             if (code := self._unfit()) is not None:
                 return code
@@ -66,7 +64,7 @@ class Mailbox:
             try:
                 self._sock.sendall(frame)
             except BaseException as error:
-                code = self._lost()  # Perhaps half of a frame went.
+                code = self._lost()  # A part of the frame may have been sent.
                 if not _of_the_socket(error):
                     raise
                 return code
@@ -75,7 +73,7 @@ class Mailbox:
         return None
 
     def receive(self, limits: Limits) -> Received:
-        """The next message, as far as it fits; waits for it."""
+        """Waits for the next message and returns it within the limits."""
         if (code := self._unfit()) is not None:
             return Received(code)
         with self._reading:
@@ -84,7 +82,7 @@ class Mailbox:
             try:
                 return self._receive(limits)
             except PeerError:
-                self._spoil()  # Where the next frame begins is not known.
+                self._spoil()  # The start of the next frame is unknown.
                 return Received(Code.ILLEGAL_MESSAGE)
             except OSError as error:
                 if not _of_the_socket(error):
@@ -92,7 +90,7 @@ class Mailbox:
                 return Received(self._lost())
 
     def poll(self) -> int:
-        """How many bytes are here to be received."""
+        """The number of bytes that can be received."""
         if self.state is MailboxState.CLOSED:
             return Code.ILLEGAL_SESSION
         waiting = bytearray(4)
@@ -103,10 +101,10 @@ class Mailbox:
         return len(self._part) + int.from_bytes(waiting, NATIVE)
 
     def disconnect(self, farewell_s: float = FAREWELL_S) -> None:
-        """Takes leave of the daemon and closes when that has closed too, or after this time.
+        """Ends the session at the daemon, and closes when the daemon has closed, or after this time.
 
-        A connection that is closed while something is unread drops what it has not sent yet. So all that comes
-        is read, and the daemon closes when the end has its place in the order: then the name is free again.
+        Closing a socket with unread input drops its unsent output. So all input is read until the daemon
+        closes, which it does when the end has its place in the order: then the name is free again.
         """
         until_s = monotonic() + farewell_s
         was, self.state = self.state, MailboxState.CLOSED
@@ -114,21 +112,21 @@ class Mailbox:
             if was is MailboxState.ACTIVE and self._say_end(until_s):
                 self._drain(until_s)
         except OSError:
-            pass  # Then there is nobody to take leave of.
+            pass  # The connection is lost already.
         finally:
             self.kill()
 
     def kill(self) -> None:
-        """Closes, without a word."""
+        """Closes the socket without telling the daemon."""
         self.state = MailboxState.CLOSED
         with suppress(OSError):
-            self._sock.shutdown(socket.SHUT_RDWR)  # Wakes whoever waits in it.
-        # The descriptor must not be another file's while somebody is about to use it.
+            self._sock.shutdown(socket.SHUT_RDWR)  # Wakes threads that wait in it.
+        # The descriptor must not be reused while another thread is about to use it.
         with self._reading, self._writing:
             self._sock.close()
 
     def _say_end(self, until_s: float) -> bool:
-        """False if it cannot be said: in the middle of a frame, or in time."""
+        """Sends the request to end; False in the middle of another frame, or if time runs out."""
         if not self._writing.acquire(timeout=_left_s(until_s)):
             return False
         try:
@@ -142,7 +140,7 @@ class Mailbox:
             self._writing.release()
 
     def _drain(self, until_s: float) -> None:
-        """Reads until the daemon closes; whoever else is reading gets what it waits for first."""
+        """Reads until the daemon closes; a thread that is receiving goes first."""
         if self._reading.acquire(timeout=_left_s(until_s)):
             try:
                 while self._ready(POLLIN, until_s) and self._sock.recv(CHUNK_BYTES_MAX, socket.MSG_DONTWAIT):
@@ -165,7 +163,7 @@ class Mailbox:
         return received(delivery, limits, self.private_group)
 
     def _read(self, size: int) -> bytes:
-        """So many bytes; goes on where a call that was interrupted left off."""
+        """Reads this many bytes; continues after an interrupted call."""
         while len(self._part) < size:
             chunk = self._sock.recv(min(size - len(self._part), CHUNK_BYTES_MAX))
             if not chunk:
@@ -195,5 +193,5 @@ def _left_s(until_s: float) -> float:
 
 
 def _of_the_socket(error: BaseException) -> bool:
-    """Not that of a signal's handler, which may raise a TimeoutError to get out of a call: it has no number."""
+    """Whether an error is the socket's: a TimeoutError raised by a signal handler has no error number."""
     return isinstance(error, OSError) and error.errno is not None

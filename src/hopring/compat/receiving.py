@@ -1,7 +1,7 @@
-"""What a receive call says, with the toolkit's rules for lists and buffers that are too short. Pure.
+"""The result of a receive call, with the toolkit's rules for lists and buffers that are too short. Pure.
 
-Nothing is cut off unless the program asks for it (DROP_RECV): the call says how much is needed, and the next
-one gets the same message.
+Nothing is truncated unless the program asks for it (DROP_RECV): the call returns the required sizes, and the
+next one gets the same message.
 """
 
 from typing import Final, NamedTuple
@@ -15,15 +15,15 @@ NO_INDEX: Final = -1
 
 
 class Limits(NamedTuple):
-    """How much a program can take; None for as much as there is."""
+    """The sizes of a program's buffers; None means no limit."""
 
     groups: int | None = None
     body_bytes: int | None = None
-    drop: bool = False  # What does not fit is lost.
+    drop: bool = False  # The excess is lost.
 
 
 class Received(NamedTuple):
-    """The result first, then what the toolkit's call sets, in its order."""
+    """The result, then the variables that the toolkit's call sets, in its order."""
 
     ret: int  # Bytes of the message, or a code.
     service_type: int = 0
@@ -36,7 +36,7 @@ class Received(NamedTuple):
 
 
 def too_short(head: SpreadHead, limits: Limits) -> Received | None:
-    """What is told instead of the message, if it does not fit and must not be cut."""
+    """The result instead of a message that does not fit and must not be truncated; None if it fits."""
     short_groups = _short(head.groups_count, limits.groups)
     short_body = _short(head.body_bytes, limits.body_bytes)
     if limits.drop or not (short_groups or short_body):
@@ -52,7 +52,7 @@ def too_short(head: SpreadHead, limits: Limits) -> Received | None:
 
 
 def received(delivery: SpreadDelivery, limits: Limits, private_group: bytes) -> Received:
-    """What is told with the message; with DROP_RECV as much of it as fits."""
+    """The result with the message; with DROP_RECV as much of it as fits."""
     count, size = len(delivery.groups), len(delivery.body)
     short_groups = _short(count, limits.groups)
     short_body = _short(size, limits.body_bytes)
@@ -73,7 +73,7 @@ def _short(there: int, limit: int | None) -> bool:
 
 
 def _mess_type(delivery: SpreadDelivery, private_group: bytes) -> int:
-    """Of a view, which of its members this session is."""
+    """The message type; of a view, the index of this session among its members."""
     if not is_membership(delivery.bits):
         return _signed(delivery.tag)
     if is_view(delivery.bits) and private_group in delivery.groups:
@@ -82,12 +82,12 @@ def _mess_type(delivery: SpreadDelivery, private_group: bytes) -> int:
 
 
 def _body(delivery: SpreadDelivery) -> bytes:
-    """Words of membership messages are in this machine's order; messages are as they were sent."""
+    """The body, in this machine's byte order if it is a membership message, otherwise as it was sent."""
     if not is_membership(delivery.bits):
         return delivery.body
     return turned(delivery.body, delivery.order, NATIVE, view=is_view(delivery.bits))
 
 
 def _signed(tag: int) -> int:
-    """16 bits as the toolkit's type has them."""
+    """The message type as the signed 16-bit number of the toolkit."""
     return tag - 0x10000 if tag & 0x8000 else tag

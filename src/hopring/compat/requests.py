@@ -1,9 +1,9 @@
-"""What a program may ask of its daemon: judged here, so that a daemon need not end the session. Pure.
+"""Requests of a program to its daemon, checked so that the daemon need not end the session. Pure.
 
-Each function gives a frame to be sent, or the code of what is wrong.
+Each function returns a frame to send, or the code of an error.
 
-Where the toolkit sends what a daemon answers by ending the session (two services at once, bits that are for
-daemons, more than 100 groups), or cuts a name off so that it is another one, these refuse with a code.
+The toolkit sends requests for which a daemon ends the session (two services at once, bits reserved for daemons,
+more than 100 groups), or truncates a name into another one; these functions return a code instead.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from hopring.spread.deliveries import encode_request
 from hopring.spread.frames import GROUPS_MAX, HEAD_BYTES, NAME_BYTES
 
 MESSAGE_BYTES_SAFE: Final = 143_200 - HEAD_BYTES
-"""Names and body together: a real daemon accepts a little more and dies of it."""
+"""The limit for names and body together: a real daemon accepts a little more and crashes."""
 
 _LEGAL: Final = frozenset(range(36, 127))
 _BARE: Final = [1 << at for at in range(REGULAR_MESS.bit_length())]
@@ -23,32 +23,32 @@ _SERVICES: Final = frozenset([*_BARE, *[one | SELF_DISCARD for one in _BARE]])
 
 
 def encode_text(name: str) -> bytes:
-    """A name as it travels; bytes that are no text have come as surrogates and go back as they were."""
+    """Encodes a name; surrogates become the bytes that they came from."""
     return name.encode("utf-8", "surrogateescape")
 
 
 def decode_text(name: bytes) -> str:
-    """A name as the program sees it."""
+    """Decodes a name; bytes that are not UTF-8 become surrogates."""
     return name.decode("utf-8", "surrogateescape")
 
 
 def join(sender: bytes, group: str) -> bytes | Code:
-    """To become a member."""
+    """Encodes a request to join a group."""
     return _membership(Bits.JOIN, sender, group)
 
 
 def leave(sender: bytes, group: str) -> bytes | Code:
-    """To be one no longer."""
+    """Encodes a request to leave a group."""
     return _membership(Bits.LEAVE, sender, group)
 
 
 def end(sender: bytes) -> bytes:
-    """The last thing that a session says."""
+    """Encodes the request to end the session."""
     return encode_request(Bits.KILL, sender, (sender,), 0, b"")
 
 
 def multicast(sender: bytes, service: int, groups: Sequence[str], tag: int, body: bytes) -> bytes | Code:
-    """A message to groups; private ones are groups too."""
+    """Encodes a message to groups, which may be private ones."""
     if not is_service(service):
         return Code.ILLEGAL_SERVICE
     names = [_name(one) for one in groups]
@@ -60,7 +60,7 @@ def multicast(sender: bytes, service: int, groups: Sequence[str], tag: int, body
 
 
 def is_service(bits: int) -> bool:
-    """Exactly one service, the wish not to get it oneself or not, and bits that daemons pass on."""
+    """Whether bits are exactly one service, SELF_DISCARD or not, and bits that daemons pass on."""
     return bits >= 0 and bits & ~FREE_BITS in _SERVICES
 
 
@@ -72,7 +72,7 @@ def _membership(bits: Bits, sender: bytes, group: str) -> bytes | Code:
 
 
 def _name(group: str) -> bytes:
-    # Nothing stands for a name that cannot be sent.
+    # Empty for a name that cannot be sent.
     try:
         name = encode_text(group)
     except UnicodeEncodeError:

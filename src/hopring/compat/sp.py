@@ -1,11 +1,11 @@
 """The calls of the Spread toolkit, `SP_connect` to `SP_version`, in a shape for Python.
 
 A call that in C returns an int and sets nothing returns an int. One that sets variables through pointers
-returns a named tuple: `ret`, what it returns in C, and then what it sets, in the order of its C arguments.
-Lengths and counts that C has beside a buffer or a list are gone. Names are `str`, messages are `bytes`.
+returns a named tuple: `ret`, the result in C, and then the variables, in the order of the C arguments. The
+lengths and counts beside C's buffers and lists are omitted. Names are `str`, messages are `bytes`.
 
-What the toolkit has a code for is a code, and nothing is raised for it; below 0 is an error. A mailbox is a
-number as in C: the socket's descriptor, for `select`.
+Errors for which the toolkit has a code are negative codes, not exceptions. A mailbox is a number as in C: the
+socket's descriptor, for `select`.
 """
 
 import sys
@@ -52,11 +52,11 @@ Bytes = bytes | bytearray | memoryview
 
 SESSIONS_MAX: Final = 1024
 _sessions: Final[dict[int, Mailbox]] = {}
-_lock: Final = RLock()  # A signal's handler may end a session.
+_lock: Final = RLock()  # A signal handler may end a session.
 
 
 class Connected(NamedTuple):
-    """What a connection gives: ACCEPT_SESSION, or the code and no mailbox."""
+    """The result of a connection: ACCEPT_SESSION, or a code without a mailbox."""
 
     ret: int
     mbox: int = -1
@@ -64,7 +64,7 @@ class Connected(NamedTuple):
 
 
 class Version(NamedTuple):
-    """1, and the version of the toolkit that these calls are those of."""
+    """1, and the version of the toolkit that these calls follow."""
 
     ret: int
     major_version: int
@@ -73,14 +73,14 @@ class Version(NamedTuple):
 
 
 def SP_version() -> Version:
-    """Which calls these are."""
+    """The version of the toolkit that these calls follow."""
     return Version(1, *VERSION)
 
 
 def SP_connect(
     spread_name: str | None = "", private_name: str | None = "", priority: int = 0, group_membership: int = 1
 ) -> Connected:
-    """A session with the daemon at `port`, `port@host` or, if empty, the default; waits as long as it takes."""
+    """Connects to the daemon at `port`, `port@host` or, if empty, the default port; waits without a limit."""
     return SP_connect_timeout(spread_name, private_name, priority, group_membership, 0)
 
 
@@ -91,7 +91,7 @@ def SP_connect_timeout(
     group_membership: int = 1,
     time_out_s: float = 0,
 ) -> Connected:
-    """The same, within so many seconds; 0 is for ever."""
+    """Connects within this many seconds; 0 means no limit."""
     if not isfinite(time_out_s) or time_out_s < 0:
         return Connected(Code.ILLEGAL_TIME)
     done = dial(spread_name, private_name, priority > 0, bool(group_membership), time_out_s)
@@ -110,7 +110,7 @@ def SP_connect_timeout(
 
 
 def SP_disconnect(mbox: int) -> int:
-    """Ends the session."""
+    """Ends the session and closes the mailbox."""
     box = _take(mbox)
     if box is None:
         return Code.ILLEGAL_SESSION
@@ -119,40 +119,40 @@ def SP_disconnect(mbox: int) -> int:
 
 
 def SP_kill(mbox: int) -> None:
-    """Closes the connection without a word; for others it is the same."""
+    """Closes the connection without telling the daemon; other members see the same."""
     box = _take(mbox)
     if box is not None:
         box.kill()
 
 
 def SP_join(mbox: int, group: str) -> int:
-    """Asks to be a member; that it is one, the view says."""
+    """Asks to join a group; the view confirms it."""
     box = _sessions.get(mbox)
     return Code.ILLEGAL_SESSION if box is None else _send(box, requests.join(box.private_group, group), 0)
 
 
 def SP_leave(mbox: int, group: str) -> int:
-    """Asks to be a member no longer."""
+    """Asks to leave a group."""
     box = _sessions.get(mbox)
     return Code.ILLEGAL_SESSION if box is None else _send(box, requests.leave(box.private_group, group), 0)
 
 
 def SP_multicast(mbox: int, service_type: int, group: str, mess_type: int, mess: Bytes) -> int:
-    """A message to one group; returns its bytes."""
+    """Sends a message to one group; returns its size."""
     return SP_multigroup_multicast(mbox, service_type, (group,), mess_type, mess)
 
 
 def SP_scat_multicast(
     mbox: int, service_type: int, group: str, mess_type: int, scat_mess: Sequence[Bytes]
 ) -> int:
-    """One message from several buffers."""
+    """Sends one message from several buffers."""
     return SP_multigroup_scat_multicast(mbox, service_type, (group,), mess_type, scat_mess)
 
 
 def SP_multigroup_scat_multicast(
     mbox: int, service_type: int, groups: Sequence[str], mess_type: int, scat_mess: Sequence[Bytes]
 ) -> int:
-    """The same, to several groups."""
+    """Sends one message from several buffers to several groups."""
     if len(scat_mess) > MAX_CLIENT_SCATTER_ELEMENTS:
         return Code.ILLEGAL_MESSAGE
     return SP_multigroup_multicast(mbox, service_type, groups, mess_type, b"".join(scat_mess))
@@ -161,7 +161,7 @@ def SP_multigroup_scat_multicast(
 def SP_multigroup_multicast(
     mbox: int, service_type: int, groups: Sequence[str], mess_type: int, mess: Bytes
 ) -> int:
-    """A message to several groups; who is in more than one of them gets it once."""
+    """Sends a message to several groups; a member of more than one of them gets it once."""
     if isinstance(groups, str):
         raise TypeError("groups are a list of names; one name is for SP_multicast")
     box = _sessions.get(mbox)
@@ -174,11 +174,11 @@ def SP_multigroup_multicast(
 def SP_receive(
     mbox: int, service_type: int = 0, max_groups: int | None = None, max_mess_len: int | None = None
 ) -> Received:
-    """The next message, of any group; waits for it.
+    """Waits for the next message of any group.
 
-    If there are more groups or bytes than the limits allow: GROUPS_TOO_SHORT or BUFFER_TOO_SHORT, with
-    `num_groups` and `endian_mismatch` as what is needed, negative, and the message comes with the next call.
-    With DROP_RECV as `service_type` what is too much is lost.
+    If there are more groups or bytes than the limits allow, it returns GROUPS_TOO_SHORT or BUFFER_TOO_SHORT
+    with the required sizes, negative, in `num_groups` and `endian_mismatch`, and the next call gets the same
+    message. With DROP_RECV as `service_type` the excess is lost.
     """
     box = _sessions.get(mbox)
     if box is None:
@@ -195,7 +195,7 @@ def SP_scat_receive(
     max_groups: int | None = None,
     scat_mess: Sequence[bytearray | memoryview] = (),
 ) -> Received:
-    """The same, into buffers, which are filled one after the other; `mess` is what they hold now."""
+    """Waits for the next message and fills buffers one after the other; `mess` is their contents."""
     if len(scat_mess) > MAX_CLIENT_SCATTER_ELEMENTS:
         return Received(Code.ILLEGAL_MESSAGE)
     rooms = [memoryview(one).cast("B") for one in scat_mess]
@@ -209,18 +209,18 @@ def SP_scat_receive(
 
 
 def SP_poll(mbox: int) -> int:
-    """How many bytes wait to be received; more than 0 is a message, or the beginning of one."""
+    """The number of bytes that can be received; above 0 there is a message, or the beginning of one."""
     box = _sessions.get(mbox)
     return Code.ILLEGAL_SESSION if box is None else box.poll()
 
 
 def SP_error(error: int) -> None:
-    """Says on stderr what a code means."""
+    """Prints the text of a code on stderr."""
     print(f"SP_error: ({int(error)}) {text_of(error)}", file=sys.stderr, flush=True)
 
 
 def _take(mbox: int) -> Mailbox | None:
-    # Out of the table first: its number may soon be another session's.
+    # Removed from the table first: its number may soon be another session's.
     with _lock:
         return _sessions.pop(mbox, None)
 

@@ -26,14 +26,14 @@ NO_ID: Final = GroupId(0, 0, 0)
 
 
 class vs_set_info(NamedTuple):
-    """A virtual-synchrony set: how many came together, and where their names are in the body."""
+    """A virtual-synchrony set: its size, and the offset of its names in the body."""
 
     num_members: int = 0
     members_offset: int = 0
 
 
 class MembershipInfo(NamedTuple):
-    """What a membership message says beside the list of members."""
+    """The contents of a membership message beside the list of members."""
 
     ret: int
     gid: GroupId = NO_ID
@@ -43,7 +43,7 @@ class MembershipInfo(NamedTuple):
 
 
 class SetsInfo(NamedTuple):
-    """All sets, and which of them is the receiver's."""
+    """All sets, and the index of the receiver's."""
 
     ret: int
     vs_sets: tuple[vs_set_info, ...] = ()
@@ -51,27 +51,27 @@ class SetsInfo(NamedTuple):
 
 
 class SetMembers(NamedTuple):
-    """Who is in a set."""
+    """The members of a set."""
 
     ret: int
     member_names: tuple[str, ...] = ()
 
 
 def membership_info(body: bytes, bits: int) -> MembershipInfo:
-    """1 in front if it could be read."""
+    """Decodes a membership message; `ret` is 1, or the code of an error."""
     if not is_membership(bits):
         return MembershipInfo(Code.ILLEGAL_MESSAGE)
     try:
         if is_view(bits):
             return _view_info(body, decode_view(body, NATIVE), bits)
-        # The own leave has no body at all.
+        # The session's own leave has no body.
         return MembershipInfo(1, decode_id(body, NATIVE) if body else NO_ID)
     except PeerError:
         return MembershipInfo(Code.ILLEGAL_MESSAGE)
 
 
 def sets_info(body: bytes, count_max: int | None) -> SetsInfo:
-    """Their number in front, if there is room for as many."""
+    """Decodes all sets; `ret` is their number, or the code of an error."""
     try:
         view = decode_view(body, NATIVE)
     except PeerError:
@@ -82,7 +82,7 @@ def sets_info(body: bytes, count_max: int | None) -> SetsInfo:
 
 
 def set_members(body: bytes, one: vs_set_info, count_max: int | None) -> SetMembers:
-    """Their number in front, if there is room for as many."""
+    """Decodes the names of a set; `ret` is their number, or the code of an error."""
     if count_max is not None and count_max < one.num_members:
         return SetMembers(Code.BUFFER_TOO_SHORT)
     try:
@@ -93,7 +93,7 @@ def set_members(body: bytes, one: vs_set_info, count_max: int | None) -> SetMemb
 
 
 def _view_info(body: bytes, view: SpreadViewBody, bits: int) -> MembershipInfo:
-    # Beside the network's, every change is one member's: the only one of the only set.
+    # Every change except the network's is that of one member: the only one of the only set.
     changed = () if bits & CAUSED_BY_NETWORK else names_at(body, view.sets[0])[:1]
     own = vs_set_info(*view.sets[view.own])
     return MembershipInfo(1, view.group_id, "".join(map(decode_text, changed)), len(view.sets), own)
@@ -124,69 +124,69 @@ Bytes = bytes | bytearray | memoryview
 
 
 def SP_equal_group_ids(g1: group_id, g2: group_id) -> int:
-    """1 if they are ids of the same view."""
+    """1 if both are the id of the same view."""
     return int(tuple(g1) == tuple(g2))
 
 
 def SP_get_memb_info(memb_mess: Bytes, service_type: int) -> MembershipInfo:
-    """The group id, who joined or left, and the set of those who came with this session."""
+    """The group id, the member that joined or left, and the receiver's virtual-synchrony set."""
     return membership_info(bytes(memb_mess), service_type)
 
 
 def SP_get_vs_sets_info(memb_mess: Bytes, num_vs_sets: int | None = None) -> SetsInfo:
-    """All sets of a view, if there are at most so many."""
+    """All sets of a view, if there are at most this many."""
     return sets_info(bytes(memb_mess), num_vs_sets)
 
 
 def SP_get_vs_set_members(
     memb_mess: Bytes, vs_set: vs_set_info, member_names_count: int | None = None
 ) -> SetMembers:
-    """The names in one of them, if there are at most so many."""
+    """The names in a set, if there are at most this many."""
     return set_members(bytes(memb_mess), vs_set, member_names_count)
 
 
 def SP_scat_get_memb_info(memb_mess_scat: Sequence[Bytes], service_type: int) -> MembershipInfo:
-    """As SP_get_memb_info, of the buffers of SP_scat_receive."""
+    """Like SP_get_memb_info, for the buffers of SP_scat_receive."""
     return SP_get_memb_info(b"".join(memb_mess_scat), service_type)
 
 
 def SP_scat_get_vs_sets_info(memb_mess_scat: Sequence[Bytes], num_vs_sets: int | None = None) -> SetsInfo:
-    """As SP_get_vs_sets_info."""
+    """Like SP_get_vs_sets_info, for the buffers of SP_scat_receive."""
     return SP_get_vs_sets_info(b"".join(memb_mess_scat), num_vs_sets)
 
 
 def SP_scat_get_vs_set_members(
     memb_mess_scat: Sequence[Bytes], vs_set: vs_set_info, member_names_count: int | None = None
 ) -> SetMembers:
-    """As SP_get_vs_set_members."""
+    """Like SP_get_vs_set_members, for the buffers of SP_scat_receive."""
     return SP_get_vs_set_members(b"".join(memb_mess_scat), vs_set, member_names_count)
 
 
 def SP_get_gid_offset_memb_mess() -> int:
-    """Where the group id is in a membership message."""
+    """The offset of the group id in a membership message."""
     return ID_AT
 
 
 def SP_get_num_vs_sets_offset_memb_mess() -> int:
-    """Where the number of sets is."""
+    """The offset of the number of sets."""
     return SETS_COUNT_AT
 
 
 def SP_get_offset_to_local_vs_set_offset() -> int:
-    """Where it says at which byte of the sets the receiver's own begins."""
+    """The offset of the field with the offset of the receiver's own set."""
     return OWN_OFFSET_AT
 
 
 def SP_get_first_vs_set_offset_memb_mess() -> int:
-    """Where the sets begin."""
+    """The offset of the first set."""
     return SETS_AT
 
 
 def SP_get_vs_set_size_offset_vs_set() -> int:
-    """Where in a set the number of its members is."""
+    """The offset of the number of members in a set."""
     return 0
 
 
 def SP_get_vs_set_members_offset_vs_set() -> int:
-    """Where in a set its names begin."""
+    """The offset of the names in a set."""
     return COUNT_BYTES

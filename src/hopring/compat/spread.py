@@ -1,7 +1,8 @@
-"""The shape of the old Python module for Spread: `connect`, a mailbox with methods, messages with attributes.
+"""The interface of the old Python module for Spread: `connect`, a mailbox with methods, messages with
+attributes.
 
-Names are `str`, messages are `bytes`; a `str` that is sent goes as UTF-8. An error is a `spread.error` with the
-toolkit's code and words.
+Names are `str`, messages are `bytes`; a `str` is sent as UTF-8. An error is a `spread.error` with the toolkit's
+code and its text.
 """
 
 from collections.abc import Sequence
@@ -50,14 +51,14 @@ _ENDS: Final = (Code.CONNECTION_CLOSED, Code.ILLEGAL_SESSION)
 
 
 class error(Exception):
-    """A code and its words, or only words for what the toolkit has no code for."""
+    """A code and its text, or only a text where the toolkit has no code."""
 
 
 SpreadError = error
 
 
 class group_id(GroupId):
-    """Two of them can be compared; they are equal at all members of a view."""
+    """The id of a view; equal at all its members."""
 
     __slots__ = ()
 
@@ -66,7 +67,7 @@ class group_id(GroupId):
 
 
 class RegularMsgType(NamedTuple):
-    """A message."""
+    """A message of a group member or another session."""
 
     sender: str
     groups: tuple[str, ...]
@@ -76,17 +77,17 @@ class RegularMsgType(NamedTuple):
 
 
 class MembershipMsgType(NamedTuple):
-    """A view (`reason` is a cause), a transitional signal (`reason` is 0), or the own leave (no members)."""
+    """A view (`reason` is a cause), a transitional signal (`reason` is 0), or one's own leave (no members)."""
 
     group: str
     group_id: group_id | None
     members: tuple[str, ...]
     reason: int
-    extra: tuple[str, ...]  # Who joined, left or vanished; after a change of the network, who came with us.
+    extra: tuple[str, ...]  # The member that joined or left; after a change of network, the own set.
 
 
 class MailboxType:
-    """A session; `connect` makes it."""
+    """A session, made by `connect`."""
 
     def __init__(self, box: Mailbox) -> None:
         self.private_group: Final = requests.decode_text(box.private_group)
@@ -95,38 +96,38 @@ class MailboxType:
 
     def __del__(self) -> None:
         if getattr(self, "_open", False):
-            self._box.disconnect(farewell_s=0)  # Whoever collects it must not wait.
+            self._box.disconnect(farewell_s=0)  # Garbage collection must not wait.
 
     def disconnect(self) -> None:
-        """Ends the session; a second time is no error."""
+        """Ends the session; a second call is no error."""
         if self._open:
             self._open = False
             self._box.disconnect()
 
     def fileno(self) -> int:
-        """The socket, for select."""
+        """The descriptor of the socket, for select."""
         self._check("fileno")
         return self._box.fileno()
 
     def join(self, group: str) -> None:
-        """Asks to be a member."""
+        """Asks to join a group; the view confirms it."""
         self._check("join")
         self._send(requests.join(self._box.private_group, group))
 
     def leave(self, group: str) -> None:
-        """Asks to be a member no longer."""
+        """Asks to leave a group."""
         self._check("leave")
         self._send(requests.leave(self._box.private_group, group))
 
     def multicast(self, service_type: int, group: str, message: bytes | str, message_type: int = 0) -> int:
-        """A message to one group; returns its bytes."""
+        """Sends a message to one group; returns its size."""
         self._check("multicast")
         return self._multicast(service_type, (group,), message, message_type)
 
     def multigroup_multicast(
         self, service_type: int, groups: Sequence[str], message: bytes | str, message_type: int = 0
     ) -> int:
-        """A message to several."""
+        """Sends a message to several groups; returns its size."""
         if isinstance(groups, str):
             raise TypeError("a sequence of groups is needed, not one string")
         if not groups:
@@ -135,12 +136,12 @@ class MailboxType:
         return self._multicast(service_type, groups, message, message_type)
 
     def poll(self) -> int:
-        """How many bytes wait to be received."""
+        """The number of bytes that can be received."""
         self._check("poll")
         return self._judged(self._box.poll())
 
     def receive(self) -> RegularMsgType | MembershipMsgType:
-        """The next message, however long; waits for it."""
+        """Waits for the next message, of any length."""
         self._check("receive")
         got = self._box.receive(Limits())
         self._judged(got.ret)
@@ -191,7 +192,7 @@ def connect(
     daemon: str | None = None,
     name: str | None = None,
 ) -> MailboxType:
-    """A session with the daemon at `port@host` or `port`; `daemon` and `name` are the first two once more."""
+    """Connects to the daemon at `port@host` or `port`; `daemon` and `name` are aliases of the first two."""
     where = daemon if spread_name is None else spread_name
     if where is None:
         where = f"{DEFAULT_SPREAD_PORT}@localhost"
@@ -202,5 +203,5 @@ def connect(
 
 
 def version() -> tuple[int, int, int]:
-    """Of the toolkit whose protocol this is."""
+    """The version of the toolkit that this module follows."""
     return VERSION

@@ -1,7 +1,7 @@
-"""The type word of a Spread frame: services, membership, requests, and who wrote it in which byte order.
+"""The type word of a Spread frame: services, membership, requests, and the writer's byte order.
 
-Bits 31 and 7 are the marker: both set by a little-endian writer, both clear from a big-endian one. Swapping the
-bytes of a word swaps these two, so a reader can look before it knows the order.
+Bits 31 and 7 are the marker: both set by a little-endian writer, both clear by a big-endian one. Swapping the
+bytes of a word swaps these two, so a reader can test them before it knows the order.
 """
 
 from enum import IntFlag
@@ -14,7 +14,7 @@ MARKER: Final = 0x80000080
 
 
 class Bits(IntFlag):
-    """What can stand in a type word."""
+    """The bits of a type word."""
 
     UNRELIABLE = 0x1
     RELIABLE = 0x2
@@ -48,7 +48,7 @@ REQUESTS: Final = frozenset({Bits.JOIN, Bits.LEAVE, Bits.KILL})
 
 FREE_BITS_AT: Final = 23
 FREE_BITS: Final = 0xFF << FREE_BITS_AT
-"""Bits without a meaning to daemons, which pass them on beside a service; libraries above use some of them."""
+"""Bits that daemons pass on beside a service without using them; libraries above use some of them."""
 
 CAUSES: Final = {
     Cause.JOIN: Bits.CAUSED_BY_JOIN,

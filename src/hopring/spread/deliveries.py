@@ -1,8 +1,7 @@
-"""Frames as a client sees them: what a daemon delivers, and what the client asks for, in both byte orders.
+"""Frames of Spread, as a client reads and writes them, in both byte orders.
 
-Lengths are judged before anything is read, types are not: real daemons pass bits on that a client has forged,
-and such a message must not end the sessions of those who get it. Where a service is set it is a message,
-whatever else is set.
+Lengths are checked before anything is read, types are not: real daemons pass on forged bits, and such a message
+must not end the sessions of its receivers. A frame with a service bit is a message, whatever other bits it has.
 """
 
 import sys
@@ -21,7 +20,7 @@ MEMBERSHIP: Final = 0x3F00
 REJECT: Final = 0x400000
 
 REST_BYTES_MAX: Final = 16 * 2**20
-"""Names and body of what is delivered. Spread daemons stay far below; ours pass on what native clients send."""
+"""The limit for names and body. Spread daemons stay far below; hopd passes on messages of native clients."""
 
 OLD_TYPE_BYTES: Final = 4
 
@@ -29,7 +28,7 @@ _HEADS: Final = {"little": Struct("<I32sIII"), "big": Struct(">I32sIII")}
 
 
 class SpreadHead(NamedTuple):
-    """What comes first, and says how much will follow."""
+    """The head of a frame, with the sizes of the rest."""
 
     bits: int  # Without the marker.
     name: bytes
@@ -40,49 +39,49 @@ class SpreadHead(NamedTuple):
 
     @property
     def rest_bytes(self) -> int:
-        """All that follows; a refused message has its old type in front of its groups."""
+        """The size of the rest; a rejected message has its old type before its groups."""
         return OLD_TYPE_BYTES * self.is_reject + NAME_BYTES * self.groups_count + self.body_bytes
 
     @property
     def is_reject(self) -> bool:
-        """A message of ours that the daemon did not take."""
+        """Whether it is a message of this client that the daemon rejected."""
         return bool(self.bits & REJECT)
 
     @property
     def is_membership(self) -> bool:
-        """A view, a transitional signal or the own leave."""
+        """Whether it is a view, a transitional signal or the client's own leave."""
         return is_membership(self.bits)
 
     @property
     def tag(self) -> int:
-        """The 16 bits of the application; views have none."""
+        """The 16-bit message type; 0 for membership messages."""
         return 0 if self.is_membership else tag_of(self.hint)
 
 
 class SpreadDelivery(NamedTuple):
-    """A frame that has come."""
+    """A decoded frame from a daemon."""
 
     bits: int
     name: bytes  # The sender; of a membership message, the group.
-    groups: tuple[bytes, ...]  # Those it was sent to; of a view, its members.
+    groups: tuple[bytes, ...]  # The destination groups; of a view, its members.
     tag: int
     foreign: bool  # Whether the sender of a message has the other byte order.
     body: bytes
-    order: ByteOrder  # Of the words in a membership message's body.
+    order: ByteOrder  # Of the integers in a membership message's body.
 
 
 def is_membership(bits: int) -> bool:
-    """Whether these bits are a membership message's."""
+    """Whether a type word is that of a membership message."""
     return bool(bits & MEMBERSHIP) and not bits & (REGULAR | REJECT)
 
 
 def is_view(bits: int) -> bool:
-    """Whether they are those of a regular membership message."""
+    """Whether a type word is that of a regular membership message."""
     return is_membership(bits) and bool(bits & Bits.REG_MEMB)
 
 
 def decode_head(data: bytes) -> SpreadHead:
-    """The first 48 bytes of a frame; what follows is within the limit."""
+    """Decodes the first 48 bytes of a frame; checks the size of the rest."""
     assert len(data) == HEAD_BYTES
     bits, name, count, hint, size = head_of(data)
     order: ByteOrder = "little" if data[0] & MARKER else "big"
@@ -95,7 +94,7 @@ def decode_head(data: bytes) -> SpreadHead:
 
 
 def decode_rest(head: SpreadHead, rest: bytes) -> SpreadDelivery:
-    """The frame, from its head and all that follows."""
+    """Decodes a frame from its head and its rest."""
     assert len(rest) == head.rest_bytes
     bits, at = head.bits, 0
     if head.is_reject:
@@ -108,24 +107,24 @@ def decode_rest(head: SpreadHead, rest: bytes) -> SpreadDelivery:
 
 
 def cut(field: bytes) -> bytes:
-    """A name without its padding; one that fills its field has none."""
+    """A name without its padding; one that fills its field has no padding."""
     return field.partition(b"\0")[0]
 
 
 def order_of_hint(hint: bytes) -> ByteOrder:
-    """Who wrote a hint; the marker has two bits, and only both together are little-endian."""
+    """The byte order of a hint: little-endian only if both bits of the marker are set."""
     return "little" if int.from_bytes(hint, "little") & MARKER == MARKER else "big"
 
 
 def tag_of(hint: bytes) -> int:
-    """The 16 bits of the application; what else a sender has put into its hint is not looked at."""
+    """The 16-bit message type in a hint; its other bits are ignored."""
     return int.from_bytes(hint, order_of_hint(hint)) >> 8 & 0xFFFF
 
 
 def encode_request(
     bits: int, sender: bytes, groups: tuple[bytes, ...], tag: int, body: bytes, order: ByteOrder = NATIVE
 ) -> bytes:
-    """A frame to a daemon, in the byte order of whoever writes it."""
+    """Encodes a frame for a daemon, in the writer's byte order."""
     fields = (sender, *groups)
     assert all(len(one) < NAME_BYTES for one in fields), "names are judged before"
     marker = MARKER if order == "little" else 0

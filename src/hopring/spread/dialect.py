@@ -1,6 +1,14 @@
-"""The dialect of Spread clients: what they are shown, and how a conversation with them begins.
+"""The dialect of Spread clients: decodes their requests, and renders messages and views for them.
 
 Implements  the client protocol of Spread 4 and 5, from the daemon's side; see docs/spread.md.
+
+After the handshake nothing is answered: this dialect can refuse a request only by ending the connection.
+Requests that a real daemon ignores (a second join, a leave of a group without membership, a message to no
+group) are ignored here too.
+
+Names of Spread are 31 bytes at most, those of sessions are ASCII. A private group that does not fit is shown by
+a substitute made of a hash, the same at all daemons, so that views and messages agree; it cannot be used as a
+destination. A group that does not fit is not shown: no Spread client can be in it.
 """
 
 from collections.abc import Callable, Sequence
@@ -52,13 +60,13 @@ from hopring.spread.membership import Sets, group_id, own_leave, signal, view
 from hopring.wire.bundle import Run, encode_bundle
 
 DAEMON_BYTES_MAX: Final = 19
-"""Of the name of a daemon that Spread clients connect to."""
+"""The longest name of a daemon that serves Spread clients."""
 
 _KEPT_MAX: Final = 4096
 
 
 def is_group(name: str) -> bool:
-    """Whether a Spread client may join it."""
+    """Whether a Spread client may join a group of this name."""
     return _group_fits(name) and not name.startswith(PRIVATE)
 
 
@@ -72,7 +80,7 @@ def _session_fits(private_group: str) -> bool:
 
 @lru_cache(maxsize=_KEPT_MAX)
 def shown_session(private_group: str) -> str:
-    """The private group of a session, or the name that stands for it."""
+    """The private group of a session, or its substitute."""
     if _session_fits(private_group):
         return private_group
     digest = blake2s(private_group.encode(), digest_size=4).hexdigest()
@@ -84,7 +92,7 @@ def shown_session(private_group: str) -> str:
 
 @lru_cache(maxsize=_KEPT_MAX)
 def shown_groups(groups: tuple[str, ...]) -> bytes:
-    """Of the groups of a message those that can be shown, as they are written."""
+    """Encodes the groups of a message, except those that do not fit."""
     return encode_names(tuple([one for one in groups if _group_fits(one)]))
 
 
@@ -92,11 +100,11 @@ _CODES: Final = {
     str(RefusalReason.NAME_IN_USE): HandshakeCode.NOT_UNIQUE,
     str(RefusalReason.ILLEGAL_NAME): HandshakeCode.ILLEGAL_NAME,
 }
-"""Any other reason is that the client may not do what it wants."""
+"""Codes by the reason of a refusal; any other reason is AUTH."""
 
 
 class SpreadConversation:
-    """With one client."""
+    """The conversation with one Spread client: its handshake, then its frames."""
 
     greeting: Final = b""
     wants_receipts: Final = False
@@ -110,27 +118,27 @@ class SpreadConversation:
         invent: Callable[[], str],
         slow: SlowPolicy,
     ) -> None:
-        """Invents a name for a client that gives none; the policy is for one that does not keep up."""
+        """`invent` makes a name for a client without one; `slow` is the policy for a slow client."""
         self._groups = groups
         self._session = session
         self._handshake = handshake
         self._reader = reader
         self._invent = invent
         self._slow = slow
-        self._heard = b""  # Of the handshake, not looked at.
+        self._heard = b""  # Bytes of the handshake that are not handled yet.
         self._private_group = ""
-        self._over = False  # Nothing that it says counts.
-        # What the last messages shared,
+        self._over = False  # All further input is ignored.
+        # The common part of the last messages,
         self._same: tuple[Bits, bool, bytes, bool, int, DaemonId] | None = None
-        self._run: Run | None = None  # and how their bundles begin; None if they were for nobody.
+        self._run: Run | None = None  # and the key of their bundles; None if they had no group.
 
     @property
     def admitted(self) -> bool:
-        """Whether frames may follow."""
+        """Whether the handshake is done, so that frames may follow."""
         return self._handshake.stage is HandshakeStage.DONE
 
     def feed(self, chunk: bytes) -> None:
-        """More bytes."""
+        """Takes bytes that the client has sent."""
         if self._over:
             return
         if self.admitted:
@@ -139,7 +147,7 @@ class SpreadConversation:
             self._heard += chunk
 
     def next(self) -> ClientRequest | None:
-        """The next step of the handshake, or the next request or messages."""
+        """The next step of the handshake, or the next request."""
         if self._over:
             return None
         if not self.admitted:
@@ -150,7 +158,7 @@ class SpreadConversation:
         return None
 
     def tell(self, word: ControlMessage) -> bytes:
-        """What can be said: that a client is welcome, or why it is not."""
+        """Encodes a welcome or a refusal; all other messages are empty in this dialect."""
         match word:
             case WelcomeReply():
                 self._private_group = word.private_group
@@ -202,7 +210,7 @@ class SpreadConversation:
     def _change(self, batch: SpreadBatch) -> ClientRequest | None:
         if not batch.groups:
             raise PeerError(Drop.INCONSISTENT, "a request for no group")
-        # Of several a real daemon takes the first.
+        # Of several groups a real daemon uses the first.
         group = batch.groups[0]
         if not is_group(group):
             return None
@@ -218,7 +226,7 @@ class SpreadConversation:
         daemon = self._groups.me.daemon
         same = batch.kind, batch.self_discard, batch.names, batch.big_endian, batch.free_bits, daemon
         if same != self._same:
-            # A bundle names each group once; in a message to nobody, nobody is missed.
+            # A bundle names each group once; empty names stand for groups that cannot exist.
             groups = tuple([GroupName(one) for one in dict.fromkeys(batch.groups) if one])
             run = Run(
                 daemon,
@@ -239,7 +247,7 @@ _INVENTED_MAX: Final = 10 ** (USER_BYTES_MAX - 1)
 
 
 class SpreadDialect:
-    """As one daemon speaks it."""
+    """The Spread dialect at one daemon."""
 
     native = False
 
@@ -250,7 +258,7 @@ class SpreadDialect:
         options: Callable[[], SessionOptions],
         order: Sequence[str] = (),
     ) -> None:
-        """The order is that of the daemons in the configuration file, in which members are listed."""
+        """Members are listed in this order of daemons, that of the configuration file."""
         assert message_bytes_max >= REST_BYTES_MAX, "whatever a Spread daemon takes fits into a bundle"
         self._groups = groups
         self._message_bytes_max = message_bytes_max
@@ -258,11 +266,11 @@ class SpreadDialect:
         self.reorder(order)
 
     def reorder(self, order: Sequence[str]) -> None:
-        """The daemons are listed in another order from now on."""
+        """Changes the order in which members are listed."""
         self._rank = {daemon: at for at, daemon in enumerate(order)}
 
     def converse(self, session: int, address: str = "") -> SpreadConversation:
-        """With a new client."""
+        """Starts the conversation with a new client."""
         options = self._options()
         methods = (NULL, IP) if options.spread_access else (NULL,)
         handshake = Handshake(methods, may_come(address, options.spread_access))
@@ -271,16 +279,16 @@ class SpreadDialect:
         return SpreadConversation(groups, session, handshake, reader, lambda: self._invented(session), slow)
 
     def _invented(self, session: int) -> str:
-        """A name that nobody here has."""
+        """A name that no session of this daemon has."""
         number = session
         while self._groups.named(name := f"r{number % _INVENTED_MAX}"):
             number += 1
         return name
 
-    # What is shown.
+    # Rendering.
 
     def messages(self, deliver: DeliverBundle) -> SharedFrame:
-        """The frames of a bundle, end to end."""
+        """Renders a bundle as frames, end to end."""
         bundle = deliver.picked()
         run, types, bodies = bundle.run, bundle.types.tolist(), bundle.messages()
         bits = SERVICE_BITS[run.service] | (_SELF_DISCARD if run.self_discard else 0)
@@ -301,29 +309,29 @@ class SpreadDialect:
         return shared_frame(frames, FrameLoss(run.groups, len(bundle), len(bundle.bodies)))
 
     def view(self, show: ShowView) -> SharedFrame:
-        """A regular membership message."""
+        """Renders a view as a regular membership message."""
         shown = show.view
         cause, sets, own = self._sets(shown)
         named = Sets(tuple([self._named(one) for one in sets]), own)
         return shared_frame(view(shown.group, group_id(shown.id), self._named(shown.members), cause, named))
 
     def signal(self, show: ShowSignal) -> SharedFrame:
-        """A transitional message."""
+        """Renders a transitional signal."""
         return shared_frame(signal(show.group, group_id(show.id)))
 
     def left(self, event: LeftGroup) -> SharedFrame:
-        """What a session sees of its own leave."""
+        """Renders the end of a client's own membership."""
         return shared_frame(own_leave(event.group))
 
     def _sets(self, shown: GroupView) -> tuple[Cause, tuple[tuple[GroupMember, ...], ...], int]:
-        """The cause as Spread has it, the virtual-synchrony sets, and which is the receivers' own."""
+        """The cause in Spread's terms, the virtual-synchrony sets, and the index of the receivers' own set."""
         if shown.cause is Cause.NETWORK:
             own = next(at for at, one in enumerate(shown.sets) if set(shown.together) <= set(one))
             return shown.cause, shown.sets, own
         assert shown.who is not None, "somebody joined, left or vanished"
         if shown.cause is not Cause.JOIN or not shown.id.closing:
             return shown.cause, ((shown.who,),), 0
-        # While the daemons' view is closing, a join is one more change of network.
+        # While the daemons' view is closing, Spread shows a join as a change of network.
         before = tuple([one for one in shown.members if one != shown.who])
         sets = (before, (shown.who,)) if before else ((shown.who,),)
         return Cause.NETWORK, sets, len(sets) - 1 if shown.together == (shown.who,) else 0
@@ -338,7 +346,7 @@ class SpreadDialect:
 
 
 def may_come(address: str, networks: tuple[str, ...]) -> bool:
-    """Whether a client from there is let in; one of this host, by a Unix socket, always is."""
+    """Whether a client from this address is admitted; one on this host, by a Unix socket, always is."""
     if not networks or not address:
         return True
     found = ip_address(address)

@@ -1,10 +1,10 @@
-"""Frames of Spread: a head of 48 bytes, names of groups of 32 bytes each, a body; every length checked first.
+"""Frames of Spread, as a daemon reads and writes them: a head of 48 bytes, 32 bytes for each group, a body.
 
-Each writer uses its own byte order, and the marker tells which. The hint is never touched: it goes from the
-sender to the receivers as it was written, marker and all.
+Every length is checked first. Each writer uses its own byte order, which the marker tells. The hint is not
+converted: it goes from the sender to the receivers as it was written, with its marker.
 
-Where a real daemon dies or is fooled, this one refuses: bodies between what it says it takes and what it can
-take, bits that are for daemons only, and another session's name are all errors of the client that sends them.
+This reader refuses frames at which a real daemon crashes or is deceived: bodies between its announced and its
+real limit, bits reserved for daemons, and the name of another session are errors of the client.
 """
 
 from collections.abc import Sequence
@@ -30,54 +30,54 @@ _HINT_AT: Final = _START.size
 _NAME_LISTS_KEPT_MAX: Final = 256
 
 REST_BYTES_MAX: Final = 144_000 - HEAD_BYTES
-"""Names of groups and body together, as a real daemon says it takes; it is known to die of less."""
+"""The announced limit of a real daemon for group names and body together; it is known to crash below that."""
 
 
 _KINDS: Final = {int(bit): (bit, False) for bit in (*SERVICES, *REQUESTS)} | {
     int(bit | Bits.SELF_DISCARD): (bit, True) for bit in SERVICES
 }
-"""What a client may say: one service or one request, and of a service whether it is for the sender too."""
+"""The valid types of a client's frame: one service, with or without SELF_DISCARD, or one request."""
 
 
 class SpreadBatch(NamedTuple):
-    """Messages of a client that differ only in their bodies and types; or one request."""
+    """Consecutive messages of a client that differ only in bodies and types; or one request."""
 
     kind: Bits  # Exactly one service or request.
     self_discard: bool
     sender: str
-    names: bytes  # The list of groups as it was written, 32 bytes for each.
-    big_endian: bool  # Who wrote the hints.
+    names: bytes  # The encoded list of groups, 32 bytes for each.
+    big_endian: bool  # The byte order of the hints.
     types: list[int]  # Of the application, from the hints.
     bodies: list[bytes]
     free_bits: int = 0  # Beside a service, shifted down.
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """What is named in the list; empty where nothing is named that a group can be called."""
+        """The names in the list; empty for a name that no group can have."""
         return decode_names(self.names)
 
 
 class SpreadReader:
-    """Bytes go in as they come, frames come out; a PeerError is the end of the connection.
+    """Decodes a stream of bytes into batches of frames; a PeerError ends the connection.
 
-    A client mostly sends the same head again and again, and then it is not read again: frames whose heads are
-    the same bytes, but for type of message and size, come out together.
+    A client mostly repeats the same head, which is then not decoded again: consecutive frames with equal heads,
+    except for message type and size, are returned together.
     """
 
     def __init__(self, rest_bytes_max: int = REST_BYTES_MAX, batch_bytes_max: int = REST_BYTES_MAX) -> None:
-        """The limits are those of groups and body, and of all bodies of a batch of more than one frame.
+        """The first limit is for groups and body of a frame, the second for all bodies of a batch.
 
-        What comes is never kept beyond a frame and what was fed at once.
+        The reader keeps no more than one frame and one chunk.
         """
         self._rest_bytes_max = min(rest_bytes_max, REST_BYTES_MAX)
         self._batch_bytes_max = batch_bytes_max
         self._data = b""
         self._at = 0
-        self._torn = bytearray()  # The beginning of a frame; only then there is no data.
-        self._wanted_bytes = 0  # So long it has to be before another look is worth it.
+        self._torn = bytearray()  # The beginning of a frame; `_data` is empty then.
+        self._wanted_bytes = 0  # The size of `_torn` at which decoding can go on.
 
     def feed(self, chunk: bytes) -> None:
-        """More bytes."""
+        """Adds bytes to the stream."""
         if not self._torn:
             self._data = self._data[self._at :] + chunk if self._at < len(self._data) else chunk
             self._at = 0
@@ -88,7 +88,7 @@ class SpreadReader:
             self._torn.clear()
 
     def next(self) -> SpreadBatch | None:
-        """The next frames, if all of one is here; a head is judged before the rest has come."""
+        """The next frames, if at least one is complete; a head is checked before the rest arrives."""
         data, start = self._data, self._at
         if len(data) - start < HEAD_BYTES:
             self._wait(HEAD_BYTES)
@@ -118,7 +118,7 @@ class SpreadReader:
 
     @property
     def rest(self) -> bytes:
-        """What has come and is not taken."""
+        """The input that is not consumed."""
         return bytes(self._torn) + self._data[self._at :]
 
     def _wait(self, size_bytes: int) -> None:
@@ -132,7 +132,7 @@ class SpreadReader:
             raise PeerError(Drop.LIMIT, f"groups and body of {rest_bytes} bytes, of {limit} at most")
 
     def _go_on(self, batch: SpreadBatch, head: bytes, size: int) -> None:
-        """Adds the frames behind that begin alike."""
+        """Adds the following frames with an equal head."""
         data, at = self._data, self._at
         types, bodies = batch.types, batch.bodies
         head_bytes = len(head)
@@ -154,7 +154,7 @@ class SpreadReader:
         self._at = at
 
     def _alike(self, head: bytes, at: int, big_endian: bool) -> tuple[bytes, int, int] | None:
-        """The head there, its size and type, if it means the same but for these; all else is for `next`."""
+        """The next head, size and type, if the head is equal except for these; None otherwise."""
         data = self._data
         other = data[at : at + len(head)]
         if other[:_HINT_AT] != head[:_HINT_AT] or other[HEAD_BYTES:] != head[HEAD_BYTES:]:
@@ -169,7 +169,7 @@ class SpreadReader:
 
 
 def head_of(data: bytes | bytearray, at: int = 0) -> tuple[int, bytes, int, bytes, int]:
-    """Type word, name, number of groups, hint as written, and size of the body, whatever the byte order."""
+    """Decodes a head in either byte order: type word, name, number of groups, hint as written, body size."""
     raw = int.from_bytes(data[at : at + 4], "little")
     marks = raw & MARKER
     if marks not in (0, MARKER):
@@ -179,7 +179,7 @@ def head_of(data: bytes | bytearray, at: int = 0) -> tuple[int, bytes, int, byte
 
 
 def decode_name(field: bytes) -> str:
-    """A name of 32 bytes, up to its first NUL."""
+    """Decodes a name of 32 bytes, up to its first NUL."""
     name, zero, _ = field.partition(b"\0")
     if not zero:
         raise PeerError(Drop.LENGTH, "a name without an end")
@@ -190,7 +190,7 @@ def decode_name(field: bytes) -> str:
 
 
 def encode_name(name: str) -> bytes:
-    """A name as it travels; it has to fit, or it would be another one."""
+    """Encodes a name, which has to fit."""
     raw = name.encode()
     assert len(raw) < NAME_BYTES, "names that do not fit are not shown to these clients"
     return raw.ljust(NAME_BYTES, b"\0")
@@ -198,10 +198,10 @@ def encode_name(name: str) -> bytes:
 
 @lru_cache(maxsize=_NAME_LISTS_KEPT_MAX)
 def decode_names(fields: bytes) -> tuple[str, ...]:
-    """Names of groups end to end; remembered, because clients send to the same groups again and again.
+    """Decodes a list of group names; cached, because clients send to the same groups again and again.
 
-    Daemons of Spread compare bytes and judge none. Ours are text: a name that has no end or is not UTF-8 is
-    no group's, and stands here as the empty one, which is nobody's either.
+    Daemons of Spread compare bytes without checks. Names here are text: one without an end or not in UTF-8
+    cannot be a group's, and becomes the empty name, which is no group's either.
     """
     return tuple([_group_name(fields[at : at + NAME_BYTES]) for at in range(0, len(fields), NAME_BYTES)])
 
@@ -216,7 +216,7 @@ def _group_name(field: bytes) -> str:
 
 @lru_cache(maxsize=_NAME_LISTS_KEPT_MAX)
 def encode_names(names: tuple[str, ...]) -> bytes:
-    """The other way round."""
+    """Encodes a list of group names."""
     return b"".join(map(encode_name, names))
 
 
@@ -226,7 +226,7 @@ def _is_hint(hint: bytes) -> bool:
 
 
 def read_hint(hint: bytes) -> tuple[bool, int]:
-    """Whether a hint is written big-endian, and the 16 bits of the application in it."""
+    """Decodes a hint: whether it is big-endian, and its 16-bit message type."""
     if not _is_hint(hint):
         raise PeerError(Drop.INCONSISTENT, f"hint {hint.hex()}")
     big_endian = not hint[0] & 0x80
@@ -234,14 +234,14 @@ def read_hint(hint: bytes) -> tuple[bool, int]:
 
 
 def hint_of(message_type: int, big_endian: bool = False) -> bytes:
-    """The hint of a message of such a type, as a writer of this byte order has it."""
+    """Encodes the hint for a message type in a byte order."""
     if big_endian:
         return (message_type << 8).to_bytes(4, "big")
     return (MARKER | message_type << 8).to_bytes(4, "little")
 
 
 def encode_frame(bits: Bits, name: str, groups: tuple[str, ...], hint: bytes, body: bytes) -> bytes:
-    """A frame to a client, little-endian as a real daemon on most machines."""
+    """Encodes a frame for a client, little-endian like a real daemon on most machines."""
     head = _LITTLE.pack(bits | MARKER, encode_name(name), len(groups), hint, len(body))
     return b"".join([head, encode_names(groups), body])
 
@@ -254,11 +254,11 @@ def encode_messages(
     types: list[int],
     bodies: Sequence[bytes | memoryview],
 ) -> bytes:
-    """Frames of messages that differ only in their bodies and types, end to end; names are those of groups."""
+    """Encodes messages that differ only in bodies and types, end to end; `names` are the encoded groups."""
     start = _START.pack(bits | MARKER, encode_name(name), len(names) // NAME_BYTES)
     sizes = list(map(len, bodies))
     if sizes.count(sizes[0]) == len(sizes) and types.count(types[0]) == len(types):
-        # As it mostly is: then all heads are the same.
+        # The common case: all heads are equal.
         head = b"".join([start, hint_of(types[0], big_endian), _SIZE.pack(sizes[0]), names])
         return head + head.join(bodies)
     parts: list[bytes | memoryview] = []

@@ -1,7 +1,8 @@
-"""The handshake: version and name, methods of authentication, welcome. Pure: bytes in, answers out.
+"""The handshake from both sides: version and name, methods of authentication, welcome. Pure: bytes in and out.
 
-Clients before 3.16 know nothing of methods and send none; those before 3.15 send and expect two bytes of
-version instead of three.
+Clients before 3.16 do not know methods and send none; those before 3.15 send and expect two bytes of version
+instead of three. The client's side never reads more than the daemon has to send, so that it takes nothing of
+the first frame.
 """
 
 from collections.abc import Callable
@@ -13,7 +14,7 @@ USER_BYTES_MAX: Final = 10
 METHOD_BYTES: Final = 30
 METHODS_BYTES: Final = 3 * METHOD_BYTES
 VERSION: Final = (5, 0, 1)
-"""What we say that we are: clients want 3 or more, and this is the newest that they know."""
+"""The announced version: clients require 3 or more, and this is the newest that they know."""
 
 NULL: Final = "NULL"
 IP: Final = "IP"
@@ -25,7 +26,7 @@ _METHODS_SINCE: Final = (3, 16, 0)
 
 
 class HandshakeCode(IntEnum):
-    """What is said on the wire."""
+    """The codes of the handshake on the wire."""
 
     ACCEPT = 1
     QUOTA = -3
@@ -36,17 +37,17 @@ class HandshakeCode(IntEnum):
 
 
 class HandshakeStage(Enum):
-    """How far it has come."""
+    """The stages of the handshake at the daemon."""
 
     NAME = "name"
-    WAITS = "waits"  # For the daemon's word on the name.
+    WAITS = "waits"  # For the daemon's decision about the name.
     METHODS = "methods"
     DONE = "done"
     REFUSED = "refused"
 
 
 class HandshakeRequest(NamedTuple):
-    """A client has said who it wants to be; an empty name is for us to choose."""
+    """The client's request for a session; for an empty name the daemon chooses one."""
 
     user: str
     membership: bool
@@ -55,10 +56,10 @@ class HandshakeRequest(NamedTuple):
 
 @dataclass(slots=True)
 class Handshake:
-    """One client's, from its first byte to its welcome."""
+    """The daemon's side of a handshake, from the first byte to the welcome."""
 
-    methods: tuple[str, ...] = (NULL,)  # That a client may choose; none of them exchanges bytes.
-    passes: bool = True  # What the methods come to that are asked of everybody, such as a look at the address.
+    methods: tuple[str, ...] = (NULL,)  # Methods that a client may choose; none of them exchanges bytes.
+    passes: bool = True  # The result of the checks for every client, such as that of its address.
     stage: HandshakeStage = HandshakeStage.NAME
     version: tuple[int, int, int] = (0, 0, 0)
     out: list[bytes] = field(default_factory=list)  # To be sent.
@@ -67,11 +68,11 @@ class Handshake:
 
     @property
     def rest(self) -> bytes:
-        """After it is done: what came behind it."""
+        """After the handshake: the input behind it."""
         return bytes(self._buffer)
 
     def receive(self, chunk: bytes) -> HandshakeRequest | None:
-        """Takes bytes; says once who the client wants to be, and then waits for `accept` or `refuse`."""
+        """Takes bytes; returns the client's request once, and then waits for `accept` or `refuse`."""
         self._buffer += chunk
         wants = self._name() if self.stage is HandshakeStage.NAME else None
         if self.stage is HandshakeStage.METHODS:
@@ -79,7 +80,7 @@ class Handshake:
         return wants
 
     def accept(self, private_group: str) -> None:
-        """The name is this one's."""
+        """Accepts the name of the client."""
         assert self.stage is HandshakeStage.WAITS, "it has said its name"
         self._private_group = private_group
         if self.version < _METHODS_SINCE:
@@ -91,7 +92,7 @@ class Handshake:
         self._methods()
 
     def refuse(self, code: HandshakeCode) -> None:
-        """There will be no session."""
+        """Refuses the session with a code."""
         self.out.append(code.to_bytes(1, signed=True))
         self.stage = HandshakeStage.REFUSED
 
@@ -148,10 +149,10 @@ class Handshake:
 
 
 CLOSED: Final = -8
-"""What a client tells itself when a daemon went away, or said what no daemon says."""
+"""The client's own code for a lost connection or an invalid answer."""
 
 SILENT_METHODS: Final = (b"NULL", b"IP")
-"""Methods of authentication in which nothing is said, the first that is offered it is."""
+"""Methods of authentication without an exchange; the first that the daemon offers is chosen."""
 
 _REFUSALS: Final = range(-9, -2)
 _SIGN: Final = 0x80
@@ -160,24 +161,24 @@ _OLDEST_DAEMON: Final = (3, 1, 0)
 
 
 class SpreadWelcome(NamedTuple):
-    """There is a session, under this name."""
+    """The session was accepted, with this private group."""
 
     version: tuple[int, int, int]
     private_group: bytes
 
 
 class SpreadRefusal(NamedTuple):
-    """There is none; a code of the daemon, or CLOSED."""
+    """The session was refused with a code of the daemon, or with CLOSED."""
 
     code: int
 
 
 class Greeting:
-    """One connection's, from our hello to the daemon's answer."""
+    """The client's side of a handshake: bytes to send, and the number of bytes to read next."""
 
     def __init__(self, user: bytes, membership: bool, priority: bool) -> None:
-        """The daemon judges the name, and invents one if it is empty."""
-        assert len(user) <= USER_BYTES_MAX, "whoever calls makes it fit"
+        """The daemon checks the name, and makes one if it is empty."""
+        assert len(user) <= USER_BYTES_MAX, "the caller makes it fit"
         self.out = bytes([*VERSION, membership | priority << 4, len(user)]) + user  # To be sent, once.
         self.wants = 1  # Bytes; none when it is over.
         self.result: SpreadWelcome | SpreadRefusal | None = None
@@ -185,7 +186,7 @@ class Greeting:
         self._version = (0, 0, 0)
 
     def receive(self, data: bytes) -> None:
-        """Takes the bytes that it wants."""
+        """Takes exactly the bytes that it wants."""
         assert self.wants
         assert len(data) == self.wants
         self.out, self.wants = b"", 0
@@ -202,7 +203,7 @@ class Greeting:
         if length < 0 or length > METHODS_BYTES:
             self._refuse(length)
         elif length == 0:
-            self._refuse(HandshakeCode.AUTH)  # Nothing is allowed; the daemon will say so itself.
+            self._refuse(HandshakeCode.AUTH)  # No method is allowed; the daemon would refuse any.
         else:
             self._want(length, self._methods)
 

@@ -1,4 +1,7 @@
-"""Membership messages: regular views with their virtual-synchrony sets, transitional signals, own leaves."""
+"""Membership messages of Spread, encoded and decoded: views with virtual-synchrony sets, signals, own leaves.
+
+Every step of decoding stays within the body.
+"""
 
 from hashlib import blake2s
 from struct import Struct
@@ -18,7 +21,7 @@ _VIEW: Final = Struct("<QHQ")
 
 
 class GroupId(NamedTuple):
-    """The three words by which these clients compare views."""
+    """The three integers by which Spread clients compare views."""
 
     daemon: int
     time: int
@@ -26,10 +29,10 @@ class GroupId(NamedTuple):
 
 
 def group_id(view: GroupViewId) -> GroupId:
-    """The same three words for the same view, wherever it is shown, and others for every other view.
+    """The id of a view: the same at all daemons, and different for every other view.
 
-    The first stands for the daemons' view and the way of those who left it together, as a hash, like the id of
-    a daemon in Spread 5. The second is that view's counter, in the place of a time. The third is the step.
+    The first is a hash of the daemons' view and of the closing path since then, like the id of a daemon in
+    Spread 5. The second is that view's counter, in the place of a time. The third is the step.
     """
     made = (view.view, *view.path)
     words = b"".join([_VIEW.pack(one.counter, one.representative, one.nonce) for one in made])
@@ -41,14 +44,14 @@ def group_id(view: GroupViewId) -> GroupId:
 
 
 class Sets(NamedTuple):
-    """Who came from where, and which of the sets is the receiver's own."""
+    """The virtual-synchrony sets of a view, and the index of the receiver's own."""
 
     sets: tuple[tuple[str, ...], ...]
     own: int
 
 
 def view(group: str, group_id: GroupId, members: tuple[str, ...], cause: Cause, sets: Sets) -> bytes:
-    """A regular membership message."""
+    """Encodes a regular membership message."""
     offset = sum(_COUNT.size + NAME_BYTES * len(one) for one in sets.sets[: sets.own])
     body = [_WORDS.pack(*group_id), _SETS.pack(len(sets.sets), offset)]
     for one in sets.sets:
@@ -58,12 +61,12 @@ def view(group: str, group_id: GroupId, members: tuple[str, ...], cause: Cause, 
 
 
 def signal(group: str, group_id: GroupId) -> bytes:
-    """A transitional message: the view of this id is closing."""
+    """Encodes a transitional message: the view of this id is closing."""
     return encode_frame(Bits.TRANSITION, group, (), hint_of(0), _WORDS.pack(*group_id))
 
 
 def own_leave(group: str) -> bytes:
-    """What a session is told of its own leave."""
+    """Encodes the message for a session's own leave."""
     return encode_frame(Bits.CAUSED_BY_LEAVE, group, (), hint_of(0), b"")
 
 
@@ -78,36 +81,36 @@ _FIXED: Final = {"little": Struct("<IIIII"), "big": Struct(">IIIII")}
 
 
 class SetAt(NamedTuple):
-    """Where a set's names are in the body."""
+    """The position of a set's names in the body."""
 
     members_count: int
     at: int
 
 
 class SpreadViewBody(NamedTuple):
-    """What a regular membership message says beside its members."""
+    """The body of a regular membership message."""
 
     group_id: GroupId
     sets: tuple[SetAt, ...]
-    own: int  # Which of them is the receiver's.
+    own: int  # The index of the receiver's set.
 
 
 def decode_id(body: bytes, order: ByteOrder) -> GroupId:
-    """The id in front of a body; all that a transitional signal has."""
+    """Decodes the id at the start of a body; a transitional signal has nothing else."""
     if len(body) < SETS_COUNT_AT:
         raise PeerError(Drop.TRUNCATED, f"a group id in {len(body)} bytes")
     return GroupId(*_IDS[order].unpack_from(body))
 
 
 def decode_view(body: bytes, order: ByteOrder) -> SpreadViewBody:
-    """A whole body; every set has to be in it, and the receiver's has to be one of them."""
+    """Decodes a body; every set has to be within it, and the receiver's has to be one of them."""
     if len(body) < SETS_AT:
         raise PeerError(Drop.TRUNCATED, f"a view in {len(body)} bytes")
     daemon, time, step, count, offset = _FIXED[order].unpack_from(body)
     sets: list[SetAt] = []
     starts: list[int] = []
     at = SETS_AT
-    # Each set has at least its count, so that this ends with the body whatever count says.
+    # Each set has at least its count, so the loop ends with the body whatever `count` is.
     while len(sets) < count:
         starts.append(at - SETS_AT)
         found = set_at(body, at, order)
@@ -119,7 +122,7 @@ def decode_view(body: bytes, order: ByteOrder) -> SpreadViewBody:
 
 
 def set_at(body: bytes, at: int, order: ByteOrder) -> SetAt:
-    """The set whose count stands there."""
+    """Decodes the position and size of the set at this offset."""
     first = at + COUNT_BYTES
     if first > len(body):
         raise PeerError(Drop.TRUNCATED, f"a set at {at} of {len(body)} bytes")
@@ -130,7 +133,7 @@ def set_at(body: bytes, at: int, order: ByteOrder) -> SetAt:
 
 
 def names_at(body: bytes, names: SetAt) -> tuple[bytes, ...]:
-    """The names of a set, which has to be within the body."""
+    """Decodes the names of a set, which has to be within the body."""
     end = names.at + NAME_BYTES * names.members_count
     if names.at < 0 or names.members_count < 0 or end > len(body):
         raise PeerError(Drop.LENGTH, f"{names.members_count} names at {names.at} of {len(body)} bytes")
@@ -138,7 +141,7 @@ def names_at(body: bytes, names: SetAt) -> tuple[bytes, ...]:
 
 
 def turned(body: bytes, order: ByteOrder, into: ByteOrder, *, view: bool) -> bytes:
-    """The body with its words in another byte order; one that cannot be read stays as it came."""
+    """Converts a body to another byte order; an invalid one stays as it is."""
     if order == into:
         return body
     try:
