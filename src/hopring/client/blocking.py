@@ -32,7 +32,7 @@ class Session(SessionProperties):
     """A client at a daemon: made by `connect`. Iterate over it for all events, in their order."""
 
     def __init__(self, core: ClientCore) -> None:
-        """Use `connect`."""
+        """Called by `connect`, not by applications."""
         self._core = core
         self._line = BlockingTransport(core)
 
@@ -264,7 +264,7 @@ class Group:
     """A group that the session is in. Iterate over it for its events alone."""
 
     def __init__(self, session: Session, name: str) -> None:
-        """Use `Session.join`."""
+        """Called by `Session.join`, not by applications."""
         self.session = session
         self.name = name
 

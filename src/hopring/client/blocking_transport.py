@@ -33,7 +33,7 @@ class BlockingTransport:
         return -1 if self._socket is None else self._socket.fileno()
 
     def close(self) -> None:
-        """Closes the present socket."""
+        """Closes the socket of the present connection."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None

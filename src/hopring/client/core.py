@@ -117,7 +117,7 @@ class SessionConnections:
         return min(self.dial_at_us, self.answer_by_us)
 
     def begin(self, now_us: int) -> None:
-        """Schedules the first connection."""
+        """Schedules the first try to connect."""
         self.dial_at_us = now_us
 
     def dial(self, now_us: int) -> str | None:

@@ -205,7 +205,7 @@ def _link(one: LinkLine) -> LinkFacts:
 
 
 def weights() -> Query[LinkWeights]:
-    """All links between sites."""
+    """The weights of all links between sites."""
     out: list[WeighedLink] = []
     while True:
         after = ",".join(out[-1].sites) if out else ""

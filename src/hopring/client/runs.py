@@ -92,7 +92,7 @@ class MessageRun:
         return bodies_of(self._bundle, self.start, self.end)
 
     def messages(self) -> list[Message]:
-        """The messages as events."""
+        """The messages as `Message` objects, in their order."""
         return messages_of(self._delivered, self.start, self.end)
 
 

@@ -113,7 +113,7 @@ class Pool:
         one.holders += 1
 
     def release(self, one: SharedFrame | PendingGap) -> None:
-        """Counts one backlog less."""
+        """Counts one backlog less that holds a frame."""
         one.holders -= 1
         if not one.holders:
             self.size_bytes -= one.cost_bytes
@@ -137,11 +137,11 @@ class Spill(Protocol):
         """Removes some of the oldest frames, at least one if there are any; raises SpillFailed."""
 
     def close(self) -> None:
-        """Drops the queue."""
+        """Drops the queue and its file."""
 
 
 class Spills(Protocol):
-    """The factory of spills."""
+    """Opens spills, one for each session."""
 
     def open(self, session: int) -> Spill:
         """Opens a new, empty spill; raises SpillFailed."""
@@ -217,7 +217,7 @@ class Backlog:
         return one.cost_bytes if isinstance(one, SharedFrame) else len(self.tell(one.notice))
 
     def pop(self) -> Parts:
-        """Removes the next event."""
+        """Removes and returns the next event."""
         one = self._events.popleft()
         self._release(one)
         self.moved = True

@@ -73,13 +73,13 @@ class Dialect(Protocol):
         """Starts a conversation with a new client; the address is empty if it is not known."""
 
     def messages(self, deliver: DeliverBundle) -> SharedFrame:
-        """Renders a delivered bundle."""
+        """Renders a delivered bundle as frames."""
 
     def view(self, show: ShowView) -> SharedFrame:
         """Renders a view of a group."""
 
     def signal(self, show: ShowSignal) -> SharedFrame:
-        """Renders a transitional signal."""
+        """Renders a transitional signal as a frame."""
 
     def left(self, event: LeftGroup) -> SharedFrame:
         """Renders the end of a client's own membership."""

@@ -64,14 +64,14 @@ _NOTHING: Final = memoryview(b"")
 
 
 class Frame(NamedTuple):
-    """A decoded frame."""
+    """A decoded frame: its kind and its body."""
 
     kind: FrameKind
     body: bytes | memoryview  # A view only of a buffer that is not reused.
 
 
 def encode_frame(kind: FrameKind, *body: bytes | memoryview) -> bytes:
-    """Encodes a frame."""
+    """Encodes a frame of the given kind."""
     size_bytes = 0
     for part in body:
         size_bytes += len(part)
@@ -220,7 +220,7 @@ class DeliveredBundle(NamedTuple):
 
 
 def encode_delivered(sender: str, place: Place, bundle: Bundle) -> bytes:
-    """Encodes a MESSAGES frame."""
+    """Encodes a MESSAGES frame in one piece."""
     return b"".join(delivered_parts(sender, place, bundle))
 
 

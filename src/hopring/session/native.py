@@ -54,7 +54,7 @@ class Native:
         return shared_frame(render.view(show, self.groups.names))
 
     def signal(self, show: ShowSignal) -> SharedFrame:
-        """Renders a transitional signal."""
+        """Renders a transitional signal as a frame."""
         return shared_frame(render.signal(show, self.groups.names))
 
     def left(self, event: LeftGroup) -> SharedFrame:

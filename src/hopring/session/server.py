@@ -204,7 +204,7 @@ class SessionServer:
         return self._registry.flush()
 
     def step(self, event: Input, now_us: int) -> list[Output]:
-        """Takes one event."""
+        """Handles one event; returns the outputs for the driver."""
         if isinstance(event, ConnectionOpened):
             self._opened(event, now_us)
         elif isinstance(event, BytesReceived):

@@ -184,7 +184,7 @@ class SessionRegistry:
 
     @property
     def hello_by_us(self) -> int:
-        """The earliest handshake deadline."""
+        """The earliest deadline of a handshake."""
         for oldest in self._strangers.values():
             return oldest.hello_by_us
         return NEVER

@@ -316,7 +316,7 @@ class SpreadDialect:
         return shared_frame(view(shown.group, group_id(shown.id), self._named(shown.members), cause, named))
 
     def signal(self, show: ShowSignal) -> SharedFrame:
-        """Renders a transitional signal."""
+        """Renders a transitional signal as a frame."""
         return shared_frame(signal(show.group, group_id(show.id)))
 
     def left(self, event: LeftGroup) -> SharedFrame:
