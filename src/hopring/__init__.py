@@ -10,6 +10,7 @@ from hopring import compiled
 
 if TYPE_CHECKING:
     from hopring.client.aio import Connecting, Group, Joining, Session, connect
+    from hopring.client.arguments import Reconnect
     from hopring.client.errors import (
         AlreadyMember,
         BadArgument,
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
         LinkWeights,
         WeighedLink,
     )
-    from hopring.client.reconnect import Reconnect
     from hopring.client.runs import MessageRun
     from hopring.client.sequence import EventSequence, Taken
     from hopring.errors import HopError
@@ -142,7 +142,7 @@ _NAMES = {
     "hopring.client.queries": (
         "DaemonFacts DaemonView GroupInfo GroupMembers LinkFacts LinkWeights WeighedLink"
     ),
-    "hopring.client.reconnect": "Reconnect",
+    "hopring.client.arguments": "Reconnect",
     "hopring.client.runs": "MessageRun",
     "hopring.client.sequence": "EventSequence Taken",
     "hopring.errors": "HopError",

@@ -45,7 +45,7 @@ def completion(context: click.Context, shell: str | None) -> None:
 def group_names(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Groups with members, as the daemon lists them."""
     from hopring.cli.daemon_session import query_session  # noqa: PLC0415  Only when names are wanted.
-    from hopring.client.url import URL_DEFAULT  # noqa: PLC0415
+    from hopring.client.arguments import URL_DEFAULT  # noqa: PLC0415
 
     url = context.params.get("url") or os.environ.get("HOP_URL") or URL_DEFAULT
     try:

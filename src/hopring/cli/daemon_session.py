@@ -7,12 +7,10 @@ from typing import Any, Final, TypeVar
 import click
 
 from hopring.cli.exits import Exit, Failure
-from hopring.client.arguments import SECONDS_MAX
+from hopring.client.arguments import SECONDS_MAX, URL_DEFAULT, Reconnect, parse_urls
 from hopring.client.blocking import Session, connect
 from hopring.client.errors import ConnectError, NameInUse, TimedOut
 from hopring.client.events import Event, Reconnected
-from hopring.client.reconnect import Reconnect
-from hopring.client.url import URL_DEFAULT, parse_urls
 from hopring.errors import HopError
 from hopring.services import Service
 

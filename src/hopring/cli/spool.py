@@ -16,8 +16,8 @@ from hopring.cli.completion import spool_names
 from hopring.cli.daemon_session import at_daemon, client_errors, json_option
 from hopring.cli.exits import Failure
 from hopring.cli.progress import Amounts
+from hopring.client.arguments import Reconnect
 from hopring.client.blocking import connect
-from hopring.client.reconnect import Reconnect
 from hopring.config.units import DURATION, SIZE, Quantity
 from hopring.errors import HopError
 from hopring.session.options import Slow, SlowPolicy

@@ -4,10 +4,10 @@ import asyncio
 import socket
 from typing import TYPE_CHECKING, Final, cast
 
+from hopring.client.arguments import parse_url
 from hopring.client.connection import SHORT_BYTES, DaemonConnection
 from hopring.client.core import NO_DAEMON
 from hopring.client.shell import expect_blocks, now_us, reason_of, tune
-from hopring.client.url import parse_url
 
 READ_BYTES: Final = 256 * 1024
 

@@ -1,21 +1,26 @@
-"""Checks the arguments of applications before anything is done with them.
+"""Checks the arguments of applications before anything is done with them, URLs of daemons included.
 
 Both shells check first, so that a mistake is refused at the call, with the same error in both builds: compiled
 modules would raise a TypeError of their own. An illegal group name is a `RequestRefused`, as if the daemon had
-refused it.
+refused it. The URL of a daemon is `hop://host:port`, or `hop+unix:///path/of/the.sock` on this host.
 """
 
+import os
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from math import isfinite
 from os import PathLike
+from pathlib import Path
 from reprlib import repr as short
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote, unquote, urlsplit
 
 from hopring.client.errors import WrongType, WrongValue
 from hopring.client.outgoing import TYPE_MAX, checked_groups, checked_plain_group
 from hopring.groups.names import SESSION_NAME_BYTES_MAX, is_legal_session
 from hopring.ids import GroupName
 from hopring.services import SERVICES, Service
+from hopring.session.frames import CLIENT_PORT_DEFAULT
 
 if TYPE_CHECKING:
     from hopring.client.core import ClientCore
@@ -174,3 +179,78 @@ def check_join(core: "ClientCore", group: object, since: object, spool: object) 
         raise WrongType("spool", got(spool), "give the directory of spools as a Path or a str")
     if not core.membership:
         raise WrongValue("since", "a join since an offset needs views", "connect with membership=True")
+
+
+URL_DEFAULT: Final = f"hop://localhost:{CLIENT_PORT_DEFAULT}"
+NAME_BYTES: Final = 4
+_REMEDY: Final = "write hop://host:port or hop+unix:///path"
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonAddress:
+    """A TCP address, or the path of a Unix socket."""
+
+    host: str = ""
+    port: int = CLIENT_PORT_DEFAULT
+    path: str = ""
+
+
+def parse_url(url: str) -> DaemonAddress:
+    """Parses a URL; raises WrongType or WrongValue."""
+    if not isinstance(url, str):
+        raise WrongType("url", got(url), _REMEDY)
+    try:
+        parts = urlsplit(url)
+        port = CLIENT_PORT_DEFAULT if parts.port is None else parts.port
+    except ValueError as error:
+        raise _wrong(url, f" ({error})") from None
+    if parts.query or parts.fragment or parts.username is not None or not port:
+        raise _wrong(url)
+    if parts.scheme == "hop+unix" and parts.path and not parts.netloc and "\0" not in unquote(parts.path):
+        return DaemonAddress(path=unquote(parts.path))
+    if parts.scheme != "hop" or not parts.hostname or parts.path not in ("", "/"):
+        raise _wrong(url)
+    return DaemonAddress(parts.hostname, port)
+
+
+def _wrong(url: str, why: str = "") -> WrongValue:
+    return WrongValue("url", f"{url!r} is no address of a daemon{why}", _REMEDY)
+
+
+def unix_url(path: Path) -> str:
+    """The URL of a Unix socket; a relative path stays relative, because the kernel limits its length."""
+    return f"hop+unix:{'//' if path.is_absolute() else ''}{quote(str(path))}"
+
+
+def random_name() -> str:
+    """A unique name for a session that was given none."""
+    return f"c{os.getpid()}-{os.urandom(NAME_BYTES).hex()}"
+
+
+def parse_urls(url: str | Sequence[str]) -> tuple[str, ...]:
+    """Parses one URL, several separated by commas, or a sequence of URLs."""
+    if isinstance(url, bytes | bytearray) or not isinstance(url, Sequence):
+        raise WrongType("url", got(url), f"{_REMEDY}, or a list of them")
+    urls = tuple([one.strip() for one in url.split(",")] if isinstance(url, str) else url)
+    if not urls:
+        raise WrongValue("url", "no daemon is named", _REMEDY)
+    for one in urls:
+        parse_url(one)
+    return urls
+
+
+@dataclass(frozen=True, slots=True)
+class Reconnect:
+    """How long and how often a session tries to reconnect."""
+
+    delay_seconds_min: float = 0.1  # Before the first try; up to half of it is random.
+    delay_seconds_max: float = 5.0
+    give_up_seconds: float = 120.0  # Without a connection for this time the session ends.
+
+    def __post_init__(self) -> None:
+        for name in ("delay_seconds_min", "delay_seconds_max"):
+            check_seconds(name, getattr(self, name), forever=False, above_zero=True)
+        check_seconds("give_up_seconds", self.give_up_seconds, forever=False)
+        if self.delay_seconds_min > self.delay_seconds_max:
+            reason = f"{self.delay_seconds_min:g} s is more than delay_seconds_max"
+            raise WrongValue("delay_seconds_min", reason, f"give at most {self.delay_seconds_max:g}")

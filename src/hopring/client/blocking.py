@@ -10,17 +10,23 @@ from types import TracebackType
 from typing import TypeVar
 
 from hopring.client import calls, queries
-from hopring.client.arguments import check_join, check_messages, check_number, check_plain_group, check_seconds
+from hopring.client.arguments import (
+    URL_DEFAULT,
+    Reconnect,
+    check_join,
+    check_messages,
+    check_number,
+    check_plain_group,
+    check_seconds,
+)
 from hopring.client.blocking_transport import BlockingTransport
 from hopring.client.calls import MANY_MESSAGES, BatchItem, Call, batch_of, multicast_batch
 from hopring.client.core import CONNECT_SECONDS, WINDOW_BYTES_DEFAULT, ClientCore
 from hopring.client.events import Event, Message, Receipt
 from hopring.client.outgoing import Data
 from hopring.client.queries import DaemonFacts, DaemonView, GroupInfo, GroupMembers, LinkWeights, Query
-from hopring.client.reconnect import Reconnect
 from hopring.client.sequence import EventSequence
 from hopring.client.shell import SessionProperties, core_of, message_of, now_us, series_of
-from hopring.client.url import URL_DEFAULT
 from hopring.ids import NEVER
 from hopring.services import Service
 from hopring.session.options import SlowPolicy

@@ -7,9 +7,9 @@ import socket
 import time
 from typing import Any, Final
 
+from hopring.client.arguments import parse_url
 from hopring.client.core import NO_DAEMON, ClientCore
 from hopring.client.shell import expect_blocks, now_us, reason_of, tune
-from hopring.client.url import parse_url
 from hopring.ids import NEVER
 
 READ_BYTES: Final = 1 << 18

@@ -6,6 +6,9 @@ Above       calls.py: the calls of applications, on top of `may_ask`, `has_room`
 Invariants  no message is sent twice; requests to join or leave that had no answer are made again, in their
             order, before any new request; `Reconnected` stands behind all events of the old connection and
             before all of the new one.
+
+The delay between tries doubles after each round over all daemons up to a limit; half of it is random, so that
+the clients of one daemon do not return at the same moment. Time and randomness come in as arguments.
 """
 
 from collections import deque
@@ -13,11 +16,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from hopring.client.arguments import Reconnect
 from hopring.client.connection import DaemonConnection, Request, SessionState
 from hopring.client.errors import ConnectError, SessionClosed
 from hopring.client.events import Event, Reconnected, ReconnectGap
 from hopring.client.outgoing import TYPE_MAX, OutgoingMessage, OutgoingRequests, OutgoingSeries, Ticket
-from hopring.client.reconnect import Reconnect, ReconnectSchedule
 from hopring.client.replay import Replay
 from hopring.client.runs import StreamEntry
 from hopring.client.sequence import EventSequence
@@ -38,6 +41,57 @@ from hopring.session.protocol import (
 
 WINDOW_BYTES_DEFAULT: Final = 1024 * 1024
 CONNECT_SECONDS: Final = 5.0
+_DOUBLINGS_MAX: Final = 20
+
+
+@dataclass(slots=True)
+class ReconnectSchedule:
+    """The schedule of one session's tries."""
+
+    urls: tuple[str, ...]
+    options: Reconnect
+    chance: Callable[[], float]  # From 0 to 1.
+    at: int = 0  # The index of the present URL.
+    count: int = 0  # Since the connection was lost.
+    up_at_us: int | None = None  # When the present connection was made.
+    give_up_at_us: int = 0
+    _tried: int = 0  # Tries since the last connection that lasted.
+
+    @property
+    def url(self) -> str:
+        """The URL of the present try or connection."""
+        return self.urls[self.at]
+
+    def up(self, now_us: int) -> None:
+        """Records that a connection was made."""
+        self.up_at_us = now_us
+
+    def lost(self, now_us: int) -> None:
+        """Records the loss of a connection; after a short one the delays continue to rise."""
+        assert self.up_at_us is not None, "there was one"
+        self.count = 0
+        if now_us - self.up_at_us >= _us(self.options.delay_seconds_max):
+            self._tried = 0
+        self.give_up_at_us = now_us + _us(self.options.give_up_seconds)
+
+    def move_on(self) -> None:
+        """Moves on to the next daemon."""
+        self.at = (self.at + 1) % len(self.urls)
+
+    def next(self, now_us: int) -> int | None:
+        """Moves on to the next daemon; returns the time of the try, or None to give up."""
+        if now_us >= self.give_up_at_us:
+            return None
+        self.move_on()
+        doublings = min(self._tried // len(self.urls), _DOUBLINGS_MAX)
+        delay_us = _us(min(self.options.delay_seconds_max, self.options.delay_seconds_min * 2**doublings))
+        self.count += 1
+        self._tried += 1
+        return min(now_us + int(delay_us * (0.5 + self.chance() / 2)), self.give_up_at_us)
+
+
+def _us(seconds: float) -> int:
+    return int(seconds * 1_000_000)
 
 
 @dataclass(slots=True)

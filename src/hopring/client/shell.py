@@ -8,6 +8,7 @@ from functools import cache
 from typing import Final
 
 from hopring.client.arguments import (
+    Reconnect,
     check_flag,
     check_number,
     check_seconds,
@@ -18,12 +19,12 @@ from hopring.client.arguments import (
     checked_data,
     got,
     groups_named,
+    parse_urls,
+    random_name,
 )
 from hopring.client.core import ClientCore
 from hopring.client.errors import WrongType, WrongValue
 from hopring.client.outgoing import Data, OutgoingMessage, OutgoingSeries
-from hopring.client.reconnect import Reconnect
-from hopring.client.url import parse_urls, random_name
 from hopring.errors import HopError
 from hopring.services import Service
 from hopring.session.options import WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, Slow, SlowPolicy

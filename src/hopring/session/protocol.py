@@ -255,7 +255,7 @@ class MembersPage(ControlMessage, frozen=True, tag="members"):
     more: bool
 
 
-class DaemonLine(ControlMessage, frozen=True):
+class ViewDaemon(ControlMessage, frozen=True):
     """A daemon in a view of the daemons."""
 
     name: Name
@@ -266,7 +266,7 @@ class ViewAnswer(ControlMessage, frozen=True, tag="view"):
     """A view of the daemons."""
 
     id: ViewId
-    members: tuple[DaemonLine, ...]
+    members: tuple[ViewDaemon, ...]
     cause: Text
     age_us: Count  # Since it was installed.
     present: bool  # Whether it is the latest.

@@ -19,7 +19,6 @@ from hopring.session.options import REQUEST_COST_BYTES
 from hopring.session.protocol import (
     Answer,
     DaemonAnswer,
-    DaemonLine,
     GroupLine,
     GroupsPage,
     MembersPage,
@@ -27,6 +26,7 @@ from hopring.session.protocol import (
     QueryReply,
     QueryRequest,
     ViewAnswer,
+    ViewDaemon,
     WeightsPage,
     encode_answer,
 )
@@ -182,7 +182,7 @@ class Queries:
             return NoAnswer("no view yet", "ask again")
         later = self._later(after) if after else 1
         event, at_us = self._views[-later]
-        lines = tuple([DaemonLine(self.groups.names[one.daemon], one.incarnation) for one in event.members])
+        lines = tuple([ViewDaemon(self.groups.names[one.daemon], one.incarnation) for one in event.members])
         return ViewAnswer(event.view, lines, event.cause[:1024], now_us - at_us, later == 1)
 
 

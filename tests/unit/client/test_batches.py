@@ -7,12 +7,12 @@ from tests.unit.client.wired_client import OPTIONS, connected
 from tests.unit.session.fake_daemon import FakeDaemon
 from tests.unit.spread.spread_connections import SpreadConnections
 
+from hopring.client.arguments import Reconnect
 from hopring.client.calls import BUNDLE_BYTES, BatchItem, Call, batch_of, multicast_batch
 from hopring.client.core import ClientCore
 from hopring.client.errors import BatchInDoubt, InDoubt, MessageTooLarge, RequestRefused
 from hopring.client.events import Message, Receipt
 from hopring.client.outgoing import OutgoingMessage
-from hopring.client.reconnect import Reconnect
 from hopring.ids import GroupName
 from hopring.services import Service
 from hopring.session.options import TICKETS_MAX

@@ -4,10 +4,10 @@ from random import Random
 
 import pytest
 
+from hopring.client.arguments import DaemonAddress, parse_url
 from hopring.client.core import ClientCore
 from hopring.client.errors import ConnectError, MessageTooLarge, RequestRefused, SessionClosed
 from hopring.client.outgoing import OutgoingMessage, OutgoingRequests, checked_groups
-from hopring.client.url import DaemonAddress, parse_url
 from hopring.ids import GroupName
 from hopring.session.frames import PREAMBLE, FrameKind, encode_frame
 from hopring.session.protocol import (

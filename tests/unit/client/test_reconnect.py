@@ -4,10 +4,10 @@ import pytest
 from tests.unit.client.wired_client import OPTIONS, SECOND, WiredClient, connected, sending
 from tests.unit.session.fake_daemon import FakeDaemon
 
-from hopring.client.core import ClientCore
+from hopring.client.arguments import Reconnect
+from hopring.client.core import ClientCore, ReconnectSchedule
 from hopring.client.errors import ConnectError, NameInUse, NotMember, SessionClosed, SlowConsumer
 from hopring.client.events import Event, Message, Reconnected, View
-from hopring.client.reconnect import Reconnect, ReconnectSchedule
 from hopring.ids import NEVER
 from hopring.session.options import SessionOptions
 from hopring.session.protocol import ErrorNotice, encode_control

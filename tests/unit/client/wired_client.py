@@ -2,10 +2,10 @@
 
 from tests.unit.session.fake_daemon import FakeDaemon
 
+from hopring.client.arguments import Reconnect
 from hopring.client.core import ClientCore
 from hopring.client.events import Event
 from hopring.client.outgoing import OutgoingMessage
-from hopring.client.reconnect import Reconnect
 from hopring.ids import GroupName
 
 SECOND = 1_000_000

@@ -12,7 +12,7 @@ from hopring.cli.doctor import host
 from hopring.cli.doctor.cluster import AskedDaemon, ask, check_daemons, check_pairs
 from hopring.cli.doctor.findings import CheckVerdict, DoctorReport
 from hopring.cli.exits import Exit
-from hopring.client.url import parse_url, unix_url
+from hopring.client.arguments import parse_url, unix_url
 from hopring.config import Config, Daemon, load_config
 from hopring.daemon.clients.listening import tcp_place
 from hopring.links.kinds import KINDS

@@ -7,7 +7,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 import msgspec
 
-from hopring.client.url import parse_url
+from hopring.client.arguments import parse_url
 from hopring.groups.names import is_legal_group
 from hopring.ids import GroupName
 from hopring.services import Service
