@@ -287,19 +287,19 @@ class Session(SessionProperties):
         await self._run(calls.join_from(self._core, group, since, spool, now_us()))
         return Group(self, group)
 
-    async def _run(self, verb: Call[T]) -> T:
+    async def _run(self, call: Call[T]) -> T:
         try:
-            wait = next(verb)
+            wait = next(call)
             self._flush_soon()
             while True:
                 await self._until(wait.condition, wait.until_us)
-                wait = verb.send(now_us())
+                wait = call.send(now_us())
                 self._flush_soon()
         except StopIteration as stop:
             result: T = stop.value
             return result
         finally:
-            verb.close()
+            call.close()
             self._flush_soon()
             if self._waiters:
                 self._wake()  # Other calls may wait for the end of this one.

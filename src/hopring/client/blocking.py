@@ -252,18 +252,18 @@ class Session(SessionProperties):
                 return
             yield event
 
-    def _run(self, verb: Call[T]) -> T:
+    def _run(self, call: Call[T]) -> T:
         try:
-            wait = next(verb)
+            wait = next(call)
             while True:
                 while not wait.condition() and (wait.until_us == NEVER or now_us() < wait.until_us):
                     self._line.exchange(wait.until_us)
-                wait = verb.send(now_us())
+                wait = call.send(now_us())
         except StopIteration as stop:
             result: T = stop.value
             return result
         finally:
-            verb.close()
+            call.close()
 
 
 class Group:

@@ -156,7 +156,7 @@ class Backlog:
     options: SessionOptions
     spills: Spills | None = None
     policy: Slow = Slow.KICK
-    tell: Callable[[ControlMessage], bytes] = encode_control  # Encodes a gap for the client.
+    encode: Callable[[ControlMessage], bytes] = encode_control  # Encodes a gap for the client.
     size_bytes: int = 0  # In memory.
     messages: int = 0  # In memory.
     blocks: bool = False  # Senders wait for this client.
@@ -214,7 +214,7 @@ class Backlog:
         if not self._events:
             return None
         one = self._events[0]
-        return one.cost_bytes if isinstance(one, SharedFrame) else len(self.tell(one.notice))
+        return one.cost_bytes if isinstance(one, SharedFrame) else len(self.encode(one.notice))
 
     def pop(self) -> Parts:
         """Removes and returns the next event."""
@@ -228,7 +228,7 @@ class Backlog:
         frames = [b"".join(self._parts(one)) for one in self._events]
         if self._spilled_bytes:
             messages, size_bytes = self._spilled_loss
-            frames.append(self.tell(PendingGap(messages, size_bytes, complete=False).notice))
+            frames.append(self.encode(PendingGap(messages, size_bytes, complete=False).notice))
         return frames
 
     def shed(self) -> None:
@@ -254,7 +254,7 @@ class Backlog:
     # In memory.
 
     def _parts(self, one: SharedFrame | PendingGap) -> Parts:
-        return one.parts if isinstance(one, SharedFrame) else (self.tell(one.notice),)
+        return one.parts if isinstance(one, SharedFrame) else (self.encode(one.notice),)
 
     def _keep(self, one: SharedFrame | PendingGap) -> None:
         self._events.append(one)

@@ -54,7 +54,7 @@ class Conversation(Protocol):
     def next(self) -> ClientRequest | None:
         """The next message of the client, if it is complete; a PeerError ends the connection."""
 
-    def tell(self, message: ControlMessage) -> bytes:
+    def encode(self, message: ControlMessage) -> bytes:
         """Encodes a message for the client; empty if the dialect cannot express it."""
 
 

@@ -97,7 +97,7 @@ class NativeConversation:
             raise PeerError(Drop.INCONSISTENT, f"{frame.kind.name} may be sent by a daemon only")
         return message
 
-    def tell(self, message: ControlMessage) -> bytes:
+    def encode(self, message: ControlMessage) -> bytes:
         """Encodes a control message, and remembers the number in WELCOME."""
         if isinstance(message, WelcomeReply):
             self.daemon = DaemonId(message.daemon_number)

@@ -340,9 +340,9 @@ _answer_encoder: Final = msgspec.msgpack.Encoder()
 _answer_decoder: Final[msgspec.msgpack.Decoder[Answer]] = msgspec.msgpack.Decoder(Answer)
 
 
-def encode_answer(told: Answer) -> bytes:
+def encode_answer(answer: Answer) -> bytes:
     """Encodes the body of an ANSWER."""
-    return _answer_encoder.encode(told)
+    return _answer_encoder.encode(answer)
 
 
 def decode_answer(body: bytes) -> Answer:

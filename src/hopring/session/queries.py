@@ -122,11 +122,11 @@ class Queries:
             self._turn.append(session.number)
         else:
             del self._asked[session.number]
-        told, cost = self._tell(question, now_us)
+        answer, cost = self._compose(question, now_us)
         self._next_us = now_us + PAUSE_US + cost * PAUSE_US_PER_ITEM
-        session.say(QueryReply(question.serial, encode_answer(told)))
+        session.send_control(QueryReply(question.serial, encode_answer(answer)))
 
-    def _tell(self, question: QueryRequest, now_us: int) -> tuple[Answer, int]:
+    def _compose(self, question: QueryRequest, now_us: int) -> tuple[Answer, int]:
         """The answer, and its cost in items."""
         match question.what:
             case "groups":

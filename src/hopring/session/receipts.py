@@ -96,7 +96,7 @@ class Receipts:
                 else:
                     counting.missing[group] = process
 
-    def told(self, event: PresenceReport) -> ReceiptNotice | None:
+    def reported(self, event: PresenceReport) -> ReceiptNotice | None:
         """Takes a daemon's report; returns the receipt if no other is missing."""
         key = (event.session, event.position)
         counting = self._waiting.get(key)

@@ -139,7 +139,7 @@ class SessionServer:
         self.pace.look(now_us)
         submit = self.groups.take(queue_open and self.pace.passable, self.pace.open)
         if submit is not None and submit.session != CONTROL_SESSION:
-            self.pace.submitted(len(submit.payload), now_us, not self.hurries(submit.session))
+            self.pace.submitted(len(submit.payload), now_us, not self.has_priority(submit.session))
         return submit
 
     def outgoing(self, session: int, bytes_max: int) -> list[bytes | memoryview]:
@@ -151,7 +151,7 @@ class SessionServer:
         self.slow.taken(one)
         return out
 
-    def hurries(self, session: int) -> bool:
+    def has_priority(self, session: int) -> bool:
         """Whether a session has priority."""
         one = self.sessions.get(session)
         return one is not None and one.priority
@@ -165,14 +165,14 @@ class SessionServer:
                 continue
             queued_bytes = self._queued_bytes(number)
             if session.credit(queued_bytes, self.options.window_bytes):
-                self._owe(session, now_us)
+                self._owe_credit(session, now_us)
             if not session.charged_bytes:
                 self._charged.discard(number)
             if session.paused and 2 * queued_bytes <= self.options.window_bytes:
-                self._hear(session, now_us)
+                self._handle_input(session, now_us)
         return self._registry.flush()
 
-    def _owe(self, session: ServedSession, now_us: int) -> None:
+    def _owe_credit(self, session: ServedSession, now_us: int) -> None:
         """Sends a large credit at once, a small one with the next frame or after a delay."""
         window_bytes = self.options.window_bytes
         # Credit below this never blocks the client's next request.
@@ -184,7 +184,7 @@ class SessionServer:
         elif session.number not in self._owing_until_us:
             self._owing_until_us[session.number] = now_us + CREDIT_DELAY_US
 
-    def _tell_credits(self, now_us: int) -> None:
+    def _send_due_credits(self, now_us: int) -> None:
         for number, until_us in list(self._owing_until_us.items()):
             if until_us > now_us:
                 return  # They are ordered by time.
@@ -199,7 +199,7 @@ class SessionServer:
         """Ends every session because the daemon ends; the groups are not told."""
         for session in list(self.sessions.values()):
             self._close(
-                session, session.rest() + session.conversation.tell(ErrorNotice(reason, "", remedy)), reason
+                session, session.rest() + session.conversation.encode(ErrorNotice(reason, "", remedy)), reason
             )
         return self._registry.flush()
 
@@ -214,19 +214,19 @@ class SessionServer:
         elif isinstance(event, Tick):
             self._tick(now_us)
         elif isinstance(event, Delivered):
-            self._ask(event, now_us)
+            self._step_groups(event, now_us)
             self._receipt(event, now_us)
         elif isinstance(event, Stamped) and not is_group_message(event.message.payload):
             pass  # Groups need only the stamps of joins.
         elif isinstance(event, TransitionalSignal):
-            self._ask(event, now_us)
+            self._step_groups(event, now_us)
             for number, notice in self._receipts.close():
-                self._told(number, notice, now_us)
+                self._send_receipt(number, notice, now_us)
         elif isinstance(event, Installed):
             self.queries.installed(event, now_us)
-            self._ask(event, now_us)
+            self._step_groups(event, now_us)
         else:
-            self._ask(event, now_us)
+            self._step_groups(event, now_us)
         return self._registry.flush()
 
     # Connections.
@@ -234,7 +234,7 @@ class SessionServer:
     def _opened(self, event: ConnectionOpened, now_us: int) -> None:
         number, dialect = event.session, event.dialect or self._native
         conversation = dialect.converse(number, event.address)
-        backlog = self.slow.backlog(number, conversation.tell)
+        backlog = self.slow.backlog(number, conversation.encode)
         session = ServedSession(number, dialect, conversation, now_us + self.options.hello_us, backlog)
         self._registry.add(session)
         if len(self.sessions) > self.options.sessions_max:
@@ -248,7 +248,7 @@ class SessionServer:
             self._registry.remove(session)
             self._forget(session)
             if session.known:
-                self._ask(Disconnect(number), now_us)
+                self._step_groups(Disconnect(number), now_us)
 
     def _tick(self, now_us: int) -> None:
         for session in self._registry.late(now_us):
@@ -256,24 +256,24 @@ class SessionServer:
         answered = self.queries.tick(self.sessions, now_us)
         if answered is not None:
             self._registry.ready(answered)
-        self._tell_credits(now_us)
+        self._send_due_credits(now_us)
         for session, why in self.slow.late(self.sessions, now_us):
             self._too_slow(session, why, now_us)
-        self._ask(Tick(), now_us)
+        self._step_groups(Tick(), now_us)
 
     def _received(self, number: int, chunk: bytes, now_us: int) -> None:
         session = self.sessions.get(number)
         if session is not None:
             session.conversation.feed(chunk)
-            self._hear(session, now_us)
+            self._handle_input(session, now_us)
 
-    def _hear(self, session: ServedSession, now_us: int) -> None:
+    def _handle_input(self, session: ServedSession, now_us: int) -> None:
         """Handles all requests received so far, or as many as the window has room for."""
         number, conversation = session.number, session.conversation
         try:
-            while (full := self._full(session)) is False and (said := conversation.next()) is not None:
-                check_request(session, said, self.options.window_bytes)
-                self._said(session, said, now_us)
+            while (full := self._full(session)) is False and (request := conversation.next()) is not None:
+                check_request(session, request, self.options.window_bytes)
+                self._handle(session, request, now_us)
                 if number not in self.sessions:
                     return
         except PeerError as error:
@@ -290,26 +290,26 @@ class SessionServer:
 
     # Requests of clients.
 
-    def _said(self, session: ServedSession, said: ClientRequest, now_us: int) -> None:
+    def _handle(self, session: ServedSession, request: ClientRequest, now_us: int) -> None:
         number = session.number
-        if isinstance(said, Send):
-            self._request(said, now_us)
-        elif isinstance(said, JoinRequest):
-            self._request(JoinGroup(number, GroupName(said.group)), now_us)
-        elif isinstance(said, LeaveRequest):
-            self._request(LeaveGroup(number, GroupName(said.group)), now_us)
-        elif isinstance(said, Credit):
+        if isinstance(request, Send):
+            self._request(request, now_us)
+        elif isinstance(request, JoinRequest):
+            self._request(JoinGroup(number, GroupName(request.group)), now_us)
+        elif isinstance(request, LeaveRequest):
+            self._request(LeaveGroup(number, GroupName(request.group)), now_us)
+        elif isinstance(request, Credit):
             self._registry.ready(session)
-        elif isinstance(said, QueryRequest):
+        elif isinstance(request, QueryRequest):
             self._charged.add(number)
-            self.queries.ask(number, said)
-        elif isinstance(said, HelloRequest):
-            self._hello(session, said, now_us)
-        elif isinstance(said, Admitted):
-            self._admitted(session, said, now_us)
-        elif isinstance(said, QuitRequest):
+            self.queries.ask(number, request)
+        elif isinstance(request, HelloRequest):
+            self._hello(session, request, now_us)
+        elif isinstance(request, Admitted):
+            self._admitted(session, request, now_us)
+        elif isinstance(request, QuitRequest):
             session.state = SessionPhase.ENDING
-            self._ask(Disconnect(number), now_us)
+            self._step_groups(Disconnect(number), now_us)
 
     def _hello(self, session: ServedSession, hello: HelloRequest, now_us: int) -> None:
         policy = session.backlog.policy = Slow(hello.slow)
@@ -320,7 +320,7 @@ class SessionServer:
         )
         if not session.dialect.native or policy in self.slow.allowed():
             session.priority = hello.priority
-            self._ask(Connect(session.number, hello.name, hello.priority), now_us)
+            self._step_groups(Connect(session.number, hello.name, hello.priority), now_us)
         else:
             self._refused(session.number, render.no_such_policy(policy, self.slow.allowed()), now_us)
 
@@ -330,13 +330,13 @@ class SessionServer:
         if isinstance(request, JoinGroup) and self.groups.wanted(number) >= self.options.groups_max:
             self._refused(number, render.too_many_groups(request, self.options.groups_max), now_us)
         else:
-            self._ask(request, now_us)
+            self._step_groups(request, now_us)
         if isinstance(request, JoinGroup) and number in self.sessions:
             self.slow.wants(self.sessions[number])
 
     # Outputs of the groups.
 
-    def _ask(self, event: Request | FromBelow | Tick, now_us: int) -> None:
+    def _step_groups(self, event: Request | FromBelow | Tick, now_us: int) -> None:
         if isinstance(event, Delivered) and event.sender == self.groups.me:
             if event.message.session != CONTROL_SESSION:
                 self.pace.delivered(len(event.message.payload), now_us)
@@ -344,28 +344,28 @@ class SessionServer:
             self.pace.begin()
         for output in self.groups.step(event, now_us):
             if isinstance(output, (DeliverBundle, ShowView, ShowSignal, LeftGroup)):
-                self._show(output, now_us)
+                self._queue_output(output, now_us)
             elif isinstance(output, SessionConnected):
                 self._connected(self.sessions[output.session], output.private_group)
             elif isinstance(output, GroupRequestRefused):
                 self._refused(output.session, render.refused(output), now_us)
             elif isinstance(output, SessionGone):
-                self._gone(output.session)
+                self._goodbye(output.session)
             elif isinstance(output, PresenceReport):
-                self._told(output.session, self._receipts.told(output), now_us)
+                self._send_receipt(output.session, self._receipts.reported(output), now_us)
             elif isinstance(output, (Resume, Withdraw)):
                 self._registry.out.append(output)
 
-    def _show(self, shown: GroupOutput, now_us: int) -> None:
+    def _queue_output(self, output: GroupOutput, now_us: int) -> None:
         """Queues an output for its sessions, rendered once in each dialect."""
         written: dict[Dialect, SharedFrame] = {}
-        for number in render.receivers_of(shown):
+        for number in render.receivers_of(output):
             session = self.sessions.get(number)
-            if session is None or not render.is_wanted(session, shown, self.groups.me):
+            if session is None or not render.is_wanted(session, output, self.groups.me):
                 continue
             held = written.get(session.dialect)
             if held is None:
-                held = written[session.dialect] = render.render(session.dialect, shown)
+                held = written[session.dialect] = render.render(session.dialect, output)
             if why := self.slow.put(session, held, now_us):
                 self._too_slow(session, why, now_us)
             else:
@@ -384,7 +384,7 @@ class SessionServer:
     def _connected(self, session: ServedSession, private_group: GroupName) -> None:
         session.known = True
         me = self.groups.me.daemon
-        session.say(
+        session.send_control(
             WelcomeReply(
                 self.groups.names[me],
                 me,
@@ -398,10 +398,10 @@ class SessionServer:
             self._registry.admit(session)
         self._registry.ready(session)
 
-    def _admitted(self, session: ServedSession, said: Admitted, now_us: int) -> None:
-        session.put(said.answer)
-        if said.refused:
-            self._end(session, said.refused, "", "", now_us)
+    def _admitted(self, session: ServedSession, request: Admitted, now_us: int) -> None:
+        session.put(request.answer)
+        if request.refused:
+            self._end(session, request.refused, "", "", now_us)
         else:
             self._registry.admit(session)
             self._registry.ready(session)
@@ -409,21 +409,21 @@ class SessionServer:
     def _refused(self, number: int, message: RefusedReply, now_us: int) -> None:
         session = self.sessions[number]
         if session.state is SessionPhase.STRANGER:
-            self._close(session, session.rest() + session.conversation.tell(message), message.reason)
+            self._close(session, session.rest() + session.conversation.encode(message), message.reason)
             return
-        self._answer(session, message, now_us)
+        self._send_control(session, message, now_us)
 
-    def _answer(self, session: ServedSession, message: ControlMessage, now_us: int) -> None:
-        session.say(message)
-        if why := self.slow.said(session):
+    def _send_control(self, session: ServedSession, message: ControlMessage, now_us: int) -> None:
+        session.send_control(message)
+        if why := self.slow.check_control(session):
             self._too_slow(session, why, now_us)
         else:
             self._registry.ready(session)
 
-    def _gone(self, number: int) -> None:
+    def _goodbye(self, number: int) -> None:
         session = self.sessions.get(number)
         if session is not None:
-            self._close(session, session.rest() + session.conversation.tell(GoodbyeReply()), "")
+            self._close(session, session.rest() + session.conversation.encode(GoodbyeReply()), "")
 
     def _receipt(self, event: Delivered, now_us: int) -> None:
         session = self.sessions.get(event.message.session) if event.sender == self.groups.me else None
@@ -435,12 +435,12 @@ class SessionServer:
             return
         message = self._receipts.delivered(event)
         if message is not None:
-            self._answer(session, message, now_us)
+            self._send_control(session, message, now_us)
 
-    def _told(self, number: int, message: ReceiptNotice | None, now_us: int) -> None:
+    def _send_receipt(self, number: int, message: ReceiptNotice | None, now_us: int) -> None:
         session = self.sessions.get(number)
         if session is not None and message is not None:
-            self._answer(session, message, now_us)
+            self._send_control(session, message, now_us)
 
     def _close(self, session: ServedSession, last: bytes, reason: str) -> None:
         """Ends a session with its last bytes."""
@@ -456,7 +456,7 @@ class SessionServer:
         """Ends a session because of an error; its earlier requests are still carried out."""
         message: ControlMessage = ErrorNotice(reason, detail[:1024], remedy)
         # Control frames only: the backlog may be what the client did not take.
-        last = session.control_frames() + session.conversation.tell(message)
+        last = session.control_frames() + session.conversation.encode(message)
         self._close(session, last, f"{reason}: {detail}" if detail else reason)
         if session.known and session.state is not SessionPhase.ENDING:
-            self._ask(Disconnect(session.number), now_us)
+            self._step_groups(Disconnect(session.number), now_us)

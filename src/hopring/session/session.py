@@ -85,9 +85,9 @@ class ServedSession:
 
     # Events.
 
-    def say(self, message: ControlMessage) -> None:
+    def send_control(self, message: ControlMessage) -> None:
         """Queues a control message, which needs no room in the client's window and passes all events."""
-        self.put(self.conversation.tell(message))
+        self.put(self.conversation.encode(message))
 
     def put(self, frame: bytes) -> None:
         """Queues bytes that pass all events."""
@@ -124,7 +124,7 @@ class ServedSession:
                 frame = self.control.popleft()
                 self.control_bytes -= len(frame)
             elif self.credit_bytes:
-                frame = self.conversation.tell(Credit(self.credit_bytes))
+                frame = self.conversation.encode(Credit(self.credit_bytes))
                 self.credit_bytes = 0
             elif self._event_may_go:
                 parts = self.backlog.pop()
@@ -147,24 +147,26 @@ class ServedSession:
 
     def control_frames(self) -> bytes:
         """The control messages and the credit that are left."""
-        credit = self.conversation.tell(Credit(self.credit_bytes)) if self.credit_bytes else b""
+        credit = self.conversation.encode(Credit(self.credit_bytes)) if self.credit_bytes else b""
         return b"".join([*self.control, credit])
 
 
-def check_request(session: ServedSession, said: ClientRequest, window_bytes: int) -> None:
+def check_request(session: ServedSession, request: ClientRequest, window_bytes: int) -> None:
     """Checks that a client may make this request now, and within its window; a PeerError changes nothing."""
-    match session.state, said:
+    match session.state, request:
         case SessionPhase.OPEN, Send():
-            session.charge(REQUEST_COST_BYTES + len(said.bundle), window_bytes)
+            session.charge(REQUEST_COST_BYTES + len(request.bundle), window_bytes)
         case SessionPhase.OPEN, JoinRequest() | LeaveRequest() | QueryRequest():
             session.charge(REQUEST_COST_BYTES, window_bytes)
         case ((SessionPhase.OPEN | SessionPhase.ENDING), Credit()):
-            session.taken(said)
+            session.taken(request)
         case (SessionPhase.STRANGER, HelloRequest() | Admitted()) | (SessionPhase.OPEN, QuitRequest()):
             pass
         case _:
             what = (
-                kind_of_control(said).name if isinstance(said, ControlMessage) else type(said).__name__.upper()
+                kind_of_control(request).name
+                if isinstance(request, ControlMessage)
+                else type(request).__name__.upper()
             )
             raise PeerError(Drop.INCONSISTENT, f"{what} of a client that is {session.state.value}")
 

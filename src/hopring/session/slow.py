@@ -47,9 +47,9 @@ class SlowReceivers:
             one for one in Slow if one in self._options.slow_allowed and (self._spills or one is not Slow.SPILL)
         ]
 
-    def backlog(self, number: int, tell: Callable[[ControlMessage], bytes]) -> Backlog:
+    def backlog(self, number: int, encode: Callable[[ControlMessage], bytes]) -> Backlog:
         """Makes the backlog of a new client."""
-        return Backlog(number, self.pool, self._options, self._spills, tell=tell)
+        return Backlog(number, self.pool, self._options, self._spills, encode=encode)
 
     def put(self, session: ServedSession, held: SharedFrame, now_us: int) -> str:
         """Queues an event for a client; returns the reason to end the client, if there is one."""
@@ -59,7 +59,7 @@ class SlowReceivers:
             return f"{problem} for {session.name}"
         limit_bytes = backlog.warns()
         if limit_bytes:
-            session.say(WarningNotice(backlog.waiting_bytes, limit_bytes, backlog.policy.value))
+            session.send_control(WarningNotice(backlog.waiting_bytes, limit_bytes, backlog.policy.value))
         if backlog.policy is Slow.BLOCK and not backlog.blocks and backlog.size_bytes > backlog.limit_bytes:
             self._block(session, now_us)
         if self._crowded(session) and session.number not in self._look_at_us:
@@ -76,7 +76,7 @@ class SlowReceivers:
         counts = not session.dialect.native and backlog.policy is Slow.KICK
         return counts and backlog.messages > self._options.spread_messages_max
 
-    def said(self, session: ServedSession) -> str:
+    def check_control(self, session: ServedSession) -> str:
         """Checks the control frames of a client; returns the reason to end it, if there is one."""
         limit_bytes = self._options.backlog_bytes_max
         if session.control_bytes <= limit_bytes:

@@ -157,15 +157,15 @@ class SpreadConversation:
                 return said
         return None
 
-    def tell(self, word: ControlMessage) -> bytes:
+    def encode(self, message: ControlMessage) -> bytes:
         """Encodes a welcome or a refusal; all other messages are empty in this dialect."""
-        match word:
+        match message:
             case WelcomeReply():
-                self._private_group = word.private_group
-                self._handshake.accept(word.private_group)
+                self._private_group = message.private_group
+                self._handshake.accept(message.private_group)
                 return self._sent()
             case RefusedReply("hello"):
-                self._handshake.refuse(_CODES.get(word.reason, HandshakeCode.AUTH))
+                self._handshake.refuse(_CODES.get(message.reason, HandshakeCode.AUTH))
                 return self._sent()
             case ErrorNotice(reason) if reason == TOO_MANY_CLIENTS:
                 self._handshake.refuse(HandshakeCode.QUOTA)

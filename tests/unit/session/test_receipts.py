@@ -49,10 +49,10 @@ def test_daemons_of_private_groups_are_waited_for_and_joins_meanwhile_do_not_cou
 
     assert receipts.delivered(delivered(desk, *groups)) is None
     desk.deliver(NEAR, 4, GroupJoin("late", "red"))
-    assert receipts.told(PresenceReport(5, AT, NEAR, ((3, 2),))) is None
-    assert receipts.told(PresenceReport(6, AT, FAR, ())) is None, "another session's"
+    assert receipts.reported(PresenceReport(5, AT, NEAR, ((3, 2),))) is None
+    assert receipts.reported(PresenceReport(6, AT, FAR, ())) is None, "another session's"
     # The one in red counts once; the other private group of that daemon is nobody's.
-    assert receipts.told(PresenceReport(5, AT, FAR, ((1, 8),))) == receipt(desk, 2)
+    assert receipts.reported(PresenceReport(5, AT, FAR, ((1, 8),))) == receipt(desk, 2)
     assert receipts.close() == []
 
 
@@ -63,7 +63,7 @@ def test_when_the_view_closes_the_count_is_unknown_and_the_receipt_waits_no_long
     assert receipts.delivered(delivered(desk, "#far#d2")) is None
     desk.signal((ME, NEAR), 3)
     assert receipts.close() == [(5, receipt(desk, None))]
-    assert receipts.told(PresenceReport(5, AT, FAR, ((0, 8),))) is None
+    assert receipts.reported(PresenceReport(5, AT, FAR, ((0, 8),))) is None
     assert receipts.delivered(delivered(desk, "#far#d2")) == receipt(desk, None, closing=True)
 
 

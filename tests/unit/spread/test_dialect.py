@@ -144,7 +144,7 @@ def test_who_may_not_do_what_it_wants_is_told_so() -> None:
 
     assert isinstance(said, HelloRequest)
     assert (said.name, said.priority) == ("anna", True)
-    assert spread.tell(RefusedReply("hello", "anna", "priority is not for everybody", "")) == b"\xf7"
+    assert spread.encode(RefusedReply("hello", "anna", "priority is not for everybody", "")) == b"\xf7"
 
 
 def test_requests_with_priority_go_before_those_of_others() -> None:

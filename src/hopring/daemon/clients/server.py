@@ -192,7 +192,7 @@ class ClientServer:
         hurried: dict[int, None] = {}
         for output in outputs:
             if isinstance(output, Ready):
-                if self.session_server.hurries(output.session):
+                if self.session_server.has_priority(output.session):
                     hurried[output.session] = None
                 elif self._gathering:
                     self._ready[output.session] = None
