@@ -12,20 +12,12 @@ Invariants  `LinkFailed` comes at most once and is the last output; whatever the
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from hopring.compiled import mypyc_attr
 from hopring.config.model import LinkName
 from hopring.links.events import LinkCounters, LinkInput, LinkOutput
 from hopring.links.timing import RoundTrip
-
-try:
-    from mypy_extensions import mypyc_attr
-except ImportError:  # Only mypyc needs it.
-
-    def mypyc_attr(**_: Any) -> Any:  # type: ignore[misc]
-        """Leaves a class as it is."""
-        return lambda kind: kind
-
 
 RESUME_US_MAX: Final = 10_000_000
 """The measurements of a path are forgotten when nothing was heard on it for this long."""

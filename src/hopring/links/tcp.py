@@ -88,18 +88,20 @@ class TcpState:
     failure: str = ""
 
 
-@dataclass(slots=True)
 class Tcp(Link):
-    """One end of a TCP link; `own` is its greeting, the other fields say whose greeting it takes."""
+    """One end of a TCP link; `own` is its greeting, `peer` and its incarnation say whose greeting it takes."""
 
-    own: Header
-    peer: DaemonId
-    peer_incarnation: Incarnation | None = None  # None: not known yet; the greeting tells it.
-    options: TcpOptions = field(default_factory=TcpOptions)
-    state: TcpState = field(init=False)
-    _beat_us: int = field(init=False)
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        own: Header,
+        peer: DaemonId,
+        peer_incarnation: Incarnation | None = None,  # None: not known yet; the greeting tells it.
+        options: TcpOptions = TcpOptions(),  # noqa: B008  # Frozen.
+    ) -> None:
+        self.own = own
+        self.peer = peer
+        self.peer_incarnation = peer_incarnation
+        self.options = options
         assert self.own.family is Family.TCP, "the link greets with its own family"
         assert self.options.packet_bytes_max <= PACKET_BYTES_MAX, "the neighbour would refuse such packets"
         self.state = TcpState(StreamReader(self.own.cluster))

@@ -378,7 +378,7 @@ def test_what_no_correct_neighbour_sends_is_refused_and_changes_nothing(
     with pytest.raises(PeerError):
         hop.step(frame, now_us=5)
 
-    assert hop == same
+    assert hop.state == same.state
 
 
 def test_segments_of_another_cut_are_refused_and_change_nothing() -> None:
@@ -389,7 +389,7 @@ def test_segments_of_another_cut_are_refused_and_change_nothing() -> None:
     with pytest.raises(PeerError):
         hop.step(Segment(1, 1, 2, 4, b"cd"), now_us=5)
 
-    assert hop == same
+    assert hop.state == same.state
 
 
 def test_a_long_train_on_a_slow_line_is_not_taken_for_lost() -> None:

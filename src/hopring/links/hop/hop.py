@@ -13,7 +13,7 @@ Deviations  ranges of missing packets run from the expected one to the one befor
             Unreliable bundles share the pace and nothing else (queues).
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from hopring.config.model import LinkName
 from hopring.errors import Drop, PeerError
@@ -90,27 +90,21 @@ class HopState:
     failure: str = ""
 
 
-@dataclass(slots=True)
 class Hop(Link):
     """One end of a Hop link; see the module."""
 
-    options: HopOptions = field(default_factory=HopOptions)
-    initial_seq: int = 1
-    state: HopState = field(init=False)
-    _patience: Patience = field(init=False)
-    _beat_us: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        o = self.options
+    def __init__(self, options: HopOptions = HopOptions(), initial_seq: int = 1) -> None:  # noqa: B008  # Frozen.
+        self.options = o = options
+        self.initial_seq = initial_seq
         self._patience = Patience(o.nacks_max, o.silence_us)
         self._beat_us = beat_us(o.heartbeat_us, o.silence_us)
-        last = self.initial_seq - 1
+        last = initial_seq - 1
         chunk_bytes = chunk_bytes_of(o.segment_bytes)
         congestion = Congestion(o.segment_bytes) if o.rate_bytes_per_second is None else None
         loose = LooseQueue(loose_bytes_of(o.segment_bytes), o.loose_bytes_max)
         self.state = HopState(
             sender=Sender(chunk_bytes, o.window_packets, o.window_bytes, last, last, loose=loose),
-            receiver=Receiver(o.window_packets + RESERVE_PACKETS, next_seq=self.initial_seq),
+            receiver=Receiver(o.window_packets + RESERVE_PACKETS, next_seq=initial_seq),
             round_trip=RoundTrip(o.initial_round_trip_us),
             bucket=Bucket(o.rate_bytes_per_second or 1, o.burst_bytes),
             congestion=congestion,
