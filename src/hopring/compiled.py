@@ -43,7 +43,7 @@ class Finder:
     def find_spec(
         self, name: str, _path: Sequence[str] | None = None, _target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The import system's question."""
+        """Answers the import system: the spec of a compiled module, or None."""
         if name not in self.modules:
             return None
         file = str(extension_file(self.directory, name))

@@ -38,7 +38,7 @@ from hopring.links.ring.options import RingOptions
 from hopring.links.ring.packing import Room
 from hopring.links.timing import LinkSample, Pinging
 from hopring.ordering.destinations import Destinations
-from hopring.ordering.stamps import Stamped, Stamps
+from hopring.ordering.stamps import StampedBundles, Stamps
 from hopring.ordering.unreliable import LooseReceiver, LooseSender
 from hopring.routing.network import (
     Failed,
@@ -151,7 +151,7 @@ class Stack:
         self._step_lts = 0  # What the clock has to reach for Unreliable bundles,
         self._step_at_us = NEVER  # and when at the latest.
         self._serial = 0
-        self._visited: Stamped | None = None
+        self._visited: StampedBundles | None = None
         self._settle = False  # A bundle for which somebody waits until all have it is not stamped yet,
         self.settling = False
         """or, as the layer above knows, is stamped and not everywhere."""

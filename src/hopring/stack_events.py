@@ -85,7 +85,7 @@ class FromStream(Value):
 
 @final
 class SendTo(Value):
-    """Frames for one daemon."""
+    """Frames for one daemon, in one datagram or train."""
 
     def __init__(self, daemon: DaemonId, family: Family, frames: tuple[Frame, ...]) -> None:
         self.daemon: Final = daemon

@@ -3,7 +3,7 @@
 import pytest
 
 from hopring.config.builder import local_config
-from hopring.config.model import Config, Link
+from hopring.config.model import Config, LinkConfig
 from hopring.sim.campaign.fault_schedule import Fault
 from hopring.sim.campaign.runner import run_world
 from hopring.sim.campaign.world import LINK, Load, SimWorld
@@ -14,7 +14,7 @@ def quiet_world(*schedule: Fault) -> SimWorld:
     """Three sites, nothing lost, nothing sent."""
     local = local_config({"ams": 2, "ber": 1, "cai": 1})
     pairs = [("ams", "ber"), ("ams", "cai"), ("ber", "cai")]
-    config = Config(local.cluster, local.sites, tuple(Link(pair, 1_000, tuning=LINK) for pair in pairs))
+    config = Config(local.cluster, local.sites, tuple(LinkConfig(pair, 1_000, tuning=LINK) for pair in pairs))
     return SimWorld(1, config, Quality(delay_us=500), 5_000, Load(0), schedule)
 
 

@@ -29,7 +29,7 @@ from hopring.engine.events import (
 from hopring.engine.interface import Engine
 from hopring.engine.snapshot import Snapshot, WindowSnapshot
 from hopring.ids import NEVER, Process, SiteId, ViewId
-from hopring.ordering.entry import CONTROL_SESSION, Message, Position
+from hopring.ordering.entry import CONTROL_SESSION, OrderedMessage, Position
 
 PAYLOAD_BYTES_MAX = 1 << 20
 QUEUE_MESSAGES_MAX = 1_000
@@ -75,7 +75,7 @@ class SoloEngine(Engine[Never, Never]):
     def _order(self, event: SubmitMessage) -> None:
         self._ordered += 1
         position = Position(self._ordered, self._site)
-        message = Message(event.service, self._me.daemon, event.session, event.payload)
+        message = OrderedMessage(event.service, self._me.daemon, event.session, event.payload)
         self._out.append(Stamped(self._view, message, position))
         self._out.append(Delivered(self._view, message, self._me, position))
 

@@ -9,7 +9,7 @@ from tests.unit.daemon.free_ports import free_base_port
 
 from hopring.check.judge import first_broken
 from hopring.check.trace import MessageDelivered
-from hopring.config import Config, LinkProtocol, LinkTuning, Multicast, RingTuning, local_config
+from hopring.config import Config, LinkProtocol, LinkTuning, MulticastConfig, RingTuning, local_config
 from hopring.services import Service
 
 pytestmark = [pytest.mark.slow, pytest.mark.both]
@@ -25,7 +25,8 @@ def two_sites(protocol: LinkProtocol, multicast: bool) -> Config:
     sites = [replace(site, ring=RING) for site in config.sites]
     if multicast:
         sites = [
-            replace(site, multicast=Multicast("239.255.77.11", port + 10 + at)) for at, site in enumerate(sites)
+            replace(site, multicast=MulticastConfig("239.255.77.11", port + 10 + at))
+            for at, site in enumerate(sites)
         ]
     return replace(config, sites=tuple(sites), links=tuple(replace(one, tuning=LINK) for one in config.links))
 

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -173,3 +174,30 @@ def test_no_test_module_imports_another() -> None:
     ]
 
     assert wrong == []
+
+
+TWINS = {"Session", "Group", "Cluster"}
+"""Public classes that exist twice on purpose: the asyncio and the blocking form of one API."""
+
+
+def test_no_two_public_classes_have_one_name() -> None:
+    nodes = [node for path in sorted(SOURCE.glob("**/*.py")) for node in ast.walk(ast.parse(path.read_text()))]
+    names = [node.name for node in nodes if isinstance(node, ast.ClassDef) and not node.name.startswith("_")]
+
+    assert {name for name, count in Counter(names).items() if count > 1} == TWINS
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.glob("**/*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_a_docstring_says_something_and_a_file_is_not_too_long(path: Path) -> None:
+    text = path.read_text()
+    kinds = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    docs = [ast.get_docstring(node) for node in ast.walk(ast.parse(text)) if isinstance(node, kinds)]
+
+    assert [doc for doc in docs if doc and len(doc.split()) < 5] == []
+    assert len(text.splitlines()) <= 600
+
+
+def test_no_flat_package_has_more_than_twenty_modules() -> None:
+    flat = Counter(path.parent for path in SOURCE.glob("**/*.py") if path.name != "__init__.py")
+
+    assert {str(package): count for package, count in flat.items() if count > 20} == {}

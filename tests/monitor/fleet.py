@@ -19,7 +19,7 @@ from hopring.config import (
     AdminTuning,
     Config,
     Daemon,
-    Link,
+    LinkConfig,
     LinkProtocol,
     LinkTuning,
     RingTuning,
@@ -88,7 +88,9 @@ class Fleet:
             self._ports.setdefault(name, self._base_port + 2 * len(self._ports))
         # On a busy machine a process may not run for a while; that should not look like its end.
         ring, link = RingTuning(token_loss_us=PATIENCE_US), LinkTuning(silence_us=PATIENCE_US)
-        links = [Link(ends, protocol=self._protocol, tuning=link) for ends in combinations(sorted(sites), 2)]
+        links = [
+            LinkConfig(ends, protocol=self._protocol, tuning=link) for ends in combinations(sorted(sites), 2)
+        ]
         places = [
             Site(site, tuple([self._daemon(name) for name in sorted(names)]), ring=ring)
             for site, names in sorted(sites.items())

@@ -9,7 +9,7 @@ import pytest
 from tests.netns.namespace_lab import Lab
 from tests.unit.daemon.waiting import run_until
 
-from hopring.config import Config, Daemon, Multicast, RingTuning, Site
+from hopring.config import Config, Daemon, MulticastConfig, RingTuning, Site
 from hopring.daemon.engines.membership_host import MembershipHost
 from hopring.daemon.loop.event_loop import Loop
 from hopring.engine.events import Delivered, EngineOutput, Installed
@@ -54,7 +54,7 @@ class Routed:
 
     def __init__(self, lab: Lab, loop: Loop, ttl: int) -> None:
         daemons = tuple(Daemon(host, address, 7801) for host, (address, _) in NETS.items())
-        config = Config("routed", (Site("here", daemons, Multicast(GROUP, 7800, ttl), SHORT),))
+        config = Config("routed", (Site("here", daemons, MulticastConfig(GROUP, 7800, ttl), SHORT),))
         self.seen: dict[str, list[EngineOutput]] = {host: [] for host in NETS}
         self.members: dict[str, MembershipHost] = {}
         for host in NETS:

@@ -5,7 +5,7 @@ from tests.netns.namespace_lab import Lab
 from tests.unit.daemon.node import Node, Up
 from tests.unit.daemon.waiting import run_until
 
-from hopring.config import Config, Daemon, Multicast, RingTuning, Site
+from hopring.config import Config, Daemon, MulticastConfig, RingTuning, Site
 from hopring.daemon.loop.event_loop import Loop
 from hopring.errors import Drop
 from hopring.ids import DaemonId, Generation, Incarnation, SiteMask
@@ -15,7 +15,7 @@ from hopring.stack_events import Receive
 pytestmark = [pytest.mark.netns, pytest.mark.slow]
 
 HOSTS = {"a": "10.77.0.1", "b": "10.77.0.2", "c": "10.77.0.3"}
-GROUP = Multicast("239.192.77.6", 7777)
+GROUP = MulticastConfig("239.192.77.6", 7777)
 PATIENT = RingTuning(token_loss_us=5_000_000)
 
 

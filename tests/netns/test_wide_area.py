@@ -8,7 +8,7 @@ from tests.unit.daemon.node import Node
 from tests.unit.daemon.waiting import run_until
 
 from hopring.config import Config, Daemon, LinkProtocol, Site
-from hopring.config.model import Link
+from hopring.config.model import LinkConfig
 from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.net.shaper import Shape
 from hopring.daemon.net.udp import UdpEndpoint
@@ -25,7 +25,7 @@ BUNDLE_BYTES = 300
 
 SITES = (Site("a", (Daemon("a", "10.78.0.1"),)), Site("b", (Daemon("b", "10.78.0.2"),)))
 CONFIG = Config("wide", SITES)
-TCP_CONFIG = Config("wide", SITES, (Link(("a", "b"), 1, LinkProtocol.TCP),))
+TCP_CONFIG = Config("wide", SITES, (LinkConfig(("a", "b"), 1, LinkProtocol.TCP),))
 
 
 class End:

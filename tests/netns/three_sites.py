@@ -16,10 +16,10 @@ from tests.netns.namespace_lab import Lab, Wan
 from hopring.config import (
     Config,
     Daemon,
-    Link,
+    LinkConfig,
     LinkProtocol,
     LinkTuning,
-    Multicast,
+    MulticastConfig,
     RingTuning,
     Site,
 )
@@ -52,13 +52,13 @@ def make_config(
         Site(
             name=site,
             daemons=tuple(Daemon(f"{site}{host}", f"10.81.{number}.{host}") for host in (1, 2)),
-            multicast=Multicast("239.192.81.1", 4890) if site == "eu" else None,
+            multicast=MulticastConfig("239.192.81.1", 4890) if site == "eu" else None,
             ring=ring,
         )
         for site, number in NUMBERS.items()
     ]
     pairs = [("ap", "eu"), ("ap", "us"), ("eu", "us")]
-    links = [Link(ends, 1_000 * sum(delays_ms[site] for site in ends), protocol, link) for ends in pairs]
+    links = [LinkConfig(ends, 1_000 * sum(delays_ms[site] for site in ends), protocol, link) for ends in pairs]
     return Config("lab", tuple(sites), tuple(links))
 
 

@@ -18,7 +18,7 @@ import msgspec
 
 from hopring.check import trace
 from hopring.config.builder import local_config
-from hopring.config.model import Config, Link, LinkTuning
+from hopring.config.model import Config, LinkConfig, LinkTuning
 from hopring.membership.options import MembershipOptions
 from hopring.services import Service
 from hopring.sim.cluster import SimCluster, SimDaemon
@@ -42,7 +42,7 @@ class LoadedCluster(SimCluster):
     def __init__(self) -> None:
         base = local_config({"a": 2, "b": 2})
         tuning = LinkTuning(rate_bytes_per_second=1_000_000)
-        config = Config(base.cluster, base.sites, (Link(("a", "b"), 10, tuning=tuning),))
+        config = Config(base.cluster, base.sites, (LinkConfig(("a", "b"), 10, tuning=tuning),))
         quality = Quality(delay_us=SITE_DELAY_US, loss=LOSS)
         self.seen: Counter[str] = Counter()
         self.most_entries = self.most_counted = 0

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from statistics import fmean
 
-from hopring.config.model import UNTUNED, Config, Daemon, Link, LinkProtocol, LinkTuning, Site
+from hopring.config.model import UNTUNED, Config, Daemon, LinkConfig, LinkProtocol, LinkTuning, Site
 from hopring.sim.path import Quality
 from hopring.testing.overlay import Overlay
 
@@ -36,7 +36,7 @@ def config_of(
     ]
     links = sorted(
         [
-            Link((min(one, other), max(one, other)), delay_us, protocol, tuning)
+            LinkConfig((min(one, other), max(one, other)), delay_us, protocol, tuning)
             for one, other, delay_us in edges
         ],
         key=lambda link: link.sites,

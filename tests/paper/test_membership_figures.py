@@ -11,7 +11,7 @@ import pytest
 from hopring.check import trace
 from hopring.check.judge import check_evs
 from hopring.config.builder import local_config
-from hopring.config.model import Config, Link
+from hopring.config.model import Config, LinkConfig
 from hopring.membership.options import MembershipOptions
 from hopring.services import Service
 from hopring.sim.cluster import SimCluster
@@ -29,7 +29,7 @@ def cluster_of(wide_us: int = 20_000, **counts: int) -> SimCluster:
     """So many daemons per site, 200 us apart inside a site; fully linked."""
     base = local_config(counts)
     pairs = [(one, other) for one in sorted(counts) for other in sorted(counts) if one < other]
-    config = Config(base.cluster, base.sites, tuple(Link(ends, wide_us) for ends in pairs))
+    config = Config(base.cluster, base.sites, tuple(LinkConfig(ends, wide_us) for ends in pairs))
     cluster = SimCluster(config, 1, Quality(delay_us=200))
     names = {site.name: [daemon.name for daemon in site.daemons] for site in config.sites}
     for one, other in pairs:

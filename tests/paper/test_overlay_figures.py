@@ -5,7 +5,7 @@ import random
 import pytest
 from tests.paper.paper_networks import config_of, numbered, overlay_of
 
-from hopring.config.model import Config, Daemon, Link, LinkProtocol, Site
+from hopring.config.model import Config, Daemon, LinkConfig, LinkProtocol, Site
 from hopring.sim.path import Quality
 from hopring.testing.network_check import check_network
 from hopring.testing.overlay import Overlay
@@ -45,7 +45,7 @@ def random_config(dice: random.Random) -> Config:
     pairs = {(names[dice.randrange(at)], names[at]) for at in range(1, len(names))}
     pairs |= {(one, other) for one in names for other in names if one < other and dice.random() < 0.3}
     links = [
-        Link(ends, dice.randint(1, 50) * 1_000, dice.choice([LinkProtocol.HOP, LinkProtocol.TCP]))
+        LinkConfig(ends, dice.randint(1, 50) * 1_000, dice.choice([LinkProtocol.HOP, LinkProtocol.TCP]))
         for ends in sorted(pairs)
     ]
     return Config("random", tuple(sites), tuple(links), mesh=False)

@@ -14,7 +14,7 @@ from hopring.bench.suite.order import (
     promises,
     round_trips,
 )
-from hopring.config import Config, Daemon, Link, LinkProtocol, Site
+from hopring.config import Config, Daemon, LinkConfig, LinkProtocol, Site
 from hopring.membership.options import MembershipOptions
 from hopring.services import Service
 from hopring.sim.cluster import SimCluster
@@ -51,7 +51,7 @@ def line_of(delays_us: dict[tuple[str, str], int], protocol: LinkProtocol = Link
     """Sites of one daemon with just these links, so long; in one view."""
     names = sorted({name for pair in delays_us for name in pair})
     sites = tuple([Site(name, (Daemon(f"{name}1", "127.0.0.1"),)) for name in names])
-    links = tuple([Link(pair, delay_us, protocol) for pair, delay_us in delays_us.items()])
+    links = tuple([LinkConfig(pair, delay_us, protocol) for pair, delay_us in delays_us.items()])
     cluster = SimCluster(Config("line", sites, links, mesh=False), 1, Quality(delay_us=100_000))
     for (one, other), delay_us in delays_us.items():
         cluster.network.shape_both(f"{one}1", f"{other}1", delay_us=delay_us)

@@ -22,7 +22,7 @@ from hopring.check.trace import ClientDelivered, Event, MessageDelivered
 from hopring.check.trace_files import write_parquet
 from hopring.check.verdict import Verdict
 from hopring.ids import DaemonId, SiteId, SiteMask
-from hopring.ordering.entry import Message
+from hopring.ordering.entry import OrderedMessage
 from hopring.ordering.order import new_order
 from hopring.services import Service
 from hopring.sim.campaign.runner import run_seed
@@ -51,7 +51,7 @@ def at_its_turn() -> None:
     """In the order of a view it waits for its turn, as an Agreed message does, and not for stability."""
     here, there = SiteId(0), SiteId(1)
     order = new_order((here, there), start_lts=0)
-    message = Message(TOTAL, DaemonId(0), 1, b"body")
+    message = OrderedMessage(TOTAL, DaemonId(0), 1, b"body")
 
     assert order.hold(Meta(here, 1, 5, SiteMask(0b11), 0), message) == []
     assert order.deliver() == [], "the other site may still stamp something below"

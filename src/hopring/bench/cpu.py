@@ -19,7 +19,7 @@ from hopring import compiled
 from hopring.bench.harness.daemons import BenchDaemons
 from hopring.bench.harness.process_stats import read_cpu
 from hopring.bench.harness.processes import ReportStep, no_progress, with_run_number
-from hopring.bench.harness.workload import Workload
+from hopring.bench.harness.workload import BenchWorkload
 from hopring.bench.options import seconds_option
 from hopring.bench.throughput import ThroughputResult, measure_throughput
 from hopring.cli.daemon_session import json_option
@@ -63,7 +63,11 @@ def calibrate() -> float:
 
 
 def measure_cpu(
-    daemons: BenchDaemons, workload: Workload, runs: int, idle_seconds: float, say: ReportStep = no_progress
+    daemons: BenchDaemons,
+    workload: BenchWorkload,
+    runs: int,
+    idle_seconds: float,
+    say: ReportStep = no_progress,
 ) -> CpuResult:
     """Medians of some runs, divided by the least calibration made during them.
 
@@ -200,13 +204,15 @@ def cpu(
             f"there is no directory {into.parent}; choose another file", param_hint="--record"
         )
     with Steps(plain=True) as steps, BenchDaemons({"a": 3}, say=steps.say) as daemons:
-        seen = measure_cpu(daemons, Workload(seconds=seconds), runs, idle_seconds, steps.say)
+        seen = measure_cpu(daemons, BenchWorkload(seconds=seconds), runs, idle_seconds, steps.say)
         problems = _problems(seen, known)
         tries = AGAIN
         while problems and tries:
             tries -= 1
             steps.say(f"above the baseline; measuring again, at most {tries + 1} times")
-            seen = least(seen, measure_cpu(daemons, Workload(seconds=seconds), runs, idle_seconds, steps.say))
+            seen = least(
+                seen, measure_cpu(daemons, BenchWorkload(seconds=seconds), runs, idle_seconds, steps.say)
+            )
             problems = _problems(seen, known)
     click.echo(json.dumps({"bench": "cpu", **msgspec.to_builtins(seen)}) if as_json else _text(seen))
     if seen.lost or not seen.order_ok:

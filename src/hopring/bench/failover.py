@@ -19,7 +19,7 @@ from hopring.bench.harness.processes import (
     no_progress,
     with_run_number,
 )
-from hopring.bench.harness.workload import WorkerTask, Workload
+from hopring.bench.harness.workload import BenchWorkload, WorkerTask
 from hopring.bench.options import runs_option, seconds_option, size_option
 from hopring.bench.throughput import counters_for, order_is_ok, start_flood, stop_flood
 from hopring.cli.daemon_session import json_option, service_option
@@ -41,7 +41,7 @@ class FailoverResult(msgspec.Struct, frozen=True):
 
 
 def measure_failover(
-    daemons: BenchDaemons, workload: Workload, group: str, say: ReportStep = no_progress
+    daemons: BenchDaemons, workload: BenchWorkload, group: str, say: ReportStep = no_progress
 ) -> FailoverResult:
     """Kills the last daemon, which has a member, and restarts it at the end."""
     victim = daemons.names[-1]
@@ -107,7 +107,7 @@ def failover(
     those of the slowest client at a surviving daemon. Then the daemon is restarted, and the time from the start
     of its process to a view of all is measured. Exit code 1 means that a message was lost or reordered.
     """
-    workload = msgspec.convert(wishes, Workload)
+    workload = msgspec.convert(wishes, BenchWorkload)
     with (
         Steps(plain=True) as steps,
         BenchDaemons(sites_of(daemons, min(sites, daemons)), say=steps.say) as system,

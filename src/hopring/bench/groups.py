@@ -210,7 +210,7 @@ class MemoryGrowth:
 
 @dataclass(frozen=True, slots=True)
 class DaemonMemory:
-    """Memory of idle daemons."""
+    """The resident memory of idle daemons, in bytes."""
 
     rss_bytes: int  # Of the first, before there was any client.
     pss_bytes: int

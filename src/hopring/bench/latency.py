@@ -22,7 +22,7 @@ from hopring.bench.harness.processes import (
     with_prefix,
     with_run_number,
 )
-from hopring.bench.harness.workload import WorkerTask, Workload
+from hopring.bench.harness.workload import BenchWorkload, WorkerTask
 from hopring.bench.options import receivers_option, runs_option, size_option, topology_options
 from hopring.bench.throughput import counters_for, measure_throughput, start_flood, stop_flood
 from hopring.cli.daemon_session import json_option, service_option
@@ -34,7 +34,7 @@ PROBE_SECONDS_MAX: Final = 0.2
 
 
 class BenchRoundTrip(msgspec.Struct, frozen=True):
-    """Percentiles of round-trip times."""
+    """Percentiles of the round-trip times of one run."""
 
     p50_us: float
     p99_us: float
@@ -48,11 +48,15 @@ class ProbeOptions(msgspec.Struct, frozen=True):
     probes: int = 2000
     pause_us: int = 0
     to_itself: bool = False
-    load: Workload | None = None  # Load meanwhile, in another group.
+    load: BenchWorkload | None = None  # Load meanwhile, in another group.
 
 
 def measure_latency(
-    system: BenchSystem, workload: Workload, probing: ProbeOptions, group: str, say: ReportStep = no_progress
+    system: BenchSystem,
+    workload: BenchWorkload,
+    probing: ProbeOptions,
+    group: str,
+    say: ReportStep = no_progress,
 ) -> BenchRoundTrip:
     """Measures one run on running servers; `group` must be a new name."""
     with TemporaryDirectory(prefix="hop-bench-") as name, WorkerProcesses(system, Path(name)) as workers:
@@ -72,7 +76,7 @@ def measure_latency(
 def _probe(
     workers: WorkerProcesses,
     directory: Path,
-    workload: Workload,
+    workload: BenchWorkload,
     probing: ProbeOptions,
     group: str,
     say: ReportStep,
@@ -99,7 +103,7 @@ def _probe(
     )
 
 
-LOAD = Workload(size_bytes=1024, seconds=1.0, warm_seconds=0.5)
+LOAD = BenchWorkload(size_bytes=1024, seconds=1.0, warm_seconds=0.5)
 
 
 @click.command()
@@ -139,7 +143,7 @@ def latency(
     pong: to a client of another daemon, which answers. own: until a member receives its own message. p50_us and
     p99_us are those of pong.
     """
-    workload = Workload(size_bytes=size_bytes, service=service, receivers=receivers)
+    workload = BenchWorkload(size_bytes=size_bytes, service=service, receivers=receivers)
     with (
         Steps(plain=True) as steps,
         BenchDaemons(sites_of(daemons, min(sites, daemons)), say=steps.say) as system,

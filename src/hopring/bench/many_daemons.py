@@ -129,7 +129,7 @@ def measure_daemons(shape: ClusterShape, work: DaemonsWork, say: ReportStep = no
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """Counters at one moment."""
+    """Counters of all daemons at one moment."""
 
     reading: CpuReading  # Of the daemons and of ourselves.
     wakes: int  # Of all daemons.
@@ -137,7 +137,7 @@ class _Look:
 
 @dataclass(frozen=True, slots=True)
 class _Rates:
-    """Rates between two moments."""
+    """Rates of all daemons between two moments."""
 
     cpu: dict[str, float]  # Of a processor, by daemon.
     wakes: float  # A second, of all daemons.

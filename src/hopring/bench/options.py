@@ -28,7 +28,7 @@ def topology_options(command: Command) -> Command:
 
 
 def size_option(default: int) -> Callable[[Command], Command]:
-    """Adds the option --size."""
+    """A decorator that adds the option --size."""
 
     def add(command: Command) -> Command:
         size = click.IntRange(TAG_BYTES, _MESSAGE_BYTES_MAX)
@@ -46,7 +46,7 @@ def size_option(default: int) -> Callable[[Command], Command]:
 
 
 def receivers_option(default: int) -> Callable[[Command], Command]:
-    """Adds the option --receivers."""
+    """A decorator that adds the option --receivers."""
 
     def add(command: Command) -> Command:
         return click.option(
@@ -61,7 +61,7 @@ def receivers_option(default: int) -> Callable[[Command], Command]:
 
 
 def runs_option(command: Command) -> Command:
-    """Adds the option --runs."""
+    """A decorator that adds the option --runs."""
     return click.option(
         "--runs",
         type=click.IntRange(1, 100),
@@ -72,7 +72,7 @@ def runs_option(command: Command) -> Command:
 
 
 def seconds_option(default: float) -> Callable[[Command], Command]:
-    """Adds the option --seconds."""
+    """A decorator that adds the option --seconds."""
 
     def add(command: Command) -> Command:
         return click.option(

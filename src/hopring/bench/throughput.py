@@ -25,7 +25,7 @@ from hopring.bench.harness.processes import (
     with_run_number,
 )
 from hopring.bench.harness.shared_counters import Counters
-from hopring.bench.harness.workload import WorkerTask, Workload
+from hopring.bench.harness.workload import BenchWorkload, WorkerTask
 from hopring.bench.options import (
     receivers_option,
     runs_option,
@@ -57,7 +57,7 @@ class ThroughputResult(msgspec.Struct, frozen=True):
     others_cpu_share: float  # CPU share of other processes; above a tenth, do not trust the rate.
 
 
-def counters_for(file: Path, workload: Workload) -> Counters:
+def counters_for(file: Path, workload: BenchWorkload) -> Counters:
     """Shared counters for this workload."""
     counters = slots.create_counters(file)
     counters[slots.WINDOW], counters[slots.BURST] = workload.in_flight, workload.at_once
@@ -117,7 +117,7 @@ def order_is_ok(counters: Counters, sent: int) -> bool:
 
 def measure_throughput(
     system: BenchSystem,
-    workload: Workload,
+    workload: BenchWorkload,
     group: str,
     meanwhile: Callable[[float], object] = time.sleep,
     say: ReportStep = no_progress,
@@ -147,7 +147,7 @@ def measure_throughput(
 
 def _result(
     system: BenchSystem,
-    workload: Workload,
+    workload: BenchWorkload,
     counters: Counters,
     before: CpuReading,
     after: CpuReading,
@@ -214,7 +214,7 @@ def throughput(
     Senders send as fast as they can. The command checks that nothing is lost and that all receive in one order.
     Each daemon and client is a process on this machine. Exit code 1 means that a message was lost or reordered.
     """
-    workload = msgspec.convert(wishes, Workload)
+    workload = msgspec.convert(wishes, BenchWorkload)
     if workload.bundle and not workload.many:
         raise click.UsageError("many at once go to one group: --bundle is not for --single, --by-one, --groups")
     with (

@@ -61,7 +61,7 @@ def at_daemon(command: Command) -> Command:
 
 
 def service_option(command: Command) -> Command:
-    """Adds the option --service."""
+    """A decorator that adds the option --service."""
     choice = click.Choice([service.name.lower() for service in Service], case_sensitive=False)
     return click.option(
         "--service", type=choice, default="agreed", show_default=True, help="Delivery service."
@@ -95,7 +95,7 @@ def query_session(url: str, name: str | None, seconds: float) -> Iterator[Sessio
 
 
 def timeout_option(command: Command) -> Command:
-    """Adds the option --timeout."""
+    """A decorator that adds the option --timeout."""
     return click.option(
         "--timeout",
         "seconds",
@@ -108,7 +108,7 @@ def timeout_option(command: Command) -> Command:
 
 
 def json_option(command: Command) -> Command:
-    """Adds the option --json."""
+    """A decorator that adds the option --json."""
     return click.option("--json", "as_json", is_flag=True, help="JSON instead of text.")(command)
 
 

@@ -60,7 +60,7 @@ class Steps(ProgressLine):
         self._task: rich.TaskID | None = None
 
     def say(self, step: str) -> None:
-        """Begins the next step."""
+        """Begins the next step and shows its text."""
         if self._task is None:
             self._task = self._line.add_task(step, total=None)
         self._line.update(self._task, description=step)

@@ -48,7 +48,7 @@ SYNC_HELP: Final = "How often records are synced to disk and become readable; 0s
 
 
 def spool_option(command: Command) -> Command:
-    """Adds the option --spool."""
+    """A decorator that adds the option --spool."""
     return click.option(
         "--spool",
         "root",
@@ -67,7 +67,7 @@ def group_argument(command: Command) -> Command:
 
 
 def skip_option(command: Command) -> Command:
-    """Adds the option --skip-damaged."""
+    """A decorator that adds the option --skip-damaged."""
     return click.option("--skip-damaged", is_flag=True, help="Skip damaged records.")(command)
 
 

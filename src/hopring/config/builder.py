@@ -15,9 +15,9 @@ from hopring.config.model import (
     WEIGHT_MAX,
     Config,
     Daemon,
-    Link,
+    LinkConfig,
     LinkProtocol,
-    Multicast,
+    MulticastConfig,
     RingTuning,
     Site,
     Weights,
@@ -46,7 +46,7 @@ class ConfigPlace(NamedTuple):
 @dataclass(slots=True)
 class _SiteDraft:
     place: ConfigPlace
-    multicast: Multicast | None
+    multicast: MulticastConfig | None
     ring: RingTuning
     daemons: list[Daemon] = field(default_factory=list)
 
@@ -62,7 +62,7 @@ class ConfigBuilder:
     default_protocol: LinkProtocol = LinkProtocol.HOP
     weights: Weights = Weights.FIXED
     _sites: dict[str, _SiteDraft] = field(default_factory=dict)
-    _links: dict[tuple[str, str], Link] = field(default_factory=dict)
+    _links: dict[tuple[str, str], LinkConfig] = field(default_factory=dict)
     _daemons: dict[str, ConfigPlace] = field(default_factory=dict)
     _taken: dict[tuple[str, str, int], ConfigPlace] = field(default_factory=dict)
     _sample: IPv4Address | IPv6Address | None = None  # The first address; all others are of its family.
@@ -95,7 +95,11 @@ class ConfigBuilder:
         return str(address)
 
     def add_site(
-        self, place: ConfigPlace, name: str, multicast: Multicast | None = None, ring: RingTuning | None = None
+        self,
+        place: ConfigPlace,
+        name: str,
+        multicast: MulticastConfig | None = None,
+        ring: RingTuning | None = None,
     ) -> None:
         """Adds a site without daemons."""
         self.check_name(place, name)
@@ -132,7 +136,7 @@ class ConfigBuilder:
                 place, problem, f"give it a name of at most {SPREAD_NAME_BYTES_MAX} bytes, or no spread_port"
             )
 
-    def add_link(self, place: ConfigPlace, link: Link) -> None:
+    def add_link(self, place: ConfigPlace, link: LinkConfig) -> None:
         """Adds a link between two sites."""
         for name in link.sites:
             if name not in self._sites:
@@ -143,7 +147,7 @@ class ConfigBuilder:
         one, other = sorted(link.sites)
         if (one, other) in self._links:
             self.refuse(place, f"{one} and {other} are linked already", "keep one of the two entries")
-        self._links[one, other] = Link((one, other), link.weight, link.protocol, link.tuning)
+        self._links[one, other] = LinkConfig((one, other), link.weight, link.protocol, link.tuning)
 
     def finish(self) -> Config:
         """The configuration, if the parts are complete and consistent."""
@@ -254,7 +258,7 @@ def local_config(
             port += ports_per_daemon(spread)
     for ends, weight in (links or {}).items():
         place = ConfigPlace(f"links[{ends[0]}, {ends[1]}]")
-        builder.add_link(place, Link(ends, _weight(builder, place, weight), protocol))
+        builder.add_link(place, LinkConfig(ends, _weight(builder, place, weight), protocol))
     return builder.finish()
 
 

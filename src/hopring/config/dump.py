@@ -3,7 +3,16 @@
 import json
 from hashlib import sha256
 
-from hopring.config.model import AdminTuning, ClientTuning, Config, Daemon, Link, LogTuning, Multicast, Site
+from hopring.config.model import (
+    AdminTuning,
+    ClientTuning,
+    Config,
+    Daemon,
+    LinkConfig,
+    LogTuning,
+    MulticastConfig,
+    Site,
+)
 from hopring.config.settings import (
     CLIENT_SETTINGS,
     LINK_SETTINGS,
@@ -91,7 +100,7 @@ def _daemon(site_key: str, daemon: Daemon) -> list[str]:
     return lines + [f"{key} = {port}" for key, port in ports.items() if port is not None]
 
 
-def _link(link: Link) -> list[str]:
+def _link(link: LinkConfig) -> list[str]:
     one, other = link.sites
     return [
         "",
@@ -124,7 +133,7 @@ def cluster_hash(config: Config) -> int:
     return int.from_bytes(sha256(text.encode()).digest()[:4], "big")
 
 
-def _group(multicast: Multicast | None) -> list[str | int]:
+def _group(multicast: MulticastConfig | None) -> list[str | int]:
     if multicast is None:
         return []
     # A TTL of 1 is left out, so that the hash is that of versions that knew no other.

@@ -173,7 +173,7 @@ class AdminTuning:
 
 
 @dataclass(frozen=True, slots=True)
-class Multicast:
+class MulticastConfig:
     """The multicast group of a site."""
 
     group: str
@@ -198,12 +198,12 @@ class Site:
 
     name: str
     daemons: tuple[Daemon, ...]  # By name.
-    multicast: Multicast | None = None  # Without it, each daemon of the ring is sent to singly.
+    multicast: MulticastConfig | None = None  # Without it, each daemon of the ring is sent to singly.
     ring: RingTuning = RingTuning()
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class LinkConfig:
     """A link between two sites."""
 
     sites: tuple[str, str]  # By name.
@@ -218,7 +218,7 @@ class Config:
 
     cluster: str
     sites: tuple[Site, ...]  # By name.
-    links: tuple[Link, ...] = ()  # Those listed, by the names of their ends.
+    links: tuple[LinkConfig, ...] = ()  # Those listed, by the names of their ends.
     mesh: bool = True  # Whether pairs that are not listed are links too.
     default_weight: int = WEIGHT_DEFAULT
     default_protocol: LinkProtocol = LinkProtocol.HOP
@@ -251,7 +251,7 @@ class Config:
         return tuple([site for _, site in self._placed])
 
     @cached_property
-    def all_links(self) -> tuple[Link, ...]:
+    def all_links(self) -> tuple[LinkConfig, ...]:
         """Every link, listed or not, sorted by the names of its ends."""
         links = {link.sites: link for link in self.links}
         names = [site.name for site in self.sites]
@@ -259,7 +259,7 @@ class Config:
             for at, one in enumerate(names):
                 for other in names[at + 1 :]:
                     links.setdefault(
-                        (one, other), Link((one, other), self.default_weight, self.default_protocol)
+                        (one, other), LinkConfig((one, other), self.default_weight, self.default_protocol)
                     )
         return tuple([links[ends] for ends in sorted(links)])
 

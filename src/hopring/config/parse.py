@@ -22,14 +22,14 @@ from hopring.config.model import (
     ClientTuning,
     Config,
     Daemon,
-    Link,
+    LinkConfig,
     LinkProtocol,
     LinkTuning,
     LogFormat,
     LogLevel,
     LogTuning,
     MembershipTuning,
-    Multicast,
+    MulticastConfig,
     RingTuning,
     SpreadSlow,
     Weights,
@@ -221,14 +221,14 @@ def _read_site(builder: ConfigBuilder, name: str, table: ConfigTable) -> None:
         builder.add_daemon(ConfigPlace(daemon.path), name, _read_daemon(builder, daemon))
 
 
-def _read_multicast(builder: ConfigBuilder, site: ConfigTable) -> Multicast | None:
+def _read_multicast(builder: ConfigBuilder, site: ConfigTable) -> MulticastConfig | None:
     if "multicast" not in site.values:
         return None
     table = site.table("multicast")
     table.allow(("group", "port", "ttl"))
     group = builder.check_group(ConfigPlace(table.path_of("group")), table.text("group"))
     ttl = table.number("ttl", "TTL", 1, TTL_MAX, default=1)
-    return Multicast(group, _port(table, "port") or PORT_DEFAULT, ttl or 1)
+    return MulticastConfig(group, _port(table, "port") or PORT_DEFAULT, ttl or 1)
 
 
 def _read_daemon(builder: ConfigBuilder, table: ConfigTable) -> Daemon:
@@ -242,13 +242,13 @@ def _read_daemon(builder: ConfigBuilder, table: ConfigTable) -> Daemon:
     )
 
 
-def _read_link(table: ConfigTable, builder: ConfigBuilder) -> Link:
+def _read_link(table: ConfigTable, builder: ConfigBuilder) -> LinkConfig:
     table.allow([*_LINK, *[setting.key for setting in LINK_SETTINGS]])
     protocol = table.choice("protocol", builder.default_protocol)
     for setting in LINK_SETTINGS:
         if setting.key in table.values and protocol not in setting.protocols:
             table.refuse(setting.key, f"not for {protocol} links", 'remove it, or set protocol = "hop"')
-    return Link(
+    return LinkConfig(
         sites=_ends(table),
         weight=_weight(table, "weight", builder.default_weight),
         protocol=protocol,

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, NoReturn
 
 from hopring.config.builder import ConfigBuilder, ConfigPlace
 from hopring.config.error import ConfigError
-from hopring.config.model import Config, Daemon, Multicast
+from hopring.config.model import Config, Daemon, MulticastConfig
 
 SPREAD_PORT_DEFAULT: Final = 4803
 _TOKEN: Final = re.compile(r'"[^"\n]*"?|[{}=]|[^\s{}="]+')
@@ -69,7 +69,9 @@ def _tokens(text: str) -> list[_Token]:
 def _add_segment(builder: ConfigBuilder, name: str, segment: _Segment) -> list[str]:
     start = ConfigPlace(f"line {segment.line}", segment.line)
     is_multicast = ip_address(segment.address).is_multicast
-    multicast = Multicast(builder.check_group(start, segment.address), segment.port) if is_multicast else None
+    multicast = (
+        MulticastConfig(builder.check_group(start, segment.address), segment.port) if is_multicast else None
+    )
     builder.add_site(start, name, multicast)
     for line, daemon, address in segment.daemons:
         at = ConfigPlace(f"line {line}", line)

@@ -167,7 +167,7 @@ class DemoFigures:
         return found
 
     def clients(self) -> list[ClientSummary]:
-        """Counters of each client."""
+        """Counters of each client, by its daemon."""
         lines: dict[trace.ProcessName, list[trace.Event]] = defaultdict(list)
         for event in self._events:
             if event.process.session:

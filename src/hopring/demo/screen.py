@@ -30,7 +30,7 @@ class ShownClient(Protocol):
 
     @property
     def got(self) -> dict[Service, int]:
-        """Messages received, by service."""
+        """How many messages were received, by service."""
 
     def members(self, group: str) -> list[str]:
         """The members of its view of a group."""

@@ -10,7 +10,7 @@ from typing import Final, final
 
 from hopring.ids import Process, SiteMask, ViewId
 from hopring.links.events import Tick
-from hopring.ordering.entry import Message, Position
+from hopring.ordering.entry import OrderedMessage, Position
 from hopring.services import Service
 from hopring.value import Value
 
@@ -60,7 +60,7 @@ class Stalled(Value):
 class Stamped(Value):
     """A submitted message has its place in the order: the send event of the thesis."""
 
-    def __init__(self, view: ViewId, message: Message, position: Position) -> None:
+    def __init__(self, view: ViewId, message: OrderedMessage, position: Position) -> None:
         self.view: Final = view
         self.message: Final = message
         self.position: Final = position
@@ -70,7 +70,7 @@ class Stamped(Value):
 class Delivered(Value):
     """A message is delivered to the layer above."""
 
-    def __init__(self, view: ViewId, message: Message, sender: Process, position: Position) -> None:
+    def __init__(self, view: ViewId, message: OrderedMessage, sender: Process, position: Position) -> None:
         self.view: Final = view
         self.message: Final = message
         self.sender: Final = sender

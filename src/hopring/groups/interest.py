@@ -20,7 +20,7 @@ from hopring.groups.payloads import is_group_message, is_interest
 from hopring.groups.private_groups import is_private, split_private
 from hopring.ids import NEVER, DaemonId, GroupName, Process, SiteId, SiteMask, mask_of
 from hopring.ordering.destinations import Destinations
-from hopring.ordering.entry import MESSAGE_HEAD_BYTES, Message
+from hopring.ordering.entry import MESSAGE_HEAD_BYTES, OrderedMessage
 from hopring.wire.bundle import peek_groups
 
 MASKS_KEPT_MAX: Final = 4_096
@@ -56,7 +56,7 @@ class InterestTable(Destinations):
             self._masks[groups] = mask
         return SiteMask(mask & sites)
 
-    def heard(self, message: Message) -> None:
+    def heard(self, message: OrderedMessage) -> None:
         """Applies another daemon's INTEREST as soon as it is received."""
         if is_interest(message.payload):
             interest = decode_group_message(message.payload, message.service)

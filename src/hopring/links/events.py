@@ -81,7 +81,7 @@ class LinkCounters(Value):
 
 @final
 class StreamOpened(Value):
-    """The connection stands."""
+    """The connection to the neighbour is established."""
 
 
 @final

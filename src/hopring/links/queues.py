@@ -36,7 +36,7 @@ class SendQueue:
     size_bytes: int = 0
 
     def put(self, event: Submit, lazy_until_us: int) -> None:
-        """Queues an object."""
+        """Queues an object, behind those that wait already."""
         self.size_bytes += len(event.payload)
         if event.urgent:
             self.urgent.append(event.payload)
@@ -67,7 +67,7 @@ class SendQueue:
 
 @dataclass(slots=True)
 class LooseQueue:
-    """The objects, oldest first."""
+    """Unreliable objects that wait for a datagram, oldest first."""
 
     object_bytes_max: int = loose_bytes_of(SEGMENT_BYTES_DEFAULT)
     bytes_max: int = LOOSE_BYTES_MAX

@@ -60,7 +60,7 @@ class DaemonProcess:
     """One start of a daemon."""
 
     def __init__(self, name: str, places: DaemonFiles) -> None:
-        """Starts the daemon."""
+        """Starts the daemon as a process of its own."""
         self.name = name
         self._places = places
         command = [sys.executable, "-P", "-m", "hopring.daemon.hopd", str(places.config), "--name", name]

@@ -79,7 +79,7 @@ class Recorder:
                 self._message(event)
 
     def gone(self) -> None:
-        """The session has ended."""
+        """Records that the session has ended."""
         at_us = now_us()
         self._note(lambda me: trace.Gone(me, at_us))
 

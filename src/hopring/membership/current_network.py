@@ -23,7 +23,7 @@ from hopring.membership.messages import NewMemb, SitePair
 from hopring.membership.options import MembershipOptions
 from hopring.membership.snapshot import network_snapshot
 from hopring.ordering.destinations import Destinations
-from hopring.ordering.entry import Message, decode_message
+from hopring.ordering.entry import OrderedMessage, decode_message
 from hopring.routing.topology import Topology
 from hopring.routing.trees import Pair, pair
 from hopring.stack import Stack
@@ -111,7 +111,7 @@ class CurrentNetwork:
         bundles = members * self.options.window_bundles
         return replace(self.stack_options, transit_bytes=members * window, transit_bundles=bundles)
 
-    def end(self, now_us: int) -> list[Message]:
+    def end(self, now_us: int) -> list[OrderedMessage]:
         """Ends the network; returns the messages that were multicast and are not stamped, the oldest first."""
         stack = self.stack
         if stack is None:

@@ -52,7 +52,7 @@ from hopring.membership.snapshot import MembershipPhase, snapshot_of
 from hopring.membership.view import InstalledView
 from hopring.membership.view_attempt import ViewAttempt
 from hopring.ordering.destinations import Destinations
-from hopring.ordering.entry import MESSAGE_HEAD_BYTES, Message
+from hopring.ordering.entry import MESSAGE_HEAD_BYTES, OrderedMessage
 from hopring.ordering.order import new_order
 from hopring.routing.network import NetworkFailed
 from hopring.routing.trees import build_trees, islands
@@ -227,7 +227,7 @@ class Membership(Engine[DriverEvent, DriverEffect]):
     def _submit(self, event: SubmitMessage) -> None:
         room = self.network.stack_options.bundle_bytes_max - MESSAGE_HEAD_BYTES
         assert len(event.payload) <= room, "check the size where the message is made"
-        message = Message(event.service, self.local.me.daemon, event.session, event.payload)
+        message = OrderedMessage(event.service, self.local.me.daemon, event.session, event.payload)
         self.flow.window.put(message)
 
     @property

@@ -32,7 +32,14 @@ from hopring.membership.options import MembershipOptions
 from hopring.membership.recovery import Decision
 from hopring.membership.view import InstalledView
 from hopring.ordering.destinations import Destinations
-from hopring.ordering.entry import CONTROL_SESSION, Entry, Message, Position, decode_message, encode_message
+from hopring.ordering.entry import (
+    CONTROL_SESSION,
+    Entry,
+    OrderedMessage,
+    Position,
+    decode_message,
+    encode_message,
+)
 from hopring.ordering.order import Order
 from hopring.stack import Stack
 from hopring.stack_events import (
@@ -57,9 +64,9 @@ class SendWindow:
     window_bytes: int
     window_bundles: int
     queue_bytes_max: int
-    waiting: deque[Message] = field(default_factory=deque)
+    waiting: deque[OrderedMessage] = field(default_factory=deque)
     waiting_bytes: int = 0  # Of clients' messages.
-    control: deque[Message] = field(default_factory=deque)  # The daemon's own messages.
+    control: deque[OrderedMessage] = field(default_factory=deque)  # The daemon's own messages.
     held: bool = False  # Clients' messages wait until the layer above resumes.
     out_bytes: int = 0
     out_bundles: int = 0
@@ -83,7 +90,7 @@ class SendWindow:
             self.out_bytes < self.window_bytes and self.out_bundles < self.window_bundles
         )
 
-    def put(self, message: Message) -> None:
+    def put(self, message: OrderedMessage) -> None:
         """Queues a message of a client or of the daemon."""
         if message.session == CONTROL_SESSION:
             self.control.append(message)
@@ -92,7 +99,7 @@ class SendWindow:
         self.waiting.append(message)
         self.waiting_bytes += len(message.payload) + MESSAGE_COST_BYTES
 
-    def take(self) -> Message:
+    def take(self) -> OrderedMessage:
         """Takes the next message from the queue into the window."""
         if self.control:
             message = self.control.popleft()
@@ -115,7 +122,7 @@ class SendWindow:
         """Whether Unreliable messages fill a quarter of the window."""
         return 4 * len(self.loose) >= self.window_bundles or 4 * self.loose_bytes >= self.window_bytes
 
-    def left(self, message: Message, lts: int) -> None:
+    def left(self, message: OrderedMessage, lts: int) -> None:
         """Notes the clock at which an Unreliable message is sent."""
         self.loose.append((lts, len(message.payload)))
         self.loose_bytes += len(message.payload)
@@ -128,7 +135,7 @@ class SendWindow:
             self.out_bytes -= size
             self.out_bundles -= 1
 
-    def put_back(self, messages: Iterable[Message]) -> None:
+    def put_back(self, messages: Iterable[OrderedMessage]) -> None:
         """Returns messages to the head of the queue that were taken and not sent; the oldest comes first."""
         for message in reversed(list(messages)):
             if message.session == CONTROL_SESSION:
@@ -280,14 +287,14 @@ def delivered(view: InstalledView, entries: list[Entry]) -> list[Output]:
     out: list[Output] = []
     for entry in entries:
         entry.delivered = True
-        message: Message | None = entry.message
+        message: OrderedMessage | None = entry.message
         if message is not None:
             out.append(Delivered(view.id, message, view.processes[message.daemon], entry.position))
     return out
 
 
 def submit_loose(
-    message: Message, sites: SiteMask, destinations: Destinations, window: SendWindow, order: Order
+    message: OrderedMessage, sites: SiteMask, destinations: Destinations, window: SendWindow, order: Order
 ) -> MulticastLoose:
     """An Unreliable message for the network; it enters the window."""
     lts = order.clock + 1
@@ -296,7 +303,7 @@ def submit_loose(
     return MulticastLoose(destinations.mask(bundle, sites), bundle, lts, window.loose_crowded)
 
 
-def loose_message(received: ReceiveLoose) -> Message:
+def loose_message(received: ReceiveLoose) -> OrderedMessage:
     """Decodes an Unreliable message and checks its sender and service."""
     message = decode_message(received.bundle)
     if message.daemon != received.daemon:

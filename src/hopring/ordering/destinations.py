@@ -5,7 +5,7 @@ then in the mask, and a site that was left out is one whose wish comes later in 
 """
 
 from hopring.ids import SiteMask
-from hopring.ordering.entry import Message
+from hopring.ordering.entry import OrderedMessage
 
 
 class Destinations:
@@ -15,5 +15,5 @@ class Destinations:
         """The sites that want this bundle, of those in the view; the sender's own site must be among them."""
         return sites
 
-    def heard(self, message: Message) -> None:
+    def heard(self, message: OrderedMessage) -> None:
         """A daemon's own message has come; its turn in the order is later."""

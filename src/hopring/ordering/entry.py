@@ -35,7 +35,7 @@ def position_at(lts: int, site: int) -> Position:
 
 
 @final
-class Message(Value):
+class OrderedMessage(Value):
     """What a bundle carries for its receivers: whose it is, and what it was promised."""
 
     def __init__(self, service: Service, daemon: DaemonId, session: int, payload: bytes | memoryview) -> None:
@@ -56,7 +56,7 @@ class Entry(Mutable):
         lts: int,
         mask: SiteMask,
         prev: int,
-        message: Message | None,
+        message: OrderedMessage | None,
         delivered: bool = False,
         passed: bool = False,
     ) -> None:
@@ -79,13 +79,13 @@ class Entry(Mutable):
         return self.lts < lts or (self.lts == lts and self.source < site)
 
 
-def encode_message(message: Message) -> bytes:
+def encode_message(message: OrderedMessage) -> bytes:
     """The body of a bundle as it travels."""
     return _HEAD.pack(message.service, message.daemon, message.session) + message.payload
 
 
-def decode_message(body: bytes | memoryview) -> Message:
-    """A bundle's body."""
+def decode_message(body: bytes | memoryview) -> OrderedMessage:
+    """Decodes the body of a bundle into a message of the order."""
     if len(body) < MESSAGE_HEAD_BYTES:
         raise PeerError(Drop.TRUNCATED, f"bundle of {len(body)} bytes")
     head: tuple[int, int, int] = _HEAD.unpack_from(body)
@@ -98,4 +98,4 @@ def decode_message(body: bytes | memoryview) -> Message:
         kept = memoryview(body)[MESSAGE_HEAD_BYTES:]
     else:
         kept = bytes(body[MESSAGE_HEAD_BYTES:])
-    return Message(service, DaemonId(daemon), session, kept)
+    return OrderedMessage(service, DaemonId(daemon), session, kept)

@@ -23,7 +23,7 @@ class SiteLine:
         return seq <= self.cseq or seq in self.ahead
 
     def hold(self, seq: int, lts: int) -> None:
-        """A bundle has come."""
+        """Records that a bundle of the site has arrived."""
         self.highest = max(self.highest, seq)
         self.ahead[seq] = lts
         while self.cseq + 1 in self.ahead:

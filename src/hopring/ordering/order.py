@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import NUMBER_MAX, SITES_MAX, SiteId
-from hopring.ordering.entry import Entry, Message, Position, position_at
+from hopring.ordering.entry import Entry, OrderedMessage, Position, position_at
 from hopring.ordering.lines import SiteLine
 from hopring.wire.routed import Meta
 
@@ -55,7 +55,7 @@ class Order:
 
     # What comes in.
 
-    def hold(self, meta: Meta, message: Message | None) -> list[Entry]:
+    def hold(self, meta: Meta, message: OrderedMessage | None) -> list[Entry]:
         """A bundle, or only its meta-data; returns what may be delivered before its turn because of it."""
         line = self.lines.get(meta.source)
         if line is None:
@@ -70,7 +70,7 @@ class Order:
         """Whether this bundle is here, or was."""
         return site in self.lines and self.lines[site].holds(seq)
 
-    def recover(self, meta: Meta, message: Message | None) -> None:
+    def recover(self, meta: Meta, message: OrderedMessage | None) -> None:
         """A bundle that was sent again after the view broke; nothing is delivered because of it yet."""
         entry = self.entries.get((meta.source, meta.seq))
         if entry is not None:
@@ -80,7 +80,7 @@ class Order:
             self.clock = max(self.clock, meta.lts)
             self._insert(meta, message)
 
-    def _insert(self, meta: Meta, message: Message | None) -> Entry:
+    def _insert(self, meta: Meta, message: OrderedMessage | None) -> Entry:
         entry = Entry(meta.source, meta.seq, meta.lts, meta.mask, meta.prev, message)
         self.entries[meta.source, meta.seq] = entry
         if self.listed and entry.before(self.listed[-1].lts, self.listed[-1].source):

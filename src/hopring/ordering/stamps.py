@@ -21,7 +21,7 @@ from hopring.wire.routed import Meta, Routed
 
 
 @final
-class Stamped(Value):
+class StampedBundles(Value):
     """What one visit stamped and lets go, and what the token shall say then."""
 
     def __init__(
@@ -71,7 +71,7 @@ class Stamps:
         """The clock rises on receipt."""
         self.clock = max(self.clock, lts)
 
-    def visit(self, site_seq: int, site_lts: int, takes: Callable[[Routed], bool]) -> Stamped:
+    def visit(self, site_seq: int, site_lts: int, takes: Callable[[Routed], bool]) -> StampedBundles:
         """Stamps until a fragment finds no room in this visit; that one goes first next time."""
         self.clock = max(self.clock, site_lts)
         sealed: list[tuple[Meta, bytes]] = []
@@ -84,7 +84,7 @@ class Stamps:
             if not takes(self.leaving[0]):
                 break
             fragments.append(self.leaving.popleft())
-        return Stamped(site_seq, self.clock, tuple(sealed), tuple(fragments))
+        return StampedBundles(site_seq, self.clock, tuple(sealed), tuple(fragments))
 
     def _stamp(self, site_seq: int) -> tuple[Meta, bytes]:
         session, mask, bundle = self.waiting.popleft()

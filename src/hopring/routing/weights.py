@@ -63,7 +63,7 @@ class LinkMeter:
     samples: int = 0  # Since the counts were halved.
 
     def take(self, sample: LinkSample) -> None:
-        """Another sample."""
+        """Adds a sample to the measurements of a link."""
         if sample.round_trip_us:
             self.trips_us.append(sample.round_trip_us)
         self.received += sample.received

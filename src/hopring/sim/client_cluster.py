@@ -33,7 +33,7 @@ from hopring.membership.events import Input, Output
 from hopring.membership.membership import Membership
 from hopring.membership.options import MembershipOptions
 from hopring.ordering.destinations import Destinations
-from hopring.ordering.entry import MESSAGE_HEAD_BYTES, Message
+from hopring.ordering.entry import MESSAGE_HEAD_BYTES, OrderedMessage
 from hopring.sim.cluster import SimCluster, SimDaemon, stamp, view_name
 from hopring.sim.driver import Driver
 from hopring.sim.path import Quality
@@ -61,7 +61,7 @@ class RecordedDestinations(Destinations):
             self._pruned.add(first_name(bundle[MESSAGE_HEAD_BYTES:]))
         return mask
 
-    def heard(self, message: Message) -> None:
+    def heard(self, message: OrderedMessage) -> None:
         """Passes a received message on to the groups."""
         self._inner.heard(message)
 

@@ -38,11 +38,11 @@ from hopring.membership.membership import Membership
 from hopring.membership.messages import decode_daemon_message, encode_control
 from hopring.membership.options import MembershipOptions
 from hopring.naming import named
-from hopring.ordering.entry import Message, Position
+from hopring.ordering.entry import OrderedMessage, Position
 from hopring.routing.topology import topology_of
 from hopring.services import Service
 from hopring.sim.driver import Driver
-from hopring.sim.engine import Engine
+from hopring.sim.engine import SimEngine
 from hopring.sim.host import Address
 from hopring.sim.network import SimNetwork
 from hopring.sim.path import Quality
@@ -225,7 +225,7 @@ class SimDaemon:
             return trace.ViewInstalled(self.process, at_us, view, *both, why)
         assert_never(output)
 
-    def _name(self, message: Message) -> trace.MessageId:
+    def _name(self, message: OrderedMessage) -> trace.MessageId:
         daemon, incarnation, number = _NAME.unpack_from(message.payload)
         return trace.MessageId(self.cluster.names[daemon], incarnation, number)
 
@@ -251,7 +251,7 @@ class SimCluster:
         self.topology = topology_of(config)
         self.options = options or MembershipOptions()
         self.stack_options = stack_options
-        self.engine = Engine(events_max=EVENTS_MAX)
+        self.engine = SimEngine(events_max=EVENTS_MAX)
         # Without any delay a token would go round for ever in one instant.
         self.network = SimNetwork(self.engine, seed, quality or Quality(delay_us=100))
         self.names = {DaemonId(at): daemon.name for at, daemon in enumerate(config.daemons)}

@@ -24,7 +24,7 @@ class BudgetSpent(HopError):
         self.now_us = now_us
 
 
-class Engine:
+class SimEngine:
     """The virtual clock and the heap of scheduled actions."""
 
     __slots__ = ("_heap", "_number", "events", "events_max", "now_us")

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, Final, final
 
 from hopring.sim import faults
-from hopring.sim.engine import Engine
+from hopring.sim.engine import SimEngine
 from hopring.sim.faults import Flight, TargetedFault
 from hopring.sim.host import Address, HostState, Receive, SimHost
 from hopring.sim.path import LossReason, Path, Quality
@@ -41,7 +41,7 @@ class SentDatagram(Value):
 class SimNetwork:
     """Hosts, created when they are first named, and the paths, groups and cuts between them."""
 
-    def __init__(self, engine: Engine, seed: int, quality: Quality | None = None) -> None:
+    def __init__(self, engine: SimEngine, seed: int, quality: Quality | None = None) -> None:
         self.engine = engine
         self.seed = seed
         self.quality = quality or Quality()

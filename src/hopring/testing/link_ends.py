@@ -74,7 +74,7 @@ class EndSetup:
 
     @property
     def now_us(self) -> int:
-        """The present virtual time."""
+        """The present virtual time, in microseconds."""
         return self.network.engine.now_us
 
 

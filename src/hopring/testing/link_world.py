@@ -17,7 +17,7 @@ from hopring.links.hop.hop import Hop, HopOptions
 from hopring.links.ring.options import RingOptions
 from hopring.links.ring.ring import open_ring
 from hopring.links.tcp import Tcp, TcpOptions
-from hopring.sim.engine import EVENTS_MAX_DEFAULT, Engine, generator
+from hopring.sim.engine import EVENTS_MAX_DEFAULT, SimEngine, generator
 from hopring.sim.host import Address, HostState
 from hopring.sim.network import SimNetwork
 from hopring.sim.path import Quality
@@ -40,7 +40,7 @@ class LinkWorld:
         events_max: int = EVENTS_MAX_DEFAULT,
     ) -> None:
         self.seed = seed
-        self.engine = Engine(events_max)
+        self.engine = SimEngine(events_max)
         self.network = SimNetwork(self.engine, seed, quality)
         self.trace: Trace = []
         self.ends: dict[tuple[str, str], LinkEnd] = {}
@@ -56,7 +56,7 @@ class LinkWorld:
 
     @property
     def now_us(self) -> int:
-        """The present virtual time."""
+        """The present virtual time, in microseconds."""
         return self.engine.now_us
 
     def run_for(self, duration_us: int) -> None:

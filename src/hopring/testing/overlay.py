@@ -19,7 +19,7 @@ from hopring.routing.network import NetworkFailed
 from hopring.routing.topology import topology_of
 from hopring.routing.trees import Pair, pair
 from hopring.sim.driver import Driver
-from hopring.sim.engine import Engine
+from hopring.sim.engine import SimEngine
 from hopring.sim.host import Address
 from hopring.sim.network import SimNetwork
 from hopring.sim.path import Quality
@@ -146,7 +146,7 @@ class Overlay:
 
     def __init__(self, config: Config, seed: int, quality: Quality | None = None) -> None:
         self.config = config
-        self.engine = Engine()
+        self.engine = SimEngine()
         # Without any delay a token would rotate endlessly at one moment.
         self.network = SimNetwork(self.engine, seed, quality or Quality(delay_us=100))
         self.names = {DaemonId(at): daemon.name for at, daemon in enumerate(config.daemons)}

@@ -153,7 +153,7 @@ class Bundle(Value):
         return [bodies[start:end] for start, end in pairwise(ends)]
 
     def groups_of(self, index: int) -> tuple[GroupName, ...]:
-        """Where one message goes."""
+        """The groups to which one message goes."""
         return (self.run.groups[self.places[index]],) if self.run.mixed else self.run.groups
 
     def lengths(self) -> list[int]:
@@ -163,7 +163,7 @@ class Bundle(Value):
 
 
 class Sealed(NamedTuple):
-    """A bundle in parts."""
+    """An encoded bundle, in parts that are not joined yet."""
 
     parts: list[bytes | memoryview]
     size_bytes: int

@@ -55,7 +55,7 @@ def encode_update(update: Update) -> bytes:
 
 
 def decode_update(body: memoryview) -> Update:
-    """An UPDATE object's body."""
+    """Decodes the body of an UPDATE object."""
     if len(body) != _UPDATE.size:
         raise PeerError(Drop.LENGTH, f"UPDATE of {len(body)} bytes")
     source, seq, lts, aru = _UPDATE.unpack(body)
@@ -69,7 +69,7 @@ def encode_control(control: Control) -> bytes:
 
 
 def decode_control(body: memoryview) -> Control:
-    """A CONTROL object's body."""
+    """Decodes the body of a CONTROL object."""
     if len(body) < _CONTROL.size:
         raise PeerError(Drop.TRUNCATED, f"CONTROL of {len(body)} bytes")
     source, daemon, serial, index, count = _CONTROL.unpack_from(body)
@@ -116,7 +116,7 @@ def encode_ping(ping: Ping) -> bytes:
 
 
 def decode_ping(body: memoryview) -> Ping:
-    """A PING object's body."""
+    """Decodes the body of a PING object."""
     if len(body) != _PING.size:
         raise PeerError(Drop.LENGTH, f"PING of {len(body)} bytes, not {_PING.size}")
     return Ping(*_PING.unpack(body))

@@ -49,7 +49,7 @@ def encode_ack(ack: Ack) -> bytes:
 
 
 def decode_ack(body: memoryview) -> Ack:
-    """An ACK frame's body."""
+    """Decodes the body of an ACK frame."""
     if len(body) != _ACK.size:
         raise PeerError(Drop.LENGTH, f"ACK of {len(body)} bytes, not {_ACK.size}")
     ack = Ack(*_ACK.unpack(body))

@@ -23,7 +23,7 @@ in memory that is many times as long."""
 
 
 class ObjectType(IntEnum):
-    """The kinds of objects."""
+    """The types of objects, by their number on the wire."""
 
     ROUTED = 1
     META = 2

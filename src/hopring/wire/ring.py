@@ -110,7 +110,7 @@ def encode_token(token: Token) -> bytes:
 
 
 def decode_token(body: memoryview) -> Token:
-    """A TOKEN frame's body."""
+    """Decodes the body of a TOKEN frame."""
     if len(body) < TOKEN_BYTES:
         raise PeerError(Drop.TRUNCATED, f"TOKEN of {len(body)} bytes")
     numbers: _Numbers = _TOKEN.unpack_from(body)
@@ -152,7 +152,7 @@ def encode_held(held: Held) -> bytes:
 
 
 def decode_held(body: memoryview) -> Held:
-    """A HELD frame's body."""
+    """Decodes the body of a HELD frame."""
     if len(body) != _NUMBER.size:
         raise PeerError(Drop.LENGTH, f"HELD of {len(body)} bytes")
     return Held(*_NUMBER.unpack(body))

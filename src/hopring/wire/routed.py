@@ -83,7 +83,7 @@ def _short(number: int) -> bytes:
 
 
 def decode_routed(kind: int, body: memoryview) -> Routed | Meta:
-    """A routed object's body."""
+    """Decodes the body of a routed object."""
     if kind == ObjectType.META:
         return _decode_meta(body)
     if kind != ObjectType.ROUTED:

@@ -12,7 +12,7 @@ from tests.unit.cli.conftest import Hop
 
 from hopring.bench.harness.daemons import BenchDaemons
 from hopring.bench.harness.process_stats import memory_bytes
-from hopring.bench.harness.workload import Workload
+from hopring.bench.harness.workload import BenchWorkload
 from hopring.bench.throughput import measure_throughput
 from hopring.cli.exits import Failure
 
@@ -159,7 +159,7 @@ def test_cpu_per_message_is_held_against_a_baseline(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_role_that_fails_is_told_with_what_it_said() -> None:
     with BenchDaemons({"a": 1}) as daemons, pytest.raises(Failure, match="ended with 1") as caught:
-        measure_throughput(daemons, Workload(service="sure", receivers=1), "g")
+        measure_throughput(daemons, BenchWorkload(service="sure", receivers=1), "g")
 
     assert "SURE" in caught.value.message
 

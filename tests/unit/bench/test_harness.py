@@ -24,7 +24,7 @@ from hopring.bench.harness.shared_counters import (
     window_left,
 )
 from hopring.bench.harness.worker import batch_tags, run_tags
-from hopring.bench.harness.workload import WorkerTask, Workload
+from hopring.bench.harness.workload import BenchWorkload, WorkerTask
 from hopring.bench.throughput import counters_for, order_is_ok
 from hopring.client.runs import MessageRun
 from hopring.client.sequence import EventSequence
@@ -54,7 +54,7 @@ def test_all_who_open_a_board_see_the_same_numbers(tmp_path: Path) -> None:
 
 
 def test_the_window_is_counted_from_the_slowest_receiver(tmp_path: Path) -> None:
-    counters = counters_for(tmp_path / "board", Workload(window=100, senders=2, receivers=3))
+    counters = counters_for(tmp_path / "board", BenchWorkload(window=100, senders=2, receivers=3))
     counters[slots.SENT], counters[slots.SENT + 1] = 30, 20
     counters[slots.RECEIVED], counters[slots.RECEIVED + 1], counters[slots.RECEIVED + 2] = 50, 10, 40
 
@@ -62,7 +62,7 @@ def test_the_window_is_counted_from_the_slowest_receiver(tmp_path: Path) -> None
 
 
 def test_equal_orders_have_equal_sums_however_they_came_in_batches(tmp_path: Path) -> None:
-    counters = counters_for(tmp_path / "board", Workload(receivers=2))
+    counters = counters_for(tmp_path / "board", BenchWorkload(receivers=2))
     marks = [message_tag(0, number) for number in range(1000)]
     one, other = ReceiverCounters(counters, 0), ReceiverCounters(counters, 1)
 
@@ -78,7 +78,7 @@ def test_equal_orders_have_equal_sums_however_they_came_in_batches(tmp_path: Pat
 
 def test_messages_that_are_swapped_twice_or_missing_are_noticed(tmp_path: Path) -> None:
     for seen in ([1, 0, 2], [0, 0, 1, 2], [0, 2]):
-        counters = counters_for(tmp_path / "board", Workload(receivers=1))
+        counters = counters_for(tmp_path / "board", BenchWorkload(receivers=1))
         received = ReceiverCounters(counters, 0)
         for number in seen:
             received.add(message_tag(0, number))
@@ -86,7 +86,7 @@ def test_messages_that_are_swapped_twice_or_missing_are_noticed(tmp_path: Path) 
 
 
 def test_of_several_senders_all_receivers_have_to_see_one_order(tmp_path: Path) -> None:
-    counters = counters_for(tmp_path / "board", Workload(receivers=2, senders=2))
+    counters = counters_for(tmp_path / "board", BenchWorkload(receivers=2, senders=2))
     one, other = ReceiverCounters(counters, 0), ReceiverCounters(counters, 1)
     one.add(message_tag(0, 0) + message_tag(1, 0))
     other.add(message_tag(0, 0) + message_tag(1, 0))
@@ -131,18 +131,20 @@ def test_marks_of_batches_go_on_where_the_last_batch_ended(at_once: int) -> None
 
 
 def test_windows_and_bursts_follow_the_size_within_limits() -> None:
-    assert [Workload(size_bytes=size).in_flight for size in (100, 1024, 65536, 140_000)] == [
+    assert [BenchWorkload(size_bytes=size).in_flight for size in (100, 1024, 65536, 140_000)] == [
         41943,
         4096,
         64,
         64,
     ]
-    assert [Workload(size_bytes=size).at_once for size in (100, 1024, 65536)] == [579, 60, 1]
-    assert Workload(single=True, bundle=9).at_once == 1
-    assert Workload(window=4).at_once == 4
-    assert Workload().many
-    assert not any([Workload(by_one=True).many, Workload(single=True).many, Workload(groups=2).many])
-    assert WorkerTask("send", 0, "", "g", Workload(groups=2)).groups == ["g-0", "g-1"]
+    assert [BenchWorkload(size_bytes=size).at_once for size in (100, 1024, 65536)] == [579, 60, 1]
+    assert BenchWorkload(single=True, bundle=9).at_once == 1
+    assert BenchWorkload(window=4).at_once == 4
+    assert BenchWorkload().many
+    assert not any(
+        [BenchWorkload(by_one=True).many, BenchWorkload(single=True).many, BenchWorkload(groups=2).many]
+    )
+    assert WorkerTask("send", 0, "", "g", BenchWorkload(groups=2)).groups == ["g-0", "g-1"]
 
 
 def test_the_clock_of_a_process_runs_with_its_work() -> None:

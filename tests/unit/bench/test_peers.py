@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from hopring.bench.harness.workload import WorkerTask, Workload
+from hopring.bench.harness.workload import BenchWorkload, WorkerTask
 from hopring.bench.peers.__main__ import present, summaries
 from hopring.bench.peers.jgroups import JGroups
 from hopring.bench.peers.peer import PeerSystem
@@ -70,7 +70,8 @@ def test_what_is_missing_is_named_with_its_remedy(
 
 def test_members_of_jgroups_that_are_probed_do_not_wait_for_more_to_send() -> None:
     probed, flooded = [
-        JGroups(7000).command(WorkerTask(role, 0, "board", "g", Workload())) for role in ("answer", "receive")
+        JGroups(7000).command(WorkerTask(role, 0, "board", "g", BenchWorkload()))
+        for role in ("answer", "receive")
     ]
 
     assert "enable_bundling=false" in probed[-1]

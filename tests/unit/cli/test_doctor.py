@@ -17,9 +17,9 @@ from hopring.cli.doctor.findings import DoctorReport
 from hopring.client.queries import DaemonFacts, DaemonView, LinkFacts
 from hopring.config import (
     Config,
-    Link,
+    LinkConfig,
     LinkTuning,
-    Multicast,
+    MulticastConfig,
     RingTuning,
     cluster_hash,
     dump_toml,
@@ -168,7 +168,9 @@ def test_a_soft_limit_that_hopd_raises_by_itself_is_no_finding() -> None:
 
 def test_packets_that_are_too_long_for_the_path_are_found() -> None:
     sites = tuple([replace(site, ring=RingTuning(segment_bytes=65_000)) for site in CONFIG.sites])
-    config = replace(CONFIG, sites=sites, links=(Link(("eu", "us"), tuning=LinkTuning(segment_bytes=9_000)),))
+    config = replace(
+        CONFIG, sites=sites, links=(LinkConfig(("eu", "us"), tuning=LinkTuning(segment_bytes=9_000)),)
+    )
     chart = DoctorReport()
     host.check_paths(chart, config, config.daemons[0])
     mtu = int((Path("/sys/class/net/lo/mtu")).read_text())
@@ -192,9 +194,9 @@ def test_no_route_is_a_finding() -> None:
 def test_a_group_that_is_none_is_a_finding_and_a_good_one_is_heard() -> None:
     site = CONFIG.sites[0]
     chart = DoctorReport()
-    host.check_multicast(chart, replace(site, multicast=Multicast("239.255.77.14", 1)), site.daemons[0])
+    host.check_multicast(chart, replace(site, multicast=MulticastConfig("239.255.77.14", 1)), site.daemons[0])
     assert chart.findings == []
-    host.check_multicast(chart, replace(site, multicast=Multicast("10.9.9.9", 1)), site.daemons[0])
+    host.check_multicast(chart, replace(site, multicast=MulticastConfig("10.9.9.9", 1)), site.daemons[0])
     assert len(chart.findings) == 1
 
 

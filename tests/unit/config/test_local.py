@@ -2,7 +2,7 @@
 
 import pytest
 
-from hopring.config import ConfigError, Daemon, Link, LinkProtocol, Site, local_config
+from hopring.config import ConfigError, Daemon, LinkConfig, LinkProtocol, Site, local_config
 
 
 def test_daemons_are_named_by_site_and_number_with_two_ports_each() -> None:
@@ -20,8 +20,8 @@ def test_links_have_a_weight_or_a_delay() -> None:
     )
 
     assert config.links == (
-        Link(("a", "b"), 7, LinkProtocol.TCP),
-        Link(("a", "c"), 40_000, LinkProtocol.TCP),
+        LinkConfig(("a", "b"), 7, LinkProtocol.TCP),
+        LinkConfig(("a", "c"), 40_000, LinkProtocol.TCP),
     )
 
 

@@ -9,10 +9,10 @@ from hopring.config import (
     Config,
     ConfigError,
     Daemon,
-    Link,
+    LinkConfig,
     LinkProtocol,
     LinkTuning,
-    Multicast,
+    MulticastConfig,
     RingTuning,
     Site,
     SpreadSlow,
@@ -64,13 +64,13 @@ def test_a_full_configuration_is_read_as_written_and_sorted_by_name() -> None:
             Site(
                 name="eu",
                 daemons=(Daemon("bert", "10.0.0.1"), Daemon("zoe", "10.0.0.2")),
-                multicast=Multicast("239.1.2.3", 4910, ttl=3),
+                multicast=MulticastConfig("239.1.2.3", 4910, ttl=3),
                 ring=RingTuning(token_loss_us=500_000, personal_window_segments=100),
             ),
             Site(name="us", daemons=(Daemon("anna", "10.0.1.1", 4900, 4901),)),
         ),
         links=(
-            Link(
+            LinkConfig(
                 sites=("eu", "us"),
                 weight=40,
                 protocol=LinkProtocol.HOP,
@@ -116,7 +116,7 @@ def test_in_a_mesh_every_pair_that_is_not_listed_is_a_link_by_default() -> None:
         """
     )
 
-    assert config.all_links == (Link(("a", "b"), 7), Link(("a", "c"), 3), Link(("b", "c"), 7))
+    assert config.all_links == (LinkConfig(("a", "b"), 7), LinkConfig(("a", "c"), 3), LinkConfig(("b", "c"), 7))
 
 
 def test_addresses_are_kept_in_their_usual_spelling() -> None:
@@ -136,7 +136,7 @@ def test_a_listed_link_takes_the_default_protocol_and_weight() -> None:
         """
     )
 
-    assert config.links == (Link(("a", "b"), 9, LinkProtocol.TCP, LinkTuning(heartbeat_us=100_000)),)
+    assert config.links == (LinkConfig(("a", "b"), 9, LinkProtocol.TCP, LinkTuning(heartbeat_us=100_000)),)
 
 
 def test_a_file_is_loaded(tmp_path: Path) -> None:

@@ -13,14 +13,14 @@ from hopring.config import (
     ClientTuning,
     Config,
     Daemon,
-    Link,
+    LinkConfig,
     LinkProtocol,
     LinkTuning,
     LogFormat,
     LogLevel,
     LogTuning,
     MembershipTuning,
-    Multicast,
+    MulticastConfig,
     RingTuning,
     Site,
     SpreadSlow,
@@ -67,11 +67,11 @@ def tunings(
 
 
 @st.composite
-def links(draw: st.DrawFn, ends: tuple[str, str]) -> Link:
+def links(draw: st.DrawFn, ends: tuple[str, str]) -> LinkConfig:
     protocol = draw(st.sampled_from(LinkProtocol))
     settings = tuple([setting for setting in LINK_SETTINGS if protocol in setting.protocols])
     tuning = LinkTuning(**draw(tunings(settings, LINK_ORDER)))
-    return Link(ends, draw(WEIGHTS), protocol, tuning)
+    return LinkConfig(ends, draw(WEIGHTS), protocol, tuning)
 
 
 @st.composite
@@ -91,7 +91,9 @@ def configs(draw: st.DrawFn) -> Config:
         members = tuple(sorted(made[at :: len(names)], key=lambda daemon: daemon.name))
         port = draw(st.none() | PORTS)
         multicast = (
-            None if port is None else Multicast(f"{group}{at + 1}", port, draw(st.sampled_from([1, 2, 255])))
+            None
+            if port is None
+            else MulticastConfig(f"{group}{at + 1}", port, draw(st.sampled_from([1, 2, 255])))
         )
         sites.append(Site(name, members, multicast, RingTuning(**draw(tunings(RING_SETTINGS, RING_ORDER)))))
     pairs = list(combinations(names, 2))
@@ -151,11 +153,11 @@ def test_the_hash_covers_what_has_to_be_alike() -> None:
     changed = [
         replace(CONFIG, cluster="other"),
         replace(CONFIG, weights=Weights.MEASURED),
-        replace(CONFIG, links=(Link(("eu", "us"), 41),)),
-        replace(CONFIG, links=(Link(("eu", "us"), 40, LinkProtocol.TCP),)),
+        replace(CONFIG, links=(LinkConfig(("eu", "us"), 41),)),
+        replace(CONFIG, links=(LinkConfig(("eu", "us"), 40, LinkProtocol.TCP),)),
         replace(CONFIG, sites=(eu, replace(us, name="usa"))),
-        replace(CONFIG, sites=(eu, replace(us, multicast=Multicast("239.0.0.1", 1)))),
-        replace(CONFIG, sites=(eu, replace(us, multicast=Multicast("239.0.0.1", 1, ttl=2)))),
+        replace(CONFIG, sites=(eu, replace(us, multicast=MulticastConfig("239.0.0.1", 1)))),
+        replace(CONFIG, sites=(eu, replace(us, multicast=MulticastConfig("239.0.0.1", 1, ttl=2)))),
         replace(CONFIG, sites=(eu, replace(us, ring=RingTuning(segment_bytes=9_000)))),
         replace(CONFIG, membership=MembershipTuning(window_bytes=1 << 20)),
         replace(CONFIG, membership=MembershipTuning(window_bundles=512)),
@@ -179,7 +181,7 @@ def test_the_hash_leaves_out_what_each_daemon_may_choose() -> None:
     eu, us = CONFIG.sites
     tuned = replace(
         CONFIG,
-        links=(Link(("eu", "us"), 40, tuning=LinkTuning(silence_us=5_000_000)),),
+        links=(LinkConfig(("eu", "us"), 40, tuning=LinkTuning(silence_us=5_000_000)),),
         sites=(
             replace(eu, ring=RingTuning(hold_us=1)),
             replace(us, daemons=(replace(us.daemons[0], client_port=9),)),

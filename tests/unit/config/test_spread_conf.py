@@ -5,7 +5,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.support.decoding import Tally
 
-from hopring.config import ConfigError, Daemon, Multicast, Site, dump_toml, import_spread_conf, parse_config
+from hopring.config import (
+    ConfigError,
+    Daemon,
+    MulticastConfig,
+    Site,
+    dump_toml,
+    import_spread_conf,
+    parse_config,
+)
 
 TWO_SEGMENTS = """
 # Two buildings.
@@ -34,7 +42,7 @@ def test_each_segment_becomes_a_site() -> None:
                 Daemon("north1", "192.168.7.1", 4803, spread_port=4803),
                 Daemon("north2", "192.168.7.2", 4803, spread_port=4803),
             ),
-            Multicast("239.20.30.1", 4803),
+            MulticastConfig("239.20.30.1", 4803),
         ),
         Site(
             "seg2",

@@ -3,11 +3,11 @@ import os
 
 import pytest
 
-from hopring.config import Daemon, Multicast, Site
+from hopring.config import Daemon, MulticastConfig, Site
 from hopring.daemon.net.bind_errors import BindError, explain_bind_error, explain_join_error
 
 EU1 = Daemon("eu1", "10.1.0.11")
-EU = Site("eu", (EU1,), Multicast("239.192.7.1", 4890))
+EU = Site("eu", (EU1,), MulticastConfig("239.192.7.1", 4890))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from hopring.config import (
     AdminTuning,
     AdminVerb,
     ClientTuning,
-    Link,
+    LinkConfig,
     LinkTuning,
     LogFormat,
     LogTuning,
@@ -54,7 +54,7 @@ def test_what_others_have_to_agree_on_and_tuning_of_links_and_rings_need_another
     new = replace(
         OLD,
         sites=(replace(eu, ring=RingTuning(hold_us=1_000)), replace(us, daemons=(daemon,))),
-        links=(Link(("eu", "us"), 40, tuning=LinkTuning(silence_us=5_000_000)),),
+        links=(LinkConfig(("eu", "us"), 40, tuning=LinkTuning(silence_us=5_000_000)),),
     )
     new = replace(new, membership=MembershipTuning(update_delta_us=5_000))
     found = changes(OLD, new, "eu1")

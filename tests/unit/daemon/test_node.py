@@ -11,7 +11,15 @@ from tests.unit.daemon.membership_hosts import PATIENT_RING, patient
 from tests.unit.daemon.node import Node
 from tests.unit.daemon.waiting import run_until
 
-from hopring.config import Config, LinkProtocol, LinkTuning, Multicast, RingTuning, cluster_hash, local_config
+from hopring.config import (
+    Config,
+    LinkProtocol,
+    LinkTuning,
+    MulticastConfig,
+    RingTuning,
+    cluster_hash,
+    local_config,
+)
 from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.net.shaper import Shape
 from hopring.errors import Drop
@@ -78,7 +86,7 @@ def two_sites(protocol: LinkProtocol, multicast: bool) -> Config:
     config = local_config({"eu": 2, "us": 2}, {("eu", "us"): "40ms"}, base_port=port, protocol=protocol)
     if not multicast:
         return patient(config)
-    groups = [Multicast("239.255.77.9", port + 10), Multicast("239.255.77.9", port + 11)]
+    groups = [MulticastConfig("239.255.77.9", port + 10), MulticastConfig("239.255.77.9", port + 11)]
     sites = [replace(site, multicast=group) for site, group in zip(config.sites, groups, strict=True)]
     return patient(replace(config, sites=tuple(sites)))
 
@@ -209,7 +217,7 @@ def test_a_silent_neighbour_ends_the_network() -> None:
 
 def test_two_clusters_on_one_multicast_address_do_not_disturb_each_other() -> None:
     port = free_base_port(12)
-    group = Multicast("239.255.77.10", port + 11)
+    group = MulticastConfig("239.255.77.10", port + 11)
     ours = local_config({"eu": 2}, base_port=port, cluster="ours")
     theirs = local_config({"eu": 2}, base_port=port + 4, cluster="theirs")
     shared = [replace(one, sites=(replace(one.sites[0], multicast=group),)) for one in (ours, theirs)]

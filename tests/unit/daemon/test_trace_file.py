@@ -7,7 +7,7 @@ from hopring.engine.events import Delivered, Installed, Stamped, TransitionalSig
 from hopring.engine.snapshot import LinkSnapshot, NetworkSnapshot, Snapshot, WindowSnapshot
 from hopring.ids import DaemonId, Incarnation, Process, ViewId
 from hopring.links.events import LinkCounters
-from hopring.ordering.entry import Message, Position
+from hopring.ordering.entry import OrderedMessage, Position
 from hopring.services import Service
 
 NAMES = {DaemonId(0): "eu1", DaemonId(1): "eu2"}
@@ -15,8 +15,8 @@ ONE, OTHER = Process(DaemonId(0), Incarnation(7)), Process(DaemonId(1), Incarnat
 VIEW = ViewId(3, DaemonId(1), Incarnation(2**64 - 1))
 
 
-def number_7(service: Service, daemon: int) -> Message:
-    return Message(service, DaemonId(daemon), 0, (7).to_bytes(8, "little") + b"payload")
+def number_7(service: Service, daemon: int) -> OrderedMessage:
+    return OrderedMessage(service, DaemonId(daemon), 0, (7).to_bytes(8, "little") + b"payload")
 
 
 def read(path: Path) -> list[trace.Event]:

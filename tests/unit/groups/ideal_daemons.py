@@ -25,7 +25,7 @@ from hopring.groups.events import (
 )
 from hopring.groups.groups import Groups, GroupsOptions
 from hopring.ids import DaemonId, GroupName, Incarnation, Process, SiteId, SiteMask, ViewId, mask_of
-from hopring.ordering.entry import CONTROL_SESSION, Message, Position, encode_message
+from hopring.ordering.entry import CONTROL_SESSION, OrderedMessage, Position, encode_message
 from hopring.services import Service
 from hopring.wire.bundle import Run, encode_bundle
 
@@ -36,7 +36,7 @@ OPTIONS = GroupsOptions(groups_bytes_max=300, linger_us=3)
 @dataclass(slots=True)
 class Entry:
     sender: Process
-    message: Message
+    message: OrderedMessage
     mask: SiteMask
 
 
@@ -60,8 +60,8 @@ class IdealDaemon:
     frozen: bool = False
     commit: frozenset[Process] = frozenset()
     bound: frozenset[int] = frozenset()  # What it has given its word on, in some attempt.
-    control: deque[Message] = field(default_factory=deque)
-    client: deque[Message] = field(default_factory=deque)
+    control: deque[OrderedMessage] = field(default_factory=deque)
+    client: deque[OrderedMessage] = field(default_factory=deque)
     held: bool = False
     alive: bool = True
 
@@ -118,7 +118,7 @@ class IdealWorld:
 
     def _pump(self, host: IdealDaemon) -> None:
         while (submit := host.groups.take(len(host.client) < 6)) is not None:
-            message = Message(submit.service, host.process.daemon, submit.session, submit.payload)
+            message = OrderedMessage(submit.service, host.process.daemon, submit.session, submit.payload)
             (host.control if submit.session == CONTROL_SESSION else host.client).append(message)
 
     def _carry(self, host: IdealDaemon, outputs: list[Output]) -> None:

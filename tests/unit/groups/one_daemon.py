@@ -7,7 +7,7 @@ from hopring.groups.messages import GroupMessage, GroupsPart, encode_group_messa
 from hopring.groups.names import GroupMember
 from hopring.groups.payloads import seal
 from hopring.ids import DaemonId, GroupName, Incarnation, Process, SiteId, ViewId
-from hopring.ordering.entry import CONTROL_SESSION, Message, Position
+from hopring.ordering.entry import CONTROL_SESSION, OrderedMessage, Position
 from hopring.services import Service
 from hopring.wire.bundle import Run, encode_bundle
 
@@ -47,7 +47,7 @@ class FedGroups:
         return out
 
     def deliver(self, sender: Process, session: int, word: GroupMessage, now_us: int = 0) -> list[Output]:
-        message = Message(service_of(word), sender.daemon, session, encode_group_message(word))
+        message = OrderedMessage(service_of(word), sender.daemon, session, encode_group_message(word))
         self.at += 1
         return self.step(Delivered(self.view, message, sender, Position(self.at, 0)), now_us)
 
@@ -56,7 +56,7 @@ class FedGroups:
         out: list[Output] = []
         for submit in submits:
             self.at += 1
-            message = Message(submit.service, sender.daemon, submit.session, submit.payload)
+            message = OrderedMessage(submit.service, sender.daemon, submit.session, submit.payload)
             out.extend(self.step(Delivered(self.view, message, sender, Position(self.at, 0))))
         return out
 
@@ -74,7 +74,7 @@ class FedGroups:
         names = tuple([GroupName(name) for name in groups])
         run = Run(sender.daemon, session, service, names, discard)
         payload = seal(encode_bundle(run, [b"body"], [7], [0]), "sender")
-        message = Message(service, sender.daemon, session, payload)
+        message = OrderedMessage(service, sender.daemon, session, payload)
         return self.step(Delivered(self.view, message, sender, Position(at or self.at, 0)))
 
     def signal(self, together: tuple[Process, ...], counter: int) -> list[Output]:

@@ -5,14 +5,14 @@ from tests.unit.groups.one_daemon import BLUE, ME, NEAR, RED, FedGroups, deliver
 from hopring.engine.events import Stamped, SubmitMessage
 from hopring.groups.events import Connect, DeliverBundle, JoinGroup, LeaveGroup, Output, ShowView
 from hopring.ids import GroupName
-from hopring.ordering.entry import Message, Position
+from hopring.ordering.entry import OrderedMessage, Position
 from hopring.services import Service
 
 
 def stamped(desk: FedGroups, submits: list[SubmitMessage]) -> None:
     """They get the next places, and will be delivered there."""
     for at, submit in enumerate(submits, desk.at + 1):
-        message = Message(submit.service, ME.daemon, submit.session, submit.payload)
+        message = OrderedMessage(submit.service, ME.daemon, submit.session, submit.payload)
         desk.step(Stamped(desk.view, message, Position(at, 0)))
 
 

@@ -44,7 +44,7 @@ from hopring.groups.messages import (
 )
 from hopring.groups.names import GroupViewId
 from hopring.ids import DaemonId, GroupName, Incarnation, ViewId
-from hopring.ordering.entry import CONTROL_SESSION, Message, Position
+from hopring.ordering.entry import CONTROL_SESSION, OrderedMessage, Position
 from hopring.services import Service
 
 
@@ -263,7 +263,7 @@ def test_a_bundle_of_another_session_than_its_message_is_dropped() -> None:
     desk.join(1, "ann", RED)
     desk.send(1, Service.AGREED, "red")
     (submit,) = desk.taken()
-    message = Message(Service.AGREED, NEAR.daemon, 1, submit.payload)
+    message = OrderedMessage(Service.AGREED, NEAR.daemon, 1, submit.payload)
 
     assert desk.step(Delivered(desk.view, message, NEAR, Position(99, 0))) == []
     assert desk.groups.drops == {Drop.FOREIGN_SENDER: 1}
@@ -276,7 +276,9 @@ def test_garbage_is_dropped_and_counted(payload: bytes) -> None:
     desk = FedGroups(ME, NEAR)
 
     assert (
-        desk.step(Delivered(desk.view, Message(Service.AGREED, NEAR.daemon, 3, payload), NEAR, Position(9, 0)))
+        desk.step(
+            Delivered(desk.view, OrderedMessage(Service.AGREED, NEAR.daemon, 3, payload), NEAR, Position(9, 0))
+        )
         == []
     )
     assert sum(desk.groups.drops.values()) == 1
@@ -290,7 +292,7 @@ def test_a_client_cannot_speak_for_the_daemon_nor_a_word_come_with_a_weaker_serv
         (Service.AGREED, CONTROL_SESSION, GroupKill()),
         (Service.AGREED, 5, GroupJoin("ann", "#ann#d0")),
     ):
-        message = Message(service, NEAR.daemon, session, encode_group_message(word))
+        message = OrderedMessage(service, NEAR.daemon, session, encode_group_message(word))
         assert desk.step(Delivered(desk.view, message, NEAR, Position(9, 0))) == []
 
     assert desk.groups.drops == {Drop.INCONSISTENT: 4}

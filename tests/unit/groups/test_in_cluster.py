@@ -10,7 +10,7 @@ from hopring.config.builder import local_config
 from hopring.engine.events import Resume, Withdraw
 from hopring.groups.groups import GroupsState
 from hopring.ids import GroupName
-from hopring.ordering.entry import CONTROL_SESSION, Message
+from hopring.ordering.entry import CONTROL_SESSION, OrderedMessage
 from hopring.services import Service
 from hopring.sim.client_cluster import SimClientCluster
 from hopring.sim.path import Quality
@@ -103,7 +103,9 @@ def test_own_messages_that_wait_can_be_withdrawn_and_those_of_clients_stay() -> 
     cluster = cluster_of({"eu": 1})
     host = cluster.client_host("eu1")
     outbox = host.membership.flow.window
-    outbox.put_back([Message(Service.SAFE, host.me.daemon, session, b"") for session in (CONTROL_SESSION, 1)])
+    outbox.put_back(
+        [OrderedMessage(Service.SAFE, host.me.daemon, session, b"") for session in (CONTROL_SESSION, 1)]
+    )
     outbox.held = True
 
     host.membership.step(Withdraw(), cluster.engine.now_us)

@@ -25,7 +25,7 @@ from hopring.groups.messages import (
 from hopring.groups.payloads import seal
 from hopring.ids import NEVER, DaemonId, GroupName, SiteId, SiteMask
 from hopring.links.events import Tick
-from hopring.ordering.entry import CONTROL_SESSION, Message, encode_message
+from hopring.ordering.entry import CONTROL_SESSION, OrderedMessage, encode_message
 from hopring.services import Service
 from hopring.wire.bundle import Run, encode_bundle
 
@@ -43,11 +43,11 @@ def table() -> InterestTable:
 def mask(one: InterestTable, *groups: str) -> int:
     names = tuple([GroupName(name) for name in groups])
     bundle = seal(encode_bundle(Run(A, 1, Service.AGREED, names), [b""], [0], [0]), "ann")
-    return one.mask(encode_message(Message(Service.AGREED, A, 1, bundle)), SITES)
+    return one.mask(encode_message(OrderedMessage(Service.AGREED, A, 1, bundle)), SITES)
 
 
-def say(daemon: DaemonId, word: GroupInterest | GroupsPart) -> Message:
-    return Message(Service.SAFE, daemon, CONTROL_SESSION, encode_group_message(word))
+def say(daemon: DaemonId, word: GroupInterest | GroupsPart) -> OrderedMessage:
+    return OrderedMessage(Service.SAFE, daemon, CONTROL_SESSION, encode_group_message(word))
 
 
 def words(submits: list[SubmitMessage]) -> list[object]:
@@ -78,7 +78,8 @@ def test_words_go_everywhere() -> None:
 
     assert (
         one.mask(
-            encode_message(Message(Service.AGREED, A, 1, encode_group_message(GroupJoin("ann", "red")))), SITES
+            encode_message(OrderedMessage(Service.AGREED, A, 1, encode_group_message(GroupJoin("ann", "red")))),
+            SITES,
         )
         == SITES
     )

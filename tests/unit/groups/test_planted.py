@@ -17,7 +17,7 @@ from hopring.groups.names import GroupMember
 from hopring.groups.requests import Requests
 from hopring.groups.views import GroupViews, ViewNumbering
 from hopring.ids import DaemonId, GroupName, Incarnation, Process, ViewId
-from hopring.ordering.entry import Message, Position
+from hopring.ordering.entry import OrderedMessage, Position
 
 SEEDS_MAX = 400
 Patch = pytest.MonkeyPatch
@@ -29,7 +29,7 @@ def joins_are_not_announced(patch: Patch) -> None:
 
 
 def interest_counts_from_its_delivery(patch: Patch) -> None:
-    def heard(self: InterestTable, message: Message) -> None:
+    def heard(self: InterestTable, message: OrderedMessage) -> None:
         """Later."""
 
     patch.setattr(InterestTable, "heard", heard)

@@ -9,7 +9,7 @@ from hopring.groups.events import Connect, Disconnect, Output, PresenceReport
 from hopring.groups.messages import BundlePresence, GroupPresence
 from hopring.groups.payloads import seal
 from hopring.ids import GroupName, Process
-from hopring.ordering.entry import CONTROL_SESSION, Message, Position
+from hopring.ordering.entry import CONTROL_SESSION, OrderedMessage, Position
 from hopring.services import Service
 from hopring.wire.bundle import Run, encode_bundle
 
@@ -18,7 +18,7 @@ def message(desk: FedGroups, at: int, *groups: str, ticket: int = 1, sender: Pro
     """A message of session 9 of that daemon."""
     run = Run(sender.daemon, 9, Service.AGREED, tuple([GroupName(name) for name in groups]))
     payload = seal(encode_bundle(run, [b"body"], [7], [ticket]), "sender")
-    whole = Message(Service.AGREED, sender.daemon, 9, payload)
+    whole = OrderedMessage(Service.AGREED, sender.daemon, 9, payload)
     return desk.step(Delivered(desk.view, whole, sender, Position(at, 1)))
 
 

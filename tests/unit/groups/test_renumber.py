@@ -9,7 +9,7 @@ from hopring.groups.groups import GroupsState, renumber
 from hopring.groups.messages import GroupsPart, LocalGroup
 from hopring.groups.payloads import unseal
 from hopring.ids import DaemonId, Incarnation, Process, SiteId
-from hopring.ordering.entry import Message, Position
+from hopring.ordering.entry import OrderedMessage, Position
 from hopring.services import Service
 from hopring.wire.bundle import decode_bundle
 
@@ -50,7 +50,7 @@ def test_what_waited_goes_out_in_the_name_of_the_new_number_and_comes_back() -> 
     go_on(desk, (THEN,), 2)
     [submit] = desk.taken()
     assert decode_bundle(unseal(submit.payload)[1]).run.daemon == THEN.daemon
-    message = Message(submit.service, THEN.daemon, submit.session, submit.payload)
+    message = OrderedMessage(submit.service, THEN.daemon, submit.session, submit.payload)
     out = desk.step(Delivered(desk.view, message, THEN, Position(9, 1)))
 
     [deliver] = [one for one in out if isinstance(one, DeliverBundle)]
@@ -65,7 +65,7 @@ def test_those_who_come_then_are_merged_under_their_new_names() -> None:
     theirs = LocalGroup("red", desk.groups.table.groups[RED].id._replace(step=7), (), ((4, "bob"),))
     told = desk.taken()
     for submit in told:
-        message = Message(submit.service, THEN.daemon, submit.session, submit.payload)
+        message = OrderedMessage(submit.service, THEN.daemon, submit.session, submit.payload)
         desk.step(Delivered(desk.view, message, THEN, Position(10, 1)))
     out = desk.deliver(OTHER, told[0].session, GroupsPart(desk.view, 0, 1, 0, (theirs,)))
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from hopring.config.builder import local_config
-from hopring.config.model import Config, Link, LinkProtocol, Weights
+from hopring.config.model import Config, LinkConfig, LinkProtocol, Weights
 from hopring.ids import SiteId
 from hopring.routing.trees import Pair
 from hopring.sim.cluster import SimCluster
@@ -26,7 +26,7 @@ VIA_US: Parents = {ASIA: {EU: US, US: ASIA}, EU: {ASIA: US, US: EU}, US: {ASIA: 
 def config_of(protocol: LinkProtocol = HOP, weights: Weights = Weights.MEASURED) -> Config:
     local = local_config({"eu": 2, "us": 2, "asia": 1})
     pairs = [("asia", "eu"), ("asia", "us"), ("eu", "us")]
-    links = tuple(Link(ends, 70_000, protocol) for ends in pairs)
+    links = tuple(LinkConfig(ends, 70_000, protocol) for ends in pairs)
     return replace(local, links=links, weights=weights)
 
 

@@ -14,7 +14,7 @@ from hopring.membership.events import ControlReceived, SendControl
 from hopring.membership.membership import LEAVE_COPIES
 from hopring.membership.messages import DaemonJoin, DaemonLeave, GatherRecord, NewMemb
 from hopring.membership.options import MembershipOptions
-from hopring.ordering.entry import Message, encode_message
+from hopring.ordering.entry import OrderedMessage, encode_message
 from hopring.routing.trees import pair
 from hopring.services import Service
 from hopring.sim.cluster import SimCluster
@@ -212,7 +212,7 @@ def test_a_bundle_that_comes_again_is_neither_stamped_nor_delivered_again() -> N
     daemon = cluster.hosts["ams1"].membership
     cluster.hosts["ams1"].submit(Service.AGREED, 10)
     cluster.run_for(SECOND_US)
-    body = encode_message(Message(Service.AGREED, daemon.local.me.daemon, 0, b"again"))
+    body = encode_message(OrderedMessage(Service.AGREED, daemon.local.me.daemon, 0, b"again"))
     line = daemon.view.order.lines[SiteId(0)]
 
     again = Receive(SiteId(0), line.cseq, 5, SiteMask(1), body)
@@ -223,7 +223,7 @@ def test_a_bundle_that_comes_again_is_neither_stamped_nor_delivered_again() -> N
 def test_a_site_does_not_speak_for_the_daemons_of_another() -> None:
     cluster = cluster_of({"ams": 1, "ber": 1})
     daemon = cluster.hosts["ams1"].membership
-    body = encode_message(Message(Service.AGREED, daemon.local.me.daemon, 0, b"forged"))
+    body = encode_message(OrderedMessage(Service.AGREED, daemon.local.me.daemon, 0, b"forged"))
 
     with pytest.raises(PeerError):
         daemon.flow.receive(daemon.view, Receive(SiteId(1), 1, 5, SiteMask(3), body), cluster.engine.now_us)

@@ -2,7 +2,7 @@ import pytest
 
 from hopring.ids import DaemonId, SiteId, SiteMask
 from hopring.membership.message_flow import MESSAGE_COST_BYTES, SendWindow
-from hopring.ordering.entry import CONTROL_SESSION, Entry, Message
+from hopring.ordering.entry import CONTROL_SESSION, Entry, OrderedMessage
 from hopring.services import Service
 
 ME = DaemonId(0)
@@ -12,11 +12,11 @@ def outbox(window_bytes: int = 100, window_bundles: int = 3, queue_bytes_max: in
     return SendWindow(window_bytes, window_bundles, queue_bytes_max)
 
 
-def message(size: int = 10, daemon: int = 0) -> Message:
-    return Message(Service.AGREED, DaemonId(daemon), 1, bytes(size))
+def message(size: int = 10, daemon: int = 0) -> OrderedMessage:
+    return OrderedMessage(Service.AGREED, DaemonId(daemon), 1, bytes(size))
 
 
-def entry(one: Message) -> Entry:
+def entry(one: OrderedMessage) -> Entry:
     return Entry(SiteId(0), 1, 5, SiteMask(1), 0, one)
 
 
@@ -109,8 +109,8 @@ def test_a_full_queue_is_closed_and_refuses() -> None:
         box.put(message(10))
 
 
-def loose(size: int = 1) -> Message:
-    return Message(Service.UNRELIABLE, ME, 1, bytes(size))
+def loose(size: int = 1) -> OrderedMessage:
+    return OrderedMessage(Service.UNRELIABLE, ME, 1, bytes(size))
 
 
 def test_an_unreliable_message_takes_its_place_until_the_line_has_passed_its_send() -> None:
@@ -152,8 +152,8 @@ def test_a_new_view_forgets_what_left_in_the_old_one() -> None:
     assert (box.out_bundles, box.out_bytes) == (0, 0)
 
 
-def control(size: int = 1) -> Message:
-    return Message(Service.SAFE, ME, CONTROL_SESSION, bytes(size))
+def control(size: int = 1) -> OrderedMessage:
+    return OrderedMessage(Service.SAFE, ME, CONTROL_SESSION, bytes(size))
 
 
 def test_the_daemons_own_messages_go_first_and_past_any_window_and_any_queue() -> None:

@@ -10,7 +10,7 @@ from hopring.membership.message_flow import closing
 from hopring.membership.messages import check_state
 from hopring.membership.recovery import NOWHERE, Decision, decide
 from hopring.membership.view import InstalledView, runs_of
-from hopring.ordering.entry import Entry, Message, Position, encode_message
+from hopring.ordering.entry import Entry, OrderedMessage, Position, encode_message
 from hopring.ordering.order import new_order
 from hopring.services import Service
 from hopring.wire.routed import Meta
@@ -33,7 +33,7 @@ def hold(
     prev: int = 0,
 ) -> None:
     meta = Meta(SITES[sender.daemon], seq, lts, ALL, prev)
-    early = view.order.hold(meta, Message(service, sender.daemon, 1, word.encode()))
+    early = view.order.hold(meta, OrderedMessage(service, sender.daemon, 1, word.encode()))
     assert all(entry.delivered for entry in early)
 
 
@@ -196,7 +196,7 @@ def test_meta_data_are_not_enough_where_the_body_is_owed() -> None:
     assert view.lacks((SiteId(2), 1), True)
     assert not view.lacks((SiteId(2), 1), False)
 
-    message = Message(Service.AGREED, C.daemon, 1, b"m")
+    message = OrderedMessage(Service.AGREED, C.daemon, 1, b"m")
     other = view_of(B)
     other.order.hold(Meta(SiteId(2), 1, 5, SiteMask(0b001), 0), message)
     resend = other.resend((SiteId(2), 1), True, ATTEMPT)
@@ -211,7 +211,7 @@ def test_runs_tell_of_every_bundle_once_and_of_nothing_else(steps: list[tuple[in
     entries: list[Entry] = []
     for seqs, stamps, mask, body in steps:
         seq, lts = seq + seqs, lts + stamps
-        message = Message(Service.AGREED, A.daemon, 1, b"") if body else None
+        message = OrderedMessage(Service.AGREED, A.daemon, 1, b"") if body else None
         entries.append(Entry(SiteId(0), seq, lts, SiteMask(mask), 0, message))
 
     runs = runs_of(entries, SiteMask(0))
@@ -225,7 +225,7 @@ def test_runs_tell_of_every_bundle_once_and_of_nothing_else(steps: list[tuple[in
 
 def test_runs_say_what_is_safe_and_not_for_everybody() -> None:
     def entry(seq: int, mask: SiteMask, service: Service) -> Entry:
-        return Entry(SiteId(0), seq, seq + 10, mask, 0, Message(service, A.daemon, 1, b""))
+        return Entry(SiteId(0), seq, seq + 10, mask, 0, OrderedMessage(service, A.daemon, 1, b""))
 
     some = SiteMask(0b011)
     runs = runs_of(
@@ -251,7 +251,7 @@ def test_rifts_stand_where_they_are_among_what_is_delivered_before_the_signal() 
     ahead, behind = view_of(A), view_of(B)
     some = SiteMask(0b110)
     for view in (ahead, behind):
-        body = None if view is ahead else Message(Service.SAFE, C.daemon, 1, b"safe")
+        body = None if view is ahead else OrderedMessage(Service.SAFE, C.daemon, 1, b"safe")
         view.order.hold(Meta(SiteId(2), 1, 5, some, 0), None)
         hold(view, C, 2, 6, "six")
         view.order.hold(Meta(SiteId(2), 3, 7, some, 1), body)

@@ -14,7 +14,7 @@ from hopring.membership.messages import (
 )
 from hopring.membership.view import InstalledView
 from hopring.membership.view_attempt import ViewAttempt
-from hopring.ordering.entry import Message
+from hopring.ordering.entry import OrderedMessage
 from hopring.ordering.order import STAMP_AHEAD_MAX, new_order
 from hopring.services import Service
 from hopring.wire.routed import Meta
@@ -103,7 +103,7 @@ def test_the_first_state_counts_and_a_second_changes_nothing() -> None:
 
 def test_a_daemon_is_bound_only_when_it_has_what_it_lacked() -> None:
     holder = old_view(B)
-    message = Message(Service.AGREED, C.daemon, 1, b"m")
+    message = OrderedMessage(Service.AGREED, C.daemon, 1, b"m")
     holder.order.recover(Meta(SiteId(2), 1, 5, SiteMask(0b111), 0), message)
     lacking = old_view(A)
     mine, theirs = attempt_of(A, B, view=lacking), attempt_of(A, B, view=holder)

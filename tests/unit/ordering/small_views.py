@@ -1,7 +1,7 @@
 """Small views for tests of the order: bundles as `(site, seq, lts)`, with a word for a payload."""
 
 from hopring.ids import DaemonId, SiteId, SiteMask
-from hopring.ordering.entry import Entry, Message
+from hopring.ordering.entry import Entry, OrderedMessage
 from hopring.ordering.order import Order, new_order
 from hopring.services import Service
 from hopring.wire.routed import Meta
@@ -19,7 +19,7 @@ def hold(
 ) -> list[str]:
     """A bundle comes; returns what may be delivered before its turn."""
     meta = Meta(SiteId(site), seq, lts, EVERYWHERE, prev)
-    return payloads(order.hold(meta, Message(service, DaemonId(site), 1, word.encode())))
+    return payloads(order.hold(meta, OrderedMessage(service, DaemonId(site), 1, word.encode())))
 
 
 def hold_meta(order: Order, site: int, seq: int, lts: int, prev: int = 0) -> list[str]:

@@ -7,7 +7,7 @@ from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId
 from hopring.ordering.entry import (
     MESSAGE_HEAD_BYTES,
-    Message,
+    OrderedMessage,
     Position,
     decode_message,
     encode_message,
@@ -16,7 +16,7 @@ from hopring.services import Service
 from hopring.wire.objects import VIEW_BYTES_MIN
 
 messages = st.builds(
-    Message,
+    OrderedMessage,
     st.sampled_from(Service),
     st.integers(0, 0xFFFF).map(DaemonId),
     st.integers(0, 2**32 - 1),
@@ -25,13 +25,13 @@ messages = st.builds(
 
 
 @given(messages)
-def test_a_message_comes_back_as_it_was(message: Message) -> None:
+def test_a_message_comes_back_as_it_was(message: OrderedMessage) -> None:
     assert decode_message(encode_message(message)) == message
 
 
 def test_only_a_long_payload_keeps_the_packet_that_it_came_in() -> None:
     for size in (VIEW_BYTES_MIN - 1, VIEW_BYTES_MIN):
-        message = Message(Service.AGREED, DaemonId(3), 7, bytes(size))
+        message = OrderedMessage(Service.AGREED, DaemonId(3), 7, bytes(size))
         again = decode_message(memoryview(b"before" + encode_message(message))[6:])
 
         assert again == message

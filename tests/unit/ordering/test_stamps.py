@@ -4,7 +4,7 @@ import pytest
 
 from hopring.ids import SiteId, SiteMask
 from hopring.ordering.destinations import Destinations
-from hopring.ordering.stamps import Stamped, Stamps
+from hopring.ordering.stamps import StampedBundles, Stamps
 from hopring.wire.routed import Routed
 
 ALL = SiteMask(0b11)
@@ -30,7 +30,7 @@ def stamps_at(clock: int = 0) -> Stamps:
     return stamps
 
 
-def labels(stamped: Stamped) -> list[tuple[int, int, int]]:
+def labels(stamped: StampedBundles) -> list[tuple[int, int, int]]:
     """Sequence, stamp and the session's bundle before, of each bundle that goes whole."""
     return [(one.seq, one.lts, one.prev) for one in stamped.fragments if one.index == 0]
 

@@ -7,7 +7,7 @@ from hopring.client.core import ClientCore
 from hopring.engine.events import Delivered, Installed, Stamped
 from hopring.groups.groups import Groups
 from hopring.ids import DaemonId, Incarnation, Process, SiteId, ViewId
-from hopring.ordering.entry import MESSAGE_HEAD_BYTES, Message, Position
+from hopring.ordering.entry import MESSAGE_HEAD_BYTES, OrderedMessage, Position
 from hopring.session.backlog import Spills
 from hopring.session.events import (
     BytesReceived,
@@ -44,7 +44,7 @@ class FakeDaemon:
         self.queue_open = True
         self.at_once = 1 << 30  # So many messages are on their way at the same time.
         self._lts = 0
-        self._under_way: deque[Message] = deque()
+        self._under_way: deque[OrderedMessage] = deque()
         self._pumping = False
         self.step(Installed(VIEW, (ME,), (ME,), "start"))
 
@@ -73,7 +73,7 @@ class FakeDaemon:
             submit = self.desk.take(self.queue_open, self.now_us)
             if submit is None:
                 break
-            self._under_way.append(Message(submit.service, ME.daemon, submit.session, submit.payload))
+            self._under_way.append(OrderedMessage(submit.service, ME.daemon, submit.session, submit.payload))
         self._note(self.desk.credit(self.now_us))
 
     def _note(self, outputs: Sequence[Output]) -> None:

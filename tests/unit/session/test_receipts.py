@@ -7,7 +7,7 @@ from hopring.groups.events import PresenceReport
 from hopring.groups.messages import GroupJoin
 from hopring.groups.payloads import seal
 from hopring.ids import GroupName, Place
-from hopring.ordering.entry import Message, Position
+from hopring.ordering.entry import OrderedMessage, Position
 from hopring.services import Service
 from hopring.session.protocol import ReceiptNotice
 from hopring.session.receipts import Receipts
@@ -20,7 +20,7 @@ def delivered(desk: FedGroups, *groups: str, ticket: int = 3, service: Service =
     """A message of session 5 of this daemon."""
     run = Run(ME.daemon, 5, service, tuple([GroupName(name) for name in groups]))
     payload = seal(encode_bundle(run, [b"body"], [7], [ticket]), "me")
-    event = Delivered(desk.view, Message(service, ME.daemon, 5, payload), ME, AT)
+    event = Delivered(desk.view, OrderedMessage(service, ME.daemon, 5, payload), ME, AT)
     desk.step(event)
     return event
 

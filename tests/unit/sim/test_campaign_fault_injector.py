@@ -2,7 +2,7 @@ from hopring.config.builder import local_config
 from hopring.sim.campaign.fault_injector import FaultInjector, sides
 from hopring.sim.campaign.fault_schedule import Fault
 from hopring.sim.cluster import SimCluster
-from hopring.sim.engine import Engine
+from hopring.sim.engine import SimEngine
 from hopring.sim.host import Address
 from hopring.sim.network import SimNetwork
 from hopring.sim.path import Path, Quality
@@ -58,7 +58,7 @@ def test_faint_ways_lose_in_one_direction_until_all_losses_are_set() -> None:
 
 
 def test_the_timers_of_a_late_host_run_late() -> None:
-    network = SimNetwork(Engine(), seed=1)
+    network = SimNetwork(SimEngine(), seed=1)
     rang: list[int] = []
     network.host("a").late_us = 7_000
 
@@ -69,7 +69,7 @@ def test_the_timers_of_a_late_host_run_late() -> None:
 
 
 def test_a_slow_host_takes_datagrams_one_by_one_and_catches_up_when_it_is_fast_again() -> None:
-    network = SimNetwork(Engine(), seed=1, quality=Quality(delay_us=1_000))
+    network = SimNetwork(SimEngine(), seed=1, quality=Quality(delay_us=1_000))
     got: list[tuple[int, bytes]] = []
     network.bind(Address("b", 1), lambda _source, datagram: got.append((network.engine.now_us, datagram)))
     network.host("b").packet_cost_us = 300

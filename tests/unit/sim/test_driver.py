@@ -5,7 +5,7 @@ import pytest
 from hopring.ids import NEVER
 from hopring.links.events import Tick
 from hopring.sim.driver import Driver
-from hopring.sim.engine import Engine
+from hopring.sim.engine import SimEngine
 from hopring.sim.network import SimNetwork
 
 
@@ -28,7 +28,7 @@ class Alarm:
 
 
 def make(alarm: Alarm) -> tuple[SimNetwork, Driver[int, str], list[tuple[int, str]]]:
-    network, said = SimNetwork(Engine(), 1), list[tuple[int, str]]()
+    network, said = SimNetwork(SimEngine(), 1), list[tuple[int, str]]()
     driver: Driver[int, str] = Driver(
         network, "a", alarm, lambda output: said.append((network.engine.now_us, output))
     )

@@ -2,11 +2,11 @@ from time import perf_counter
 
 import pytest
 
-from hopring.sim.engine import BudgetSpent, Engine
+from hopring.sim.engine import BudgetSpent, SimEngine
 
 
 def test_actions_run_in_the_order_of_their_time() -> None:
-    engine, seen = Engine(), list[tuple[str, int]]()
+    engine, seen = SimEngine(), list[tuple[str, int]]()
     for name, at_us in (("late", 30), ("early", 10), ("middle", 20)):
         engine.at(at_us, lambda name=name: seen.append((name, engine.now_us)))
 
@@ -17,7 +17,7 @@ def test_actions_run_in_the_order_of_their_time() -> None:
 
 
 def test_actions_of_one_moment_run_in_the_order_they_were_scheduled() -> None:
-    engine, seen = Engine(), list[int]()
+    engine, seen = SimEngine(), list[int]()
     for number in range(100):
         engine.at(5, seen.append, number)
 
@@ -27,7 +27,7 @@ def test_actions_of_one_moment_run_in_the_order_they_were_scheduled() -> None:
 
 
 def test_an_action_may_schedule_another_for_the_same_moment() -> None:
-    engine, seen = Engine(), list[str]()
+    engine, seen = SimEngine(), list[str]()
     engine.at(5, lambda: engine.after(0, seen.append, "second"))
     engine.at(5, seen.append, "first")
 
@@ -37,7 +37,7 @@ def test_an_action_may_schedule_another_for_the_same_moment() -> None:
 
 
 def test_run_until_includes_its_end_and_stops_there() -> None:
-    engine, seen = Engine(), list[int]()
+    engine, seen = SimEngine(), list[int]()
     for at_us in (9, 10, 11):
         engine.at(at_us, seen.append, at_us)
 
@@ -47,7 +47,7 @@ def test_run_until_includes_its_end_and_stops_there() -> None:
 
 
 def test_the_past_cannot_be_scheduled() -> None:
-    engine = Engine()
+    engine = SimEngine()
     engine.run_until(10)
 
     with pytest.raises(AssertionError):
@@ -55,7 +55,7 @@ def test_the_past_cannot_be_scheduled() -> None:
 
 
 def test_a_run_that_goes_in_circles_spends_its_budget() -> None:
-    engine = Engine(events_max=1_000)
+    engine = SimEngine(events_max=1_000)
 
     def again() -> None:
         engine.after(0, again)
@@ -69,7 +69,7 @@ def test_a_run_that_goes_in_circles_spends_its_budget() -> None:
 
 
 def test_events_are_counted_over_several_runs() -> None:
-    engine = Engine()
+    engine = SimEngine()
     for at_us in range(10):
         engine.at(at_us, lambda: None)
 
@@ -80,7 +80,7 @@ def test_events_are_counted_over_several_runs() -> None:
 
 
 def test_empty_events_are_cheap() -> None:
-    engine = Engine()
+    engine = SimEngine()
 
     def again(left: int) -> None:
         if left:

@@ -6,7 +6,7 @@ import pytest
 from hopring.check.judge import check_evs
 from hopring.check.trace import Counters
 from hopring.config.builder import local_config
-from hopring.config.model import Config, Link, LinkProtocol, LinkTuning
+from hopring.config.model import Config, LinkConfig, LinkProtocol, LinkTuning
 from hopring.services import Service
 from hopring.sim.campaign.runner import run_world
 from hopring.sim.campaign.world import draw_world
@@ -21,7 +21,7 @@ FAR_US = 30_000
 def loaded(protocol: LinkProtocol = LinkProtocol.HOP) -> SimCluster:
     """Two sites 60 ms apart and back; a tenth of what b sends to a is lost, and nothing else."""
     base = local_config({"a": 1, "b": 2})
-    link = Link(("a", "b"), 10, protocol, LinkTuning(rate_bytes_per_second=1_000_000))
+    link = LinkConfig(("a", "b"), 10, protocol, LinkTuning(rate_bytes_per_second=1_000_000))
     config = Config(base.cluster, base.sites, (link,))
     cluster = SimCluster(config, 3, Quality(delay_us=500), link_counters_us=PERIOD_US)
     for far in ("b1", "b2"):

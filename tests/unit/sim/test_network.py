@@ -1,6 +1,6 @@
 import pytest
 
-from hopring.sim.engine import Engine
+from hopring.sim.engine import SimEngine
 from hopring.sim.faults import Delay, Duplicate, Flight, Lose, TargetedFault
 from hopring.sim.host import Address
 from hopring.sim.network import SentDatagram, SimNetwork
@@ -10,7 +10,7 @@ Inbox = list[tuple[int, str, bytes]]
 
 
 def make_network(*hosts: str, quality: Quality | None = None) -> tuple[SimNetwork, dict[str, Inbox]]:
-    network = SimNetwork(Engine(), 1, quality or Quality(delay_us=100))
+    network = SimNetwork(SimEngine(), 1, quality or Quality(delay_us=100))
     return network, {host: listen(network, host) for host in hosts}
 
 

@@ -3,7 +3,7 @@ from functools import partial
 import pytest
 
 from hopring.config.builder import local_config
-from hopring.config.model import Config, Link, LinkProtocol
+from hopring.config.model import Config, LinkConfig, LinkProtocol
 from hopring.errors import HopError
 from hopring.ids import DaemonId, Generation, Incarnation
 from hopring.links.events import StreamClosed, StreamEvent, StreamOpened, StreamReceived
@@ -11,7 +11,7 @@ from hopring.membership.events import StreamChanged
 from hopring.membership.snapshot import MembershipPhase
 from hopring.services import Service
 from hopring.sim.cluster import CLUSTER, SimCluster
-from hopring.sim.engine import Engine
+from hopring.sim.engine import SimEngine
 from hopring.sim.network import SimNetwork
 from hopring.sim.path import Quality
 from hopring.sim.tcp.links import PENDING_MAX, SimTcpLinks
@@ -29,7 +29,7 @@ class Pair:
     """Two daemons' connections on one network."""
 
     def __init__(self) -> None:
-        self.engine = Engine()
+        self.engine = SimEngine()
         self.network = SimNetwork(self.engine, 1, Quality(delay_us=1_000))
         self.told: dict[DaemonId, list[Told]] = {A: [], B: []}
         self.ends = {one: self._start(one) for one in NAMES}
@@ -132,7 +132,7 @@ def tcp_cluster(loss: float = 0.0, **counts: int) -> SimCluster:
     base = local_config(counts)
     names = sorted(counts)
     pairs = [(one, other) for one in names for other in names if one < other]
-    links = tuple(Link(ends, 20_000, LinkProtocol.TCP) for ends in pairs)
+    links = tuple(LinkConfig(ends, 20_000, LinkProtocol.TCP) for ends in pairs)
     return SimCluster(Config(base.cluster, base.sites, links), 1, Quality(delay_us=5_000, loss=loss))
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hopring.sim.engine import Engine
+from hopring.sim.engine import SimEngine
 from hopring.sim.faults import Lose, TargetedFault
 from hopring.sim.network import SimNetwork
 from hopring.sim.path import Quality
@@ -45,7 +45,7 @@ class User:
 def connect(
     data: bytes = b"", options: SimTcpOptions | None = None, seed: int = 1, **quality: float
 ) -> tuple[SimNetwork, User, User]:
-    network = SimNetwork(Engine(), seed, Quality(**quality))  # type: ignore[arg-type]
+    network = SimNetwork(SimEngine(), seed, Quality(**quality))  # type: ignore[arg-type]
     client, server = User(network, data), User(network)
     SimTcpHost(network, "b", options).listen(PORT, lambda _host: server)
     SimTcpHost(network, "a", options).connect("b", PORT, client)
@@ -66,7 +66,7 @@ def test_a_connection_stands_after_one_round_trip() -> None:
 
 
 def test_a_lost_syn_is_sent_again_after_a_second() -> None:
-    network = SimNetwork(Engine(), 1, Quality(delay_us=10_000))
+    network = SimNetwork(SimEngine(), 1, Quality(delay_us=10_000))
     network.interfere(
         TargetedFault(lambda flight: SimTcpFlags.SYN in decode_segment(flight.datagram).flags, Lose())
     )
@@ -227,7 +227,7 @@ def test_a_connection_to_a_silent_host_times_out() -> None:
 
 
 def test_nobody_listens_means_refused() -> None:
-    network = SimNetwork(Engine(), 1, Quality(delay_us=1_000))
+    network = SimNetwork(SimEngine(), 1, Quality(delay_us=1_000))
     client = User(network)
     SimTcpHost(network, "b")
     SimTcpHost(network, "a").connect("b", PORT, client)

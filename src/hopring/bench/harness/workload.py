@@ -12,7 +12,7 @@ IN_FLIGHT_MIN: Final = 64
 EACH_BYTES: Final = 7
 
 
-class Workload(msgspec.Struct, frozen=True):
+class BenchWorkload(msgspec.Struct, frozen=True):
     """A workload, the same for every system."""
 
     size_bytes: int = 1024
@@ -31,7 +31,7 @@ class Workload(msgspec.Struct, frozen=True):
 
     @property
     def in_flight(self) -> int:
-        """The window, in messages."""
+        """The window: how many messages may be in flight."""
         return self.window or max(IN_FLIGHT_MIN, min(IN_FLIGHT_MAX, IN_FLIGHT_BYTES // self.size_bytes))
 
     @property
@@ -58,7 +58,7 @@ class WorkerTask(msgspec.Struct, frozen=True):
     number: int  # Among those of its role.
     counters: str  # The file.
     group: str  # The first part of the groups' names.
-    workload: Workload = Workload()
+    workload: BenchWorkload = BenchWorkload()
     probes: int = 0
     pause_us: int = 0  # Between two probes.
     to_itself: bool = False  # A probe comes back by itself, without an answer.

@@ -20,7 +20,7 @@ from hopring import compiled
 from hopring.bench.harness.daemons import BenchDaemons
 from hopring.bench.harness.figures import spread_percent, summary
 from hopring.bench.harness.processes import BenchSystem
-from hopring.bench.harness.workload import Workload
+from hopring.bench.harness.workload import BenchWorkload
 from hopring.bench.latency import ProbeOptions, measure_latency
 from hopring.bench.peers.peer import BUILT
 from hopring.bench.peers.report import OURS, Systems, as_picture, as_table
@@ -57,12 +57,12 @@ def measure(name: str, sizes: list[int], wishes: argparse.Namespace, serial: int
     seen: dict[str, dict[str, Any]] = {}
     with system_of(name) as system:
         for size in sizes:
-            workload = Workload(size_bytes=size, seconds=wishes.seconds)
+            workload = BenchWorkload(size_bytes=size, seconds=wishes.seconds)
             one = msgspec.to_builtins(measure_throughput(system, workload, f"flood{serial}x{size}"))
             seen[str(size)] = one
             print(f"bench: {name}, {size} B: {one['messages_per_second']:,.0f}/s", file=sys.stderr)
         trip = measure_latency(
-            system, Workload(size_bytes=100, receivers=1), ProbeOptions(wishes.probes), f"trip{serial}"
+            system, BenchWorkload(size_bytes=100, receivers=1), ProbeOptions(wishes.probes), f"trip{serial}"
         )
         seen[LATENCY] = msgspec.to_builtins(trip)
         print(f"bench: {name}, round trip: {trip.p50_us:,.0f} us", file=sys.stderr)
@@ -103,7 +103,7 @@ def summaries(runs: Runs) -> Systems:
 
 
 def arguments() -> argparse.Namespace:
-    """Parses the command line."""
+    """Parses the command line of the bench of peers."""
     known = [OURS, *PEERS]
     parser = argparse.ArgumentParser(prog="python -m hopring.bench.peers", description="Measure us and others.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(known)}; default: all")

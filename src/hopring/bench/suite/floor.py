@@ -110,7 +110,7 @@ class Floor:
             self.clients[0][0].sendall(packet)
 
     def follow(self, at: int) -> None:
-        """Stands for another daemon."""
+        """Relays packets in the place of a daemon without a sender."""
         buffer = memoryview(bytearray(1 << 16))
         while True:
             size, *_ = self.endpoints[at].recvmsg_into([buffer], ANCILLARY_BYTES)

@@ -28,7 +28,7 @@ class CpuTaken(NamedTuple):
 
 
 def taken(pid: int) -> CpuTaken:
-    """Reads both from /proc."""
+    """Reads processor time and wake-ups from /proc."""
     process = Path(f"/proc/{pid}")
     on_cpu_ns = int((process / "schedstat").read_text().split()[0])
     status = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())

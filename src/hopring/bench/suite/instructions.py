@@ -153,7 +153,7 @@ class CountedCluster:
         control(word, self._counted.pid)
 
     def end(self) -> None:
-        """Terminates all three daemons."""
+        """Terminates the three daemons and waits for them."""
         for process in self._processes:
             process.terminate()
         for process in self._processes:

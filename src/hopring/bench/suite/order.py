@@ -16,7 +16,7 @@ from statistics import fmean
 from typing import Final
 
 from hopring.check import trace
-from hopring.config import Config, Daemon, Link, LinkTuning, Site, local_config
+from hopring.config import Config, Daemon, LinkConfig, LinkTuning, Site, local_config
 from hopring.membership.options import MembershipOptions
 from hopring.services import Service
 from hopring.sim.cluster import SimCluster, SimDaemon
@@ -47,7 +47,7 @@ def chain(delta_us: int) -> SimCluster:
     sites = tuple([Site(name, (Daemon(f"{name}1", "127.0.0.1"),)) for name in CHAIN])
     tuning = LinkTuning(rate_bytes_per_second=T1_BYTES_PER_SECOND, burst_bytes=6_000)
     near = list(pairwise(CHAIN))
-    links = tuple([Link(pair, HOP_US, tuning=tuning) for pair in near])
+    links = tuple([LinkConfig(pair, HOP_US, tuning=tuning) for pair in near])
     options = MembershipOptions(update_delta_us=delta_us, probe_us=3_600_000_000)
     cluster = SimCluster(Config("chain", sites, links, mesh=False), 1, Quality(delay_us=HOP_US), options)
     for at, one in enumerate(CHAIN):

@@ -16,7 +16,7 @@ from itertools import pairwise
 from statistics import median
 
 from hopring.check import trace
-from hopring.config.model import Config, Daemon, Link, LinkProtocol, Site
+from hopring.config.model import Config, Daemon, LinkConfig, LinkProtocol, Site
 from hopring.ids import Process
 from hopring.links.link import LearnedPath
 from hopring.services import Service
@@ -52,7 +52,7 @@ class ViewChangeTrial:
             Site(name, tuple(Daemon(f"{name}{number}", "127.0.0.1") for number in (1, 2, 3)))
             for name in ("eu", "us")
         ]
-        config = Config("change", tuple(sites), (Link(("eu", "us"), 1, protocol),), mesh=False)
+        config = Config("change", tuple(sites), (LinkConfig(("eu", "us"), 1, protocol),), mesh=False)
         self.cluster = SimCluster(config, seed, Quality(delay_us=100))
         for near in sites[0].daemons:
             for far in sites[1].daemons:

@@ -17,17 +17,17 @@ def element(tag: str, attributes: Attributes | None = None, *inside: str) -> str
 
 
 def text(x: float, y: float, words: str, classes: str = "") -> str:
-    """A line of text."""
+    """A `text` element with its position and attributes."""
     return element("text", {"x": x, "y": y} | ({"class": classes} if classes else {}), escape(words))
 
 
 def line(x1: float, y1: float, x2: float, y2: float, classes: str) -> str:
-    """A straight line."""
+    """A `line` element between two points."""
     return element("line", {"x1": x1, "y1": y1, "x2": x2, "y2": y2, "class": classes})
 
 
 def rect(x: float, y: float, width: float, height: float, classes: str, *inside: str) -> str:
-    """A rectangle."""
+    """A `rect` element with its corner and size."""
     return element("rect", {"x": x, "y": y, "width": width, "height": height, "class": classes}, *inside)
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from hopring.cli.daemon_session import Late
 from hopring.cli.exits import Exit, Failure
-from hopring.cli.monitor.admin_client import AdminAnswer, AdminClient, Fleet, ReachedDaemon, choose
+from hopring.cli.monitor.admin_client import AdminClient, AdminReply, Fleet, ReachedDaemon, choose
 
 Sides = list[frozenset[str]]
 LOOK_SECONDS: Final = 0.1
@@ -23,7 +23,7 @@ class Denied(Failure):
 
 def send_partition(
     admin: AdminClient, fleet: Fleet, sides: Sides, for_us: int | None = None
-) -> dict[str, AdminAnswer]:
+) -> dict[str, AdminReply]:
     """Has every daemon that answers cut off the other sides, for a time or until `heal`.
 
     Failure if that would not separate the sides.
@@ -36,24 +36,24 @@ def send_partition(
     return admin.tell(fleet.seen, "cut", lambda one: {"daemons": cuts[one.name], **limit})
 
 
-def heal(admin: AdminClient, fleet: Fleet) -> dict[str, AdminAnswer]:
-    """Removes all cuts."""
+def heal(admin: AdminClient, fleet: Fleet) -> dict[str, AdminReply]:
+    """Removes all cuts between daemons, at every daemon."""
     return admin.tell(fleet.seen, "heal", lambda _: {})
 
 
 def set_windows(
     admin: AdminClient, fleet: Fleet, names: Sequence[str], given: Mapping[str, int]
-) -> dict[str, AdminAnswer]:
+) -> dict[str, AdminReply]:
     """Sets the windows of these daemons, or of all."""
     return admin.tell(choose(fleet, names), "window", lambda _: given)
 
 
-def reload(admin: AdminClient, fleet: Fleet, names: Sequence[str]) -> dict[str, AdminAnswer]:
+def reload(admin: AdminClient, fleet: Fleet, names: Sequence[str]) -> dict[str, AdminReply]:
     """Has these daemons, or all, read their configuration again."""
     return admin.tell(choose(fleet, names), "reload", lambda _: {})
 
 
-def terminate(admin: AdminClient, fleet: Fleet, names: Sequence[str]) -> dict[str, AdminAnswer]:
+def terminate(admin: AdminClient, fleet: Fleet, names: Sequence[str]) -> dict[str, AdminReply]:
     """Has these daemons end in an orderly way."""
     return admin.tell(choose(fleet, names), "terminate", lambda _: {})
 

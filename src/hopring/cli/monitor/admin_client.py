@@ -21,12 +21,12 @@ ASKED_AT_ONCE: Final = 16
 _READ_BYTES: Final = 1 << 16
 
 
-class NoAnswer(Exception):
+class NoAdminReply(Exception):
     """A socket that gave no answer, with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
-class AdminAnswer:
+class AdminReply:
     """The answer of a daemon to one request."""
 
     ok: bool
@@ -105,8 +105,8 @@ def _is_socket(path: Path) -> bool:
         return False
 
 
-def ask(path: Path, seconds: float, verb: str, **fields: object) -> AdminAnswer:
-    """Sends one request and returns the answer; raises NoAnswer if there is none."""
+def ask(path: Path, seconds: float, verb: str, **fields: object) -> AdminReply:
+    """Sends one request and returns the answer; raises NoAdminReply if there is none."""
     line = msgspec.json.encode({"verb": verb, **fields}) + b"\n"
     heard = b""
     try:
@@ -118,16 +118,16 @@ def ask(path: Path, seconds: float, verb: str, **fields: object) -> AdminAnswer:
             while not heard.endswith(b"\n") and len(heard) < ANSWER_BYTES_MAX:
                 chunk = channel.recv(_READ_BYTES)
                 if not chunk:
-                    raise NoAnswer("the daemon closed the channel")
+                    raise NoAdminReply("the daemon closed the channel")
                 heard += chunk
         words = msgspec.json.decode(heard, type=dict[str, Any])
     except TimeoutError:
-        raise NoAnswer(f"no answer within {seconds:g} s") from None
+        raise NoAdminReply(f"no answer within {seconds:g} s") from None
     except (OSError, ValueError) as error:
-        raise NoAnswer(getattr(error, "strerror", None) or str(error)) from None
+        raise NoAdminReply(getattr(error, "strerror", None) or str(error)) from None
     except msgspec.DecodeError as error:
-        raise NoAnswer(f"what answers is no daemon ({error})") from None
-    return AdminAnswer(words.get("ok") is True, words)
+        raise NoAdminReply(f"what answers is no daemon ({error})") from None
+    return AdminReply(words.get("ok") is True, words)
 
 
 class AdminClient:
@@ -144,9 +144,9 @@ class AdminClient:
         denied = False
         paths = find_sockets(self._places)
         for path, answer in zip(paths, self._all([(path, "status", {}) for path in paths]), strict=True):
-            if isinstance(answer, AdminAnswer) and answer.ok and "sites" in answer.words.get("status", {}):
+            if isinstance(answer, AdminReply) and answer.ok and "sites" in answer.words.get("status", {}):
                 seen.append(ReachedDaemon(path, answer.words["status"]))
-            elif isinstance(answer, AdminAnswer):
+            elif isinstance(answer, AdminReply):
                 denied = denied or answer.denied
                 unheard.append((path, "a daemon of another version" if answer.ok else answer.why))
             else:
@@ -156,24 +156,26 @@ class AdminClient:
 
     def tell(
         self, seen: Iterable[ReachedDaemon], verb: str, fields: Callable[[ReachedDaemon], Mapping[str, object]]
-    ) -> dict[str, AdminAnswer]:
+    ) -> dict[str, AdminReply]:
         """Sends a request to each of these daemons; returns the answers by daemon."""
         those = list(seen)
         answers = self._all([(one.path, verb, fields(one)) for one in those])
-        told: dict[str, AdminAnswer] = {}
+        told: dict[str, AdminReply] = {}
         for one, answer in zip(those, answers, strict=True):
-            if isinstance(answer, NoAnswer):
-                told[one.name] = AdminAnswer(False, {"error": str(answer), "remedy": "look at its log"})
+            if isinstance(answer, NoAdminReply):
+                told[one.name] = AdminReply(False, {"error": str(answer), "remedy": "look at its log"})
             else:
                 told[one.name] = answer
         return told
 
-    def _all(self, questions: Sequence[tuple[Path, str, Mapping[str, object]]]) -> list[AdminAnswer | NoAnswer]:
-        def one(question: tuple[Path, str, Mapping[str, object]]) -> AdminAnswer | NoAnswer:
+    def _all(
+        self, questions: Sequence[tuple[Path, str, Mapping[str, object]]]
+    ) -> list[AdminReply | NoAdminReply]:
+        def one(question: tuple[Path, str, Mapping[str, object]]) -> AdminReply | NoAdminReply:
             path, verb, fields = question
             try:
                 return ask(path, self._seconds, verb, **fields)
-            except NoAnswer as unheard:
+            except NoAdminReply as unheard:
                 return unheard
 
         with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:

@@ -14,7 +14,7 @@ from hopring.cli.daemon_session import Unreachable, json_option, timeout_option
 from hopring.cli.exits import Failure
 from hopring.cli.monitor import actions
 from hopring.cli.monitor.actions import Sides, in_force, read_sides, show_sides
-from hopring.cli.monitor.admin_client import AdminAnswer, AdminClient, Fleet, choose, default_places
+from hopring.cli.monitor.admin_client import AdminClient, AdminReply, Fleet, choose, default_places
 from hopring.cli.monitor.screen import MonitorScreen
 from hopring.cli.monitor.screen_commands import read_cut_time, words
 from hopring.cli.monitor.table import plain_rows, plain_table
@@ -169,7 +169,7 @@ def partition(
         _wait_for(admin, parts, answers, wait_seconds)
 
 
-def _wait_for(admin: AdminClient, sides: Sides, asked: Mapping[str, AdminAnswer], seconds: float) -> None:
+def _wait_for(admin: AdminClient, sides: Sides, asked: Mapping[str, AdminReply], seconds: float) -> None:
     taken = actions.wait_for_sides(admin, sides, asked, seconds)
     click.echo(f"hop: all daemons asked are in the views expected, after {taken:.1f} s", err=True)
 
@@ -260,7 +260,7 @@ def window(
         answers = actions.set_windows(admin, fleet, daemons, given)
     else:
         answers = {
-            one.name: AdminAnswer(True, {"result": one.status["window"]}) for one in choose(fleet, daemons)
+            one.name: AdminReply(True, {"result": one.status["window"]}) for one in choose(fleet, daemons)
         }
     _told(answers, as_json)
 
@@ -331,7 +331,7 @@ def _end(fleet: Fleet) -> None:
         )
 
 
-def _told(answers: Mapping[str, AdminAnswer], as_json: bool, undo: str = "") -> None:
+def _told(answers: Mapping[str, AdminReply], as_json: bool, undo: str = "") -> None:
     """Prints the answers, unless another result is printed; Failure if a daemon refused."""
     quiet = bool(undo)
     if as_json and not quiet:

@@ -9,7 +9,7 @@ import click
 from hopring.cli.exits import Failure
 from hopring.cli.monitor import actions
 from hopring.cli.monitor.actions import Sides, in_force, read_sides, show_sides
-from hopring.cli.monitor.admin_client import AdminAnswer, AdminClient, Fleet, choose
+from hopring.cli.monitor.admin_client import AdminClient, AdminReply, Fleet, choose
 from hopring.config.units import DURATION, SIZE
 from hopring.daemon.admin.protocol import CUT_US_MAX
 
@@ -111,13 +111,13 @@ class ScreenCommands:
                 return self._waiting(answers, actions.one_side(fleet), bool(rest))
 
     def _ask(
-        self, what: str, names: Sequence[str], action: Callable[[AdminClient, Fleet], dict[str, AdminAnswer]]
+        self, what: str, names: Sequence[str], action: Callable[[AdminClient, Fleet], dict[str, AdminReply]]
     ) -> list[str]:
         whom = ", ".join([one.name for one in choose(self._look(), names)])
         self._asked = lambda: _shown(action(self._channels, self._look()))
         return [f"{what}: {whom}; type yes to do it, anything else not to"]
 
-    def _waiting(self, answers: Mapping[str, AdminAnswer], sides: Sides, wait: bool) -> list[str]:
+    def _waiting(self, answers: Mapping[str, AdminReply], sides: Sides, wait: bool) -> list[str]:
         def waited() -> list[str]:
             taken = actions.wait_for_sides(self._channels, sides, answers, WAIT_SECONDS, lambda: self.closed)
             return [f"all daemons asked are in the views expected, after {taken:.1f} s"]
@@ -188,7 +188,7 @@ def _size(text: str) -> int:
         raise ValueError(f"{text!r} {error}; write it as {SIZE.example}") from None
 
 
-def _shown(answers: Mapping[str, AdminAnswer]) -> list[str]:
+def _shown(answers: Mapping[str, AdminReply]) -> list[str]:
     return [
         f"{name}: {words(answer.words.get('result', {})) if answer.ok else answer.why}"
         for name, answer in answers.items()

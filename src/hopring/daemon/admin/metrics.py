@@ -17,7 +17,7 @@ from hopring.engine.snapshot import LinkSnapshot, Snapshot
 from hopring.groups.groups import GroupsState
 from hopring.groups.payloads import is_group_message
 from hopring.ids import SiteId
-from hopring.ordering.entry import Message
+from hopring.ordering.entry import OrderedMessage
 from hopring.services import Service
 from hopring.wire.bundle import messages_in
 
@@ -215,7 +215,7 @@ class _Carried:
         self._bytes: Counter[Service] = Counter()
         self._words = 0
 
-    def count(self, message: Message) -> None:
+    def count(self, message: OrderedMessage) -> None:
         payload = message.payload
         if not payload or is_group_message(payload):
             self._words += 1

@@ -22,22 +22,22 @@ from hopring.check.trace_files import Flattener
 from hopring.engine.events import Delivered, EngineOutput, Installed, Rift, Stamped, TransitionalSignal
 from hopring.engine.snapshot import LinkSnapshot, NetworkSnapshot, Snapshot
 from hopring.ids import DaemonId, Process, ViewId
-from hopring.ordering.entry import Message, Position
+from hopring.ordering.entry import OrderedMessage, Position
 
 NUMBER_BYTES: Final = 8
 
 LTS_BITS: Final = 40
 
-Number = Callable[[Message, ViewId, Position], int | None]
+Number = Callable[[OrderedMessage, ViewId, Position], int | None]
 """Which message of its session this is; None if there is no telling, and then it is not in the trace."""
 
 
-def leading_number(message: Message, _view: ViewId, _position: Position) -> int:
+def leading_number(message: OrderedMessage, _view: ViewId, _position: Position) -> int:
     """The number that stands before the payload, for a layer above that puts it there."""
     return int.from_bytes(message.payload[:NUMBER_BYTES], "little")
 
 
-def place_number(message: Message, view: ViewId, position: Position) -> int | None:
+def place_number(message: OrderedMessage, view: ViewId, position: Position) -> int | None:
     """A number made of the place in the order, which rises in each session; Unreliable messages have none."""
     if message.service.loose:
         return None

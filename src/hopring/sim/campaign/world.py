@@ -5,7 +5,7 @@ from random import Random
 from typing import Final
 
 from hopring.config.builder import local_config
-from hopring.config.model import Config, Link, LinkProtocol, LinkTuning, Weights
+from hopring.config.model import Config, LinkConfig, LinkProtocol, LinkTuning, Weights
 from hopring.links.ring.options import RingOptions
 from hopring.membership.options import MembershipOptions
 from hopring.services import Service
@@ -63,10 +63,10 @@ def _draw_links(dice: Random, protocols: Random, counts: dict[str, int], weights
     config = local_config(counts)
     pairs = [(one, other) for at, one in enumerate(names) for other in names[at + 1 :]]
     share = 0.5 if protocols.random() < 0.15 else 0.0
-    links: list[Link] = []
+    links: list[LinkConfig] = []
     for ends in pairs:
         protocol = TCP if protocols.random() < share else HOP
-        links.append(Link(ends, dice.randint(*weights) * 1_000, protocol, tuning=LINK))
+        links.append(LinkConfig(ends, dice.randint(*weights) * 1_000, protocol, tuning=LINK))
     return Config(config.cluster, config.sites, tuple(links))
 
 

@@ -41,7 +41,7 @@ class SimTcpHost:
 
     @property
     def now_us(self) -> int:
-        """The present virtual time."""
+        """The present virtual time, in microseconds."""
         return self.network.engine.now_us
 
     def listen(self, port: int, accept: Accept) -> None:

@@ -260,7 +260,7 @@ class SimTcpUser(Protocol):
     """The user of a stream, called when something happens to it."""
 
     def connected(self, stream: "SimTcpStream") -> None:
-        """The connection is established."""
+        """Reports that the connection is established."""
 
     def received(self, stream: "SimTcpStream", data: bytes) -> None:
         """The next bytes in order have arrived."""
@@ -277,7 +277,7 @@ class SimTcpCarrier(Protocol):
 
     @property
     def now_us(self) -> int:
-        """The present virtual time."""
+        """The present virtual time, in microseconds."""
 
     def transmit(self, stream: "SimTcpStream", segment: SimTcpSegment) -> None:
         """Sends a segment to the other side."""

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from hopring.check.trace import Event, MessageId
 from hopring.config.builder import local_config
-from hopring.config.model import Config, Link, LinkProtocol, LinkTuning
+from hopring.config.model import Config, LinkConfig, LinkProtocol, LinkTuning
 from hopring.links.ring.options import RingOptions
 from hopring.membership.options import MembershipOptions
 from hopring.ordering.entry import MESSAGE_HEAD_BYTES
@@ -98,7 +98,9 @@ def _linked(config: Config, wide_us: int, tuning: LinkTuning, tcp: list[str]) ->
     if tcp != ["all"] and len(streams) != len(tcp):
         raise BadValue(f"tcp={','.join(tcp)} names a pair that is not there; write tcp=eu-us, or tcp=all")
     hop_or_tcp = dict.fromkeys(streams.values(), LinkProtocol.TCP)
-    links = [Link(ends, max(1, wide_us), hop_or_tcp.get(ends, LinkProtocol.HOP), tuning) for ends in pairs]
+    links = [
+        LinkConfig(ends, max(1, wide_us), hop_or_tcp.get(ends, LinkProtocol.HOP), tuning) for ends in pairs
+    ]
     return Config(config.cluster, config.sites, tuple(links))
 
 

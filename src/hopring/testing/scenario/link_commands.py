@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from hopring.config.model import Config, Daemon, Link, LinkProtocol, Site
+from hopring.config.model import Config, Daemon, LinkConfig, LinkProtocol, Site
 from hopring.links.hop.hop import HopOptions
 from hopring.links.ring.options import RingOptions
 from hopring.links.tcp import TcpOptions
@@ -99,7 +99,7 @@ class OverlayCommands:
     def __init__(self, world: LinkWorld) -> None:
         self._world = world
         self._sites: dict[str, tuple[str, ...]] = {}
-        self._edges: dict[tuple[str, str], Link] = {}
+        self._edges: dict[tuple[str, str], LinkConfig] = {}
         self._overlay: ScenarioOverlay | None = None
 
     @property
@@ -123,7 +123,7 @@ class OverlayCommands:
             self._check_site(site)
         ends = (min(one, other), max(one, other))
         delay_us = duration_us(delay)
-        self._edges[ends] = Link(ends, delay_us, protocol)
+        self._edges[ends] = LinkConfig(ends, delay_us, protocol)
         for near in self._sites[one]:
             for far in self._sites[other]:
                 self._world.network.shape_both(near, far, delay_us=delay_us)

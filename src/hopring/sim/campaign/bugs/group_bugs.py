@@ -15,7 +15,7 @@ from hopring.groups.requests import Requests
 from hopring.groups.views import GroupViews
 from hopring.ids import DaemonId, GroupName, Process, ViewId
 from hopring.membership.message_flow import MessageFlow
-from hopring.ordering.entry import Message, Position
+from hopring.ordering.entry import OrderedMessage, Position
 from hopring.sim.campaign.bugs.planting import Bug, client_bug
 
 
@@ -121,7 +121,7 @@ def _as_in_one_site(take: Callable[[Requests, bool, bool, bool], GroupInterest |
     return lambda self, _one_site, queue_open, bulk_open: take(self, True, queue_open, bulk_open)
 
 
-def _deaf(heard: Callable[[InterestTable, Message], None]) -> Any:
+def _deaf(heard: Callable[[InterestTable, OrderedMessage], None]) -> Any:
     del heard
     return lambda _self, _message: None
 

@@ -9,7 +9,7 @@ from hopring.links.ring.events import Release
 from hopring.links.ring.state import RingState
 from hopring.membership.message_flow import MessageFlow
 from hopring.membership.view import InstalledView
-from hopring.ordering.entry import Entry, Message, Position
+from hopring.ordering.entry import Entry, OrderedMessage, Position
 from hopring.ordering.lines import SiteLine
 from hopring.ordering.order import Order
 from hopring.ordering.stamps import Stamps
@@ -98,8 +98,8 @@ def _fifo_at_once(early: Callable[[Order, Entry], list[Entry]]) -> Any:
     return early_if_fifo
 
 
-def _duplicates_held(hold: Callable[[Order, Meta, Message | None], list[Entry]]) -> Any:
-    def hold_again(self: Order, meta: Meta, message: Message | None) -> list[Entry]:
+def _duplicates_held(hold: Callable[[Order, Meta, OrderedMessage | None], list[Entry]]) -> Any:
+    def hold_again(self: Order, meta: Meta, message: OrderedMessage | None) -> list[Entry]:
         if message is not None and self.lines[meta.source].holds(meta.seq):
             # A fresh entry, as if it had never been here.
             return [Entry(meta.source, meta.seq, meta.lts, meta.mask, meta.prev, message)]
