@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from hopring.check import trace
+from hopring.check.trace import MessageDelivered, ViewInstalled
 from hopring.config.builder import local_config
 from hopring.config.model import Config, LinkConfig, LinkTuning
 from hopring.membership.options import MembershipOptions
@@ -44,7 +45,7 @@ class LoadedCluster(SimCluster):
         tuning = LinkTuning(rate_bytes_per_second=1_000_000)
         config = Config(base.cluster, base.sites, (LinkConfig(("a", "b"), 10, tuning=tuning),))
         quality = Quality(delay_us=SITE_DELAY_US, loss=LOSS)
-        self.seen: Counter[str] = Counter()
+        self.seen: Counter[type] = Counter()
         self.most_entries = self.most_counted = 0
         super().__init__(config, 1, quality, MembershipOptions(window_bundles=WINDOW_BUNDLES))
         for near in ("a1", "a2"):
@@ -53,7 +54,7 @@ class LoadedCluster(SimCluster):
 
     def note(self, event: trace.Event) -> None:
         """Every event is a moment to look at what is held."""
-        self.seen[type(event).__name__] += 1
+        self.seen[type(event)] += 1
         for host in self.hosts.values():
             if len(host.membership.view.order.entries) > self.most_entries:
                 self.most_entries = len(host.membership.view.order.entries)
@@ -148,8 +149,8 @@ def look(cluster: LoadedCluster) -> Sample:
         counted=cluster.most_counted,
         out=[host.membership.flow.window.out_bundles for host in hosts],
         waiting=[len(host.membership.flow.window.waiting) for host in hosts],
-        views=cluster.seen["Installed"],
-        delivered=cluster.seen["Delivered"],
+        views=cluster.seen[ViewInstalled],
+        delivered=cluster.seen[MessageDelivered],
         lengths=lengths,
     )
 

@@ -2,6 +2,7 @@ from functools import partial
 
 import pytest
 
+from hopring.check.trace import MessageDelivered
 from hopring.config.builder import local_config
 from hopring.config.model import Config, LinkConfig, LinkProtocol
 from hopring.errors import HopError
@@ -178,7 +179,7 @@ def test_sites_over_tcp_share_views_and_messages(counts: dict[str, int]) -> None
 
     delivered = dict.fromkeys(cluster.numbers, 0)
     for event in cluster.history:
-        delivered[event.process.daemon] += type(event).__name__ == "Delivered"
+        delivered[event.process.daemon] += isinstance(event, MessageDelivered)
     assert set(delivered.values()) == {20}
 
 
