@@ -1,4 +1,4 @@
-"""Rules of the house that are worth a test."""
+"""Rules for the code base that are worth a test: layers, purity, names, docstrings, sizes."""
 
 import ast
 import re
@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "hopring"
 
-PURE_ROOMS = (
+PURE_PACKAGES = (
     "wire",
     "config",
     "links",
@@ -49,11 +49,10 @@ IMPURE = {
     "time",
     "uuid",
 }
-# Rooms from the ground up; a room imports only from itself and from rooms below.
-ROOMS = (
+# Packages in layers, the lowest first; a package imports only from itself and from packages below it.
+PACKAGES = (
     *(
         "compiled",
-        "native",
         "value",
         "ids",
         "naming",
@@ -92,8 +91,8 @@ ROOMS = (
 
 
 def pure_files() -> list[Path]:
-    rooms = [path for room in PURE_ROOMS for path in sorted((SOURCE / room).glob("**/*.py"))]
-    return rooms + [SOURCE / name for name in PURE_FILES if (SOURCE / name).exists()]
+    packages = [path for package in PURE_PACKAGES for path in sorted((SOURCE / package).glob("**/*.py"))]
+    return packages + [SOURCE / name for name in PURE_FILES if (SOURCE / name).exists()]
 
 
 def imports_of(path: Path) -> set[str]:
@@ -107,7 +106,7 @@ def imports_of(path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("path", pure_files(), ids=lambda path: str(path.relative_to(SOURCE)))
-def test_a_pure_room_has_no_clock_socket_thread_logger_or_dice(path: Path) -> None:
+def test_a_pure_package_has_no_clock_socket_thread_logger_or_random_generator(path: Path) -> None:
     roots = {name.split(".")[0] for name in imports_of(path)}
 
     assert not roots & IMPURE
@@ -115,13 +114,13 @@ def test_a_pure_room_has_no_clock_socket_thread_logger_or_dice(path: Path) -> No
 
 @pytest.mark.parametrize("path", sorted(SOURCE.glob("**/*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
 def test_imports_point_downwards(path: Path) -> None:
-    room = path.relative_to(SOURCE).parts[0].removesuffix(".py")
-    if room == "__init__":
+    package = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+    if package == "__init__":
         return
     ours = {name.split(".")[1] for name in imports_of(path) if name.startswith("hopring.")}
 
-    assert room in ROOMS, f"room {room} is not on the plan"
-    assert all(ROOMS.index(other) <= ROOMS.index(room) for other in ours)
+    assert package in PACKAGES, f"{package} has no place in PACKAGES"
+    assert all(PACKAGES.index(other) <= PACKAGES.index(package) for other in ours)
 
 
 ABOVE_ENGINES = ("groups", "session", "spread", "client", "compat", "daemon", "local", "cli", "spark")
@@ -129,9 +128,9 @@ DRIVES_AN_ENGINE = ("daemon/engines/membership_host.py", "daemon/net/")
 """The membership's own host, and sockets that carry its networks."""
 
 
-@pytest.mark.parametrize("room", ABOVE_ENGINES)
-def test_nothing_above_an_engine_imports_its_parts(room: str) -> None:
-    paths = {path.relative_to(SOURCE).as_posix(): path for path in sorted((SOURCE / room).glob("**/*.py"))}
+@pytest.mark.parametrize("package", ABOVE_ENGINES)
+def test_nothing_above_an_engine_imports_its_parts(package: str) -> None:
+    paths = {path.relative_to(SOURCE).as_posix(): path for path in sorted((SOURCE / package).glob("**/*.py"))}
     others = [path for name, path in paths.items() if not name.startswith(DRIVES_AN_ENGINE)]
     parts = "hopring.membership", "hopring.stack"
 
