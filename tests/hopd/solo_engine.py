@@ -27,7 +27,7 @@ from hopring.engine.events import (
     Withdraw,
 )
 from hopring.engine.interface import Engine
-from hopring.engine.snapshot import Snapshot, WindowSnapshot
+from hopring.engine.snapshot import EnginePhase, EngineState, Snapshot, WindowSnapshot
 from hopring.ids import NEVER, Process, SiteId, ViewId
 from hopring.ordering.entry import CONTROL_SESSION, OrderedMessage, Position
 
@@ -88,6 +88,11 @@ class SoloEngine(Engine[Never, Never]):
     def drained(self) -> bool:
         """Whether no message waits."""
         return not self._waiting
+
+    def state(self) -> EngineState:
+        """One view from the start to the end."""
+        phase: EnginePhase = "gone" if self._stopped else "op"
+        return EngineState(self._me, phase, not self._stopped, self._view, (self._me,), None)
 
     def snapshot(self) -> Snapshot:
         """It has no links, no ring, and no overlay."""

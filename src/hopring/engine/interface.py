@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 
 from hopring.compiled import mypyc_attr
 from hopring.engine.events import EngineInput, EngineOutput
-from hopring.engine.snapshot import Snapshot
+from hopring.engine.snapshot import EngineState, Snapshot
 
 Event_contra = TypeVar("Event_contra", contravariant=True)
 Effect_co = TypeVar("Effect_co", covariant=True)
@@ -41,6 +41,10 @@ class Engine(ABC, Generic[Event_contra, Effect_co]):
     @abstractmethod
     def drained(self) -> bool:
         """Whether everything that was submitted is at every daemon of the view."""
+
+    @abstractmethod
+    def state(self) -> EngineState:
+        """The phase and the view, for readers that ask often."""
 
     @abstractmethod
     def snapshot(self) -> Snapshot:

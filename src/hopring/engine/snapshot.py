@@ -7,12 +7,13 @@ overlay. Daemons and sites go by their numbers; whoever shows them to people kno
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal, final
 
 from hopring.config.model import LinkName
 from hopring.errors import Drop
 from hopring.ids import DaemonId, Process, SiteId, ViewId
 from hopring.links.events import LinkCounters
+from hopring.value import Value
 
 EnginePhase = Literal["op", "search", "statetrans", "evs", "gone"]
 """The names of phases, as clients and metrics are told them. Every engine has `op`: a view works."""
@@ -56,13 +57,19 @@ class WindowSnapshot:
     queue_bytes: int = 0  # Submitted, and not yet sent.
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptSnapshot:
+@final
+class AttemptSnapshot(Value):
     """A view change under way."""
 
-    bound: bool  # This daemon has promised to install the view.
-    decided: bool  # The fate of the old view's messages is known.
-    together: int  # How many come along from the old view, once that is decided.
+    def __init__(
+        self,
+        bound: bool,  # This daemon has promised to install the view.
+        decided: bool,  # The fate of the old view's messages is known.
+        together: int,  # How many come along from the old view, once that is decided.
+    ) -> None:
+        self.bound: Final = bound
+        self.decided: Final = decided
+        self.together: Final = together
 
 
 RouteUse = Literal["tree", "spare", "unused", "cut", "absent"]
@@ -91,6 +98,27 @@ class OverlaySnapshot:
     representative: DaemonId | None  # Of the own site.
     routes: tuple[RouteSnapshot, ...]
     tree_parents: tuple[Mapping[SiteId, SiteId], ...]  # Of all spanning trees, for comparison.
+
+
+@final
+class EngineState(Value):
+    """The phase and the view of an engine: the small and cheap part of a snapshot."""
+
+    def __init__(
+        self,
+        me: Process,
+        phase: EnginePhase,
+        settled: bool,  # A view is installed, and messages are ordered in it.
+        view: ViewId,  # The last one installed.
+        members: tuple[Process, ...],
+        attempt: AttemptSnapshot | None,
+    ) -> None:
+        self.me: Final = me
+        self.phase: Final = phase
+        self.settled: Final = settled
+        self.view: Final = view
+        self.members: Final = members
+        self.attempt: Final = attempt
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from collections import Counter, deque
 
 from hopring.engine.events import Installed, Resume, Stalled, Stop, SubmitMessage, TransitionalSignal, Withdraw
 from hopring.engine.interface import Engine
-from hopring.engine.snapshot import Snapshot
+from hopring.engine.snapshot import EngineState, Snapshot
 from hopring.errors import Drop, PeerError
 from hopring.ids import NEVER, NUMBER_MAX, DaemonId, Process, ViewId
 from hopring.links.events import Tick
@@ -48,7 +48,7 @@ from hopring.membership.messages import (
     newmemb,
 )
 from hopring.membership.options import MembershipOptions
-from hopring.membership.snapshot import MembershipPhase, snapshot_of
+from hopring.membership.snapshot import MembershipPhase, snapshot_of, state_of
 from hopring.membership.view import InstalledView
 from hopring.membership.view_attempt import ViewAttempt
 from hopring.ordering.destinations import Destinations
@@ -217,6 +217,10 @@ class Membership(Engine[DriverEvent, DriverEffect]):
             self._step_network(self.network.sample(now_us), now_us)
         if self.stack is not None and now_us >= self.stack.wake_at_us:
             self._step_network(Tick(), now_us)
+
+    def state(self) -> EngineState:
+        """The phase and the view, for readers that ask often."""
+        return state_of(self)
 
     def snapshot(self) -> Snapshot:
         """The state of the membership at this moment."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, get_args
 from hopring.engine.snapshot import (
     AttemptSnapshot,
     EnginePhase,
+    EngineState,
     LinkSnapshot,
     NetworkSnapshot,
     OverlaySnapshot,
@@ -36,6 +37,14 @@ class MembershipPhase(Enum):
 
 
 PHASES: Final[tuple[EnginePhase, ...]] = get_args(EnginePhase)
+
+
+def state_of(membership: "Membership") -> EngineState:
+    """The phase and the view of a membership."""
+    view, phase = membership.view, membership.phase
+    settled = phase is MembershipPhase.OP
+    attempt = _attempt(membership.attempt)
+    return EngineState(membership.local.me, phase.value, settled, view.id, view.members, attempt)
 
 
 def snapshot_of(membership: "Membership") -> Snapshot:

@@ -18,7 +18,7 @@ from hopring.engine.events import (
     SubmitMessage,
     TransitionalSignal,
 )
-from hopring.engine.snapshot import Snapshot
+from hopring.engine.snapshot import EngineState, Snapshot
 from hopring.errors import PeerError
 from hopring.ids import DaemonId, Generation, Incarnation, Process, SiteId, ViewId
 from hopring.links.events import StreamEvent
@@ -94,6 +94,10 @@ class SimDaemon:
         self.driver: Driver[Input, Output] = self.make_driver()
         cluster.network.host(name).stalled = self._stalled
         self._plan_counters()
+
+    def state(self) -> EngineState:
+        """The phase and the view of the daemon's engine."""
+        return self.membership.state()
 
     def snapshot(self) -> Snapshot:
         """The state of the daemon's engine."""
@@ -309,7 +313,7 @@ class SimCluster:
 
     def settled(self) -> bool:
         """Whether all living daemons share one view."""
-        seen = [host.snapshot() for host in self.hosts.values()]
+        seen = [host.state() for host in self.hosts.values()]
         alive = {one.me for one in seen}
         return len({one.view for one in seen}) == 1 and all(
             one.settled and set(one.members) == alive for one in seen

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Final
 
-from hopring.engine.snapshot import Snapshot
+from hopring.engine.snapshot import EngineState
 from hopring.sim.campaign.fault_schedule import Fault
 from hopring.sim.cluster import SimCluster
 from hopring.sim.host import HostState
@@ -32,14 +32,14 @@ class FaultInjector:
             self._cluster.engine.at(fault.at_us, self.happen, fault)
 
     def _begin_waiting(self, fault: Fault) -> None:
-        before = {name: host.snapshot().view for name, host in self._cluster.hosts.items()}
+        before = {name: host.state().view for name, host in self._cluster.hosts.items()}
         self._look(fault, before)
 
     def _look(self, fault: Fault, before: Mapping[str, object]) -> None:
         if self._over:
             return
         engine = self._cluster.engine
-        seen = {name: host.snapshot() for name, host in self._cluster.hosts.items()}
+        seen = {name: host.state() for name, host in self._cluster.hosts.items()}
         self._bound.update({name: one.view for name, one in seen.items() if _bound_to_others(one)})
         since = self._bound if fault.moment == "adrift" else before
         struck = [name for name, one in seen.items() if reaches(one, fault.moment, since.get(name))]
@@ -156,20 +156,20 @@ def sides(what: tuple[str, ...]) -> dict[str, list[str]]:
     return found
 
 
-def reaches(snapshot: Snapshot, moment: str, before: object) -> bool:
+def reaches(state: EngineState, moment: str, before: object) -> bool:
     """Whether a daemon has reached a moment; `before` is its view when the wait began, or when it was bound."""
-    attempt = snapshot.attempt
+    attempt = state.attempt
     match moment:
         case "evs":
             return attempt is not None and attempt.decided
         case "bound":
             return attempt is not None and attempt.bound
         case "adrift":
-            return attempt is None and snapshot.view == before
+            return attempt is None and state.view == before
         case _:
-            return snapshot.view != before and len(snapshot.members) > 1
+            return state.view != before and len(state.members) > 1
 
 
-def _bound_to_others(snapshot: Snapshot) -> bool:
-    attempt = snapshot.attempt
+def _bound_to_others(state: EngineState) -> bool:
+    attempt = state.attempt
     return attempt is not None and attempt.bound and attempt.decided and attempt.together > 1

@@ -190,13 +190,13 @@ class WorldRun:
     def _views_now(self) -> str:
         return "; ".join(
             f"{name} is {one.phase} in view {one.view.counter} of {len(one.members)}"
-            for name, one in [(name, host.snapshot()) for name, host in sorted(self.cluster.hosts.items())]
+            for name, one in [(name, host.state()) for name, host in sorted(self.cluster.hosts.items())]
         )
 
 
 def _share_a_view(hosts: list[SimDaemon]) -> bool:
     """Whether these daemons, and no others, share a view, and none of them searches."""
-    seen = [host.snapshot() for host in hosts]
+    seen = [host.state() for host in hosts]
     first = seen[0]
     return set(first.members) == {one.me for one in seen} and all(
         one.view == first.view and one.settled for one in seen
