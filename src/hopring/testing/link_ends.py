@@ -29,7 +29,7 @@ from hopring.links.events import (
     Submit,
     Transmit,
 )
-from hopring.links.hop import hop
+from hopring.links.link import Link
 from hopring.links.ring import ring
 from hopring.links.ring.events import FromMember, Passed, Release, TransmitTo, Visit, Wish
 from hopring.links.ring.packing import Room
@@ -178,12 +178,17 @@ class DatagramEnd(LinkEnd):
 
 
 class HopEnd(DatagramEnd):
-    """One end of a Hop link."""
+    """One end of a Hop link, or of another kind of link over datagrams."""
 
     def __init__(
-        self, place: EndSetup, peer: Address, peers: dict[DaemonId, Incarnation], link: hop.Hop
+        self,
+        place: EndSetup,
+        peer: Address,
+        peers: dict[DaemonId, Incarnation],
+        link: Link,
+        segment_bytes: int,
     ) -> None:
-        super().__init__(place, peers, link.options.segment_bytes)
+        super().__init__(place, peers, segment_bytes)
         self.link = link
         self._peer = peer
         self._driver: Driver[LinkInput, LinkOutput] = Driver(

@@ -9,11 +9,12 @@ True
 True
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from hopring.check.verdict import Verdict
 from hopring.ids import DaemonId, Generation, Incarnation
 from hopring.links.hop.hop import Hop, HopOptions
+from hopring.links.link import Link
 from hopring.links.ring.options import RingOptions
 from hopring.links.ring.ring import open_ring
 from hopring.links.tcp import Tcp, TcpOptions
@@ -26,6 +27,7 @@ from hopring.sim.tcp.stream import SimTcpOptions
 from hopring.testing.link_check import check_link
 from hopring.testing.link_ends import CLUSTER, EndSetup, HopEnd, LinkEnd, RingMember, TcpEnd
 from hopring.testing.trace import HostChange, HostChanged, Trace
+from hopring.wire.data import SEGMENT_BYTES_DEFAULT
 from hopring.wire.header import Family, Header
 
 
@@ -75,15 +77,21 @@ class LinkWorld:
         self, one: str, other: str, options: HopOptions | None = None, initial_seq: int = 1
     ) -> tuple[HopEnd, HopEnd]:
         """Creates a Hop link; called again, a new generation of it on both sides."""
+        chosen = options or HopOptions()
+        return self.datagram_link(one, other, lambda: Hop(chosen, initial_seq), chosen.segment_bytes)
+
+    def datagram_link(
+        self, one: str, other: str, make: Callable[[], Link], segment_bytes: int = SEGMENT_BYTES_DEFAULT
+    ) -> tuple[HopEnd, HopEnd]:
+        """Creates a link of any kind over datagrams; `make` is called for each end."""
         name = f"{one}-{other}"
         generation = self._next_generation(name)
         self.links[_full_name(name, generation)] = (one, other)
         made = []
         for host, peer in ((one, other), (other, one)):
-            link = Hop(options or HopOptions(), initial_seq)
             place = self._place(name, host, Family.HOP, generation)
             peers = {self._number(peer): self._incarnation(peer)}
-            made.append(HopEnd(place, Address(peer, self._ports[name]), peers, link))
+            made.append(HopEnd(place, Address(peer, self._ports[name]), peers, make(), segment_bytes))
             self.ends[name, host] = made[-1]
         return made[0], made[1]
 

@@ -1,15 +1,17 @@
-"""Two Hop endpoints and a wire between them: literal delay, losses by rule, nothing else."""
+"""Two ends of a datagram link and a wire between them: literal delay, losses by rule, nothing else."""
 
 import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from hopring.links.events import Deliver, LinkFailed, LinkOutput, Submit, Tick, Transmit
-from hopring.links.hop.hop import Hop
-from hopring.wire.data import Data, Segment, chunk_bytes_of, cut
+from hopring.links.link import Link
+from hopring.wire.data import SEGMENT_BYTES_DEFAULT, Data, Segment, chunk_bytes_of, cut
 from hopring.wire.train import Frame
 
 Lose = Callable[[str, Frame], bool]
+AnyLink = TypeVar("AnyLink", bound=Link)
 
 
 def never_lost(_sender: str, _frame: Frame) -> bool:
@@ -17,13 +19,14 @@ def never_lost(_sender: str, _frame: Frame) -> bool:
 
 
 @dataclass
-class FakeWire:
+class FakeWire(Generic[AnyLink]):
     """Runs endpoints `a` and `b`; a train is lost segment by segment."""
 
-    a: Hop
-    b: Hop
+    a: AnyLink
+    b: AnyLink
     delay_us: int = 10_000
     lose: Lose = never_lost
+    segment_bytes: int = SEGMENT_BYTES_DEFAULT
     now_us: int = 0
     heap: list[tuple[int, int, str, Frame]] = field(default_factory=list)
     count: int = 0
@@ -34,7 +37,7 @@ class FakeWire:
 
     def submit(self, end: str, *payloads: bytes) -> None:
         for payload in payloads:
-            self._carry(end, self._hop(end).step(Submit(payload), self.now_us))
+            self._carry(end, self._link(end).step(Submit(payload), self.now_us))
 
     def run(self, until_us: int) -> None:
         while self._turn(until_us):
@@ -51,14 +54,14 @@ class FakeWire:
         if arrival <= at_us:
             _, _, end, frame = heapq.heappop(self.heap)
             assert isinstance(frame, Data | Segment) or not isinstance(frame, Tick)
-            self._carry(end, self._hop(end).step(frame, at_us))
+            self._carry(end, self._link(end).step(frame, at_us))
         else:
             for end in ("a", "b"):
-                if self._hop(end).wake_at_us <= at_us:
-                    self._carry(end, self._hop(end).step(Tick(), at_us))
+                if self._link(end).wake_at_us <= at_us:
+                    self._carry(end, self._link(end).step(Tick(), at_us))
         return True
 
-    def _hop(self, end: str) -> Hop:
+    def _link(self, end: str) -> AnyLink:
         return self.a if end == "a" else self.b
 
     def _carry(self, end: str, outputs: list[LinkOutput]) -> None:
@@ -76,7 +79,7 @@ class FakeWire:
 
     def _send(self, end: str, frame: Frame) -> None:
         self.log.append((self.now_us, end, frame))
-        chunk_bytes = chunk_bytes_of(self._hop(end).options.segment_bytes)
+        chunk_bytes = chunk_bytes_of(self.segment_bytes)
         parts: list[Frame] = [frame]
         if isinstance(frame, Data) and len(frame.payload) > chunk_bytes:
             parts = list(cut(frame.seq, frame.payload, chunk_bytes))

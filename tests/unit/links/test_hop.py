@@ -18,7 +18,7 @@ def make_hop(options: HopOptions = FAST, initial_seq: int = 1) -> Hop:
     return Hop(options, initial_seq)
 
 
-def make_wire(options: HopOptions = FAST, delay_us: int = 10_000, initial_seq: int = 1) -> FakeWire:
+def make_wire(options: HopOptions = FAST, delay_us: int = 10_000, initial_seq: int = 1) -> FakeWire[Hop]:
     return FakeWire(make_hop(options, initial_seq), make_hop(options, initial_seq), delay_us)
 
 

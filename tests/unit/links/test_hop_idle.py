@@ -13,11 +13,11 @@ MS = 1_000
 SECOND = 1_000_000
 
 
-def make_wire(delay_us: int = 1_000) -> FakeWire:
+def make_wire(delay_us: int = 1_000) -> FakeWire[Hop]:
     return FakeWire(Hop(), Hop(), delay_us)
 
 
-def acks_of(wire: FakeWire, end: str, since_us: int = 0) -> int:
+def acks_of(wire: FakeWire[Hop], end: str, since_us: int = 0) -> int:
     return sum(isinstance(frame, Ack) for at_us, who, frame in wire.log if who == end and at_us >= since_us)
 
 

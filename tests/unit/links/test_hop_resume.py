@@ -14,7 +14,7 @@ OPTIONS = HopOptions(segment_bytes=SEGMENT_BYTES)
 
 def used_link() -> Hop:
     """One end of a link with 20 ms of round trip that has sent for two seconds without a loss."""
-    wire = FakeWire(Hop(OPTIONS), Hop(OPTIONS), delay_us=10_000)
+    wire = FakeWire(Hop(OPTIONS), Hop(OPTIONS), delay_us=10_000, segment_bytes=SEGMENT_BYTES)
     for _ in range(200):
         wire.submit("a", *[bytes(900) for _ in range(20)])
         wire.run(wire.now_us + 10_000)
