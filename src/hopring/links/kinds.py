@@ -1,7 +1,8 @@
 """The kinds of links: one row for each protocol that the configuration may name.
 
-A new kind is a subclass of `Link` and a row here; its name is a `LinkProtocol` (config/model.py), and
-config/tuning.py names the settings that it understands. Everybody else asks this table or the link itself.
+A new kind is a subclass of `Link` and a row here. Its name is a `LinkProtocol` and a `LinkName`
+(config/model.py), and config/settings.py names the settings that it understands. All other code asks this table
+or the link.
 """
 
 from collections.abc import Callable

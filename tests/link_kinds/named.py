@@ -1,0 +1,119 @@
+"""GoBackN under a name of its own: `python -m tests.link_kinds.named`.
+
+A process of its own runs this. Before anything else of hopring is imported, the names of the kinds get one more
+(two lines of config/model.py); then the table gets one more row. Nothing else is edited.
+"""
+
+# ruff: noqa: E402  hopring is imported once the name is there.
+
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import cast
+
+NAMES = Path(__file__).parents[2] / "src" / "hopring" / "config" / "model.py"
+LINES = {
+    '    TCP = "tcp"\n': '    TCP = "tcp"\n    GO_BACK_N = "gbn"\n',
+    'LinkName = Literal["hop", "tcp"]\n': 'LinkName = Literal["hop", "tcp", "gbn"]\n',
+}
+
+
+def install() -> None:
+    """Puts the module with one more name in the place of the product's."""
+    assert "hopring.config" not in sys.modules, "too late: somebody has the two names"
+    source = NAMES.read_text()
+    for line, edited in LINES.items():
+        assert source.count(line) == 1, f"the module has no line {line!r}"
+        source = source.replace(line, edited)
+    module = ModuleType("hopring.config.model")
+    module.__file__ = str(NAMES)
+    sys.modules[module.__name__] = module
+    exec(compile(source, str(NAMES), "exec"), module.__dict__)
+
+
+install()
+
+from dataclasses import replace
+
+import msgspec
+from tests.link_kinds.go_back_n import GoBackN, make, object_bytes_max
+
+from hopring.config import Config, LinkProtocol, dump_toml, parse_config
+from hopring.config.model import LinkName
+from hopring.daemon.engines.membership_host import stack_options
+from hopring.ids import DaemonId
+from hopring.links.kinds import KINDS, LinkKind, LinkSetup
+from hopring.links.link import Link
+from hopring.session.protocol import LinkLine
+from hopring.sim.campaign.runner import run_world
+from hopring.sim.campaign.world import MEMBERSHIP, STACK, draw_world
+from hopring.sim.cluster import SimCluster
+
+GBN = LinkProtocol("gbn")
+FILE = """
+cluster = "named"
+default_protocol = "gbn"
+[[sites.ams.daemons]]
+name = "ams1"
+address = "127.0.0.1"
+[[sites.ber.daemons]]
+name = "ber1"
+address = "127.0.0.2"
+[[links]]
+between = ["ams", "ber"]
+silence = "300ms"
+"""
+
+
+class NamedGoBackN(GoBackN):
+    """The same link under its own name."""
+
+    @property
+    def kind(self) -> LinkName:
+        return cast(LinkName, "gbn")
+
+
+def make_named(setup: LinkSetup) -> Link:
+    """The row's first column."""
+    plain = make(setup)
+    return NamedGoBackN(plain.options, plain.initial_seq)
+
+
+def in_the_configuration() -> Config:
+    """A file may name it, and what is written of the configuration can be read again."""
+    config = parse_config(FILE)
+    assert [link.protocol for link in config.all_links] == [GBN]
+    assert parse_config(dump_toml(config)) == config
+    assert stack_options(config, DaemonId(0)).object_bytes_max <= object_bytes_max(config.links[0].tuning)
+    return config
+
+
+def in_a_snapshot(config: Config) -> None:
+    """Daemons of that configuration find each other over it, and the answer to a client says so."""
+    cluster = SimCluster(config, 1, None, MEMBERSHIP, STACK)
+    cluster.start("ams1", "ber1")
+    cluster.run_for(2_000_000)
+    assert cluster.settled()
+    (link,) = cluster.hosts["ams1"].snapshot().links
+    assert str(link.protocol) == "gbn"
+    assert link.counters.received > 0
+    line = LinkLine("ber1", link.protocol, 1, 1, 0, 0, 0, 0, 0)
+    assert msgspec.json.decode(msgspec.json.encode(line), type=LinkLine) == line
+
+
+def in_the_campaign() -> None:
+    """Worlds of the campaign with this kind in the place of Hop; TCP links stay."""
+    for seed in range(1, 4):
+        world = draw_world(seed)
+        links = [
+            replace(link, protocol=GBN) if link.protocol is LinkProtocol.HOP else link
+            for link in world.config.links
+        ]
+        outcome = run_world(replace(world, config=replace(world.config, links=tuple(links))))
+        assert not outcome.broken, f"seed {seed}: {outcome.broken}"
+
+
+if __name__ == "__main__":
+    KINDS[GBN] = LinkKind(make_named, object_bytes_max)
+    in_a_snapshot(in_the_configuration())
+    in_the_campaign()
