@@ -1,4 +1,4 @@
-"""The errors of hopring, each for one kind of culprit.
+"""The root errors of hopring: whose mistake it is decides the kind.
 
 The application's mistake is a `HopError`; a peer's mistake is a `PeerError`, which a driver turns into a
 dropped packet and a count under its reason. Our own mistakes are plain assertions.
@@ -12,7 +12,7 @@ class HopError(Exception):
 
 
 class Drop(StrEnum):
-    """Why a packet was dropped; the names under which drivers count."""
+    """Reasons for dropping a packet; drivers count drops by these names."""
 
     MAGIC = "magic"
     VERSION = "version"
@@ -29,7 +29,7 @@ class Drop(StrEnum):
 
 
 class PeerError(HopError):
-    """A peer sent what no correct peer sends; nothing was changed by it."""
+    """A peer sent something that no correct peer sends; no state has changed."""
 
     def __init__(self, reason: Drop, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")

@@ -1,16 +1,16 @@
-"""Names for who is who: small values that every room shares.
+"""Identifiers of daemons, sites, views and groups, shared by all packages.
 
-Daemons and sites have names in the configuration. Packets and tables carry their numbers: the place in the
+Daemons and sites have names in the configuration. Packets and tables carry numbers instead: the index in the
 configuration sorted by name, which is the same everywhere because the cluster hash covers the configuration.
 """
 
 from typing import Final, NamedTuple, NewType
 
 DaemonId = NewType("DaemonId", int)
-"""A daemon's place in the sorted configuration."""
+"""The index of a daemon in the sorted configuration."""
 
 SiteId = NewType("SiteId", int)
-"""A site's place in the sorted configuration; also the tie-break of the order."""
+"""The index of a site in the sorted configuration; it also breaks ties of the order."""
 
 Incarnation = NewType("Incarnation", int)
 """The 64-bit nonce that one start of a daemon draws. Nonces tell starts apart and cannot be ordered."""
@@ -22,7 +22,7 @@ SiteMask = NewType("SiteMask", int)
 """A set of sites as bits: site s is bit 1 << s."""
 
 GroupName = NewType("GroupName", str)
-"""A group as applications call it."""
+"""The name of a group, as applications use it."""
 
 NOBODY: Final = DaemonId(0xFFFF)
 """The modifier of an ARU that no member has lowered."""
@@ -31,10 +31,10 @@ SITES_MAX: Final = 64
 DAEMONS_MAX: Final = 4096
 
 NUMBER_MAX: Final = 2**64 - 2**32
-"""The last sequence, stamp or view counter: what is reckoned from one still fits the 64 bits of the wire."""
+"""The largest sequence, stamp or view counter; sums with it still fit the 64 bits of the wire."""
 
 NEVER: Final = 2**62 - 1
-"""A deadline that does not come, in microseconds; compiled code compares so small a number quickly."""
+"""A deadline that never comes, in microseconds; small enough for a machine integer of compiled code."""
 
 
 class Process(NamedTuple):
@@ -56,7 +56,7 @@ class ViewId(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a bundle stands in the one order of all groups; compared from left to right within a view."""
+    """The place of a bundle in the one order of all groups; compared from left to right within a view."""
 
     view: ViewId
     lts: int

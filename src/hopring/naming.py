@@ -1,7 +1,7 @@
 """Texts for people: the numbers of daemons and sites become their names.
 
-The layers below the drivers know numbers only. Their reasons write a daemon as `daemon 2` and a site as
-`site 1`; whoever shows such a text to people passes it through `named` first.
+The layers below the drivers know numbers only. Their reasons say `daemon 2` or `site 1`; drivers pass such a
+text through `named` before they show it to people.
 """
 
 import re

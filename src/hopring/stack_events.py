@@ -1,4 +1,4 @@
-"""The words of the stack: what its driver hands in, what it hands back, and who it is."""
+"""The vocabulary of the stack: its inputs, outputs, identity and options."""
 
 from dataclasses import dataclass, field
 from typing import Final, final
@@ -18,31 +18,31 @@ from hopring.wire.train import Frame, Packet
 
 @final
 class Multicast(Value):
-    """A bundle for the sites of the mask, or those of them that want it; the others get its meta-data."""
+    """A bundle for those sites of the mask that want it; other sites get its meta-data."""
 
     def __init__(self, mask: SiteMask, bundle: bytes, session: int = 0, settle: bool = False) -> None:
         self.mask: Final = mask
         self.bundle: Final = bundle
         self.session: Final = session  # Bundles of one session are chained for FIFO order.
-        self.settle: Final = settle  # Somebody waits until all have it.
+        self.settle: Final = settle  # A client waits until all daemons have it.
 
 
 @final
 class MulticastLoose(Value):
-    """An Unreliable bundle for the sites of the mask; the others do not hear of it. Leaves in this turn."""
+    """An Unreliable bundle for the sites of the mask only; it leaves in this turn."""
 
     def __init__(self, mask: SiteMask, bundle: bytes, lts: int = 0, hurry: bool = False) -> None:
         self.mask: Final = mask
         self.bundle: Final = bundle
-        # Later stamps of this site are above it: so the stability line tells when it is long gone.
+        # Later stamps of this site are above it, so the stability line shows when it is obsolete.
         self.lts: Final = lts
-        # From the next visit on; otherwise later, which spares ordered bundles higher stamps.
+        # Advance the clock at the next visit; otherwise later, which spares ordered bundles higher stamps.
         self.hurry: Final = hurry
 
 
 @final
 class Tell(Value):
-    """A control word for every other daemon of the network; it goes before bundles and needs no stamp."""
+    """A control message for every other daemon of the network; it precedes bundles and has no stamp."""
 
     def __init__(self, word: bytes) -> None:
         self.word: Final = word
@@ -50,7 +50,7 @@ class Tell(Value):
 
 @final
 class Promise(Value):
-    """The site's promise, read off the token by its representative in this very turn, for all other sites."""
+    """The site's promise for all other sites, read from the token by its representative in this turn."""
 
     def __init__(self, update: Update) -> None:
         self.update: Final = update
@@ -58,12 +58,12 @@ class Promise(Value):
 
 @final
 class WishVisit(Value):
-    """The layer above wants to see the token."""
+    """The layer above wants a visit of the token."""
 
 
 @final
 class PingLinks(Value):
-    """Every link that is measured carries a PING now."""
+    """Sends a PING on every measured link."""
 
 
 @final
@@ -76,7 +76,7 @@ class Arrived(Value):
 
 @final
 class FromStream(Value):
-    """What happened to the connection of the TCP link with this neighbour."""
+    """An event of the connection to this neighbour, for a link over a stream."""
 
     def __init__(self, neighbour: DaemonId, event: StreamEvent) -> None:
         self.neighbour: Final = neighbour
@@ -103,7 +103,7 @@ class SendSite(Value):
 
 @final
 class WriteTo(Value):
-    """Bytes for the connection of the TCP link with this neighbour."""
+    """Bytes to write to the connection with this neighbour."""
 
     def __init__(self, neighbour: DaemonId, data: bytes) -> None:
         self.neighbour: Final = neighbour
@@ -119,12 +119,12 @@ class ObserveStream(Value):
 
 
 Sending = SendTo | SendSite | WriteTo | ObserveStream
-"""What the stack asks of sockets."""
+"""Requests of the stack to sockets."""
 
 
 @final
 class Receive(Value):
-    """A bundle, whole, or only the fact of it where the mask does not name this site."""
+    """A complete bundle, or only its meta-data if the mask does not name this site."""
 
     def __init__(
         self,
@@ -140,16 +140,16 @@ class Receive(Value):
         self.lts: Final = lts
         self.mask: Final = mask
         self.bundle: Final = bundle
-        self.prev: Final = prev  # The sequence of its session's bundle before; 0 if it is the first.
+        self.prev: Final = prev  # The sequence of its session's previous bundle; 0 if it is the first.
 
     def meta(self) -> Meta:
-        """What the order needs of it."""
+        """The meta-data of the bundle, for the order."""
         return Meta(self.source, self.seq, self.lts, self.mask, self.prev)
 
 
 @final
 class ReceiveLoose(Value):
-    """An Unreliable bundle, whole: the daemon's own as it leaves, others' if and when they come."""
+    """A complete Unreliable bundle: the daemon's own when it leaves, others' on arrival."""
 
     def __init__(self, daemon: DaemonId, number: int, bundle: bytes) -> None:
         self.daemon: Final = daemon
@@ -159,7 +159,7 @@ class ReceiveLoose(Value):
 
 @final
 class Told(Value):
-    """A control word from another daemon."""
+    """A control message from another daemon."""
 
     def __init__(self, daemon: DaemonId, word: bytes) -> None:
         self.daemon: Final = daemon
@@ -168,7 +168,7 @@ class Told(Value):
 
 @final
 class Promised(Value):
-    """Another site's promise has come."""
+    """A promise of another site has arrived."""
 
     def __init__(self, update: Update) -> None:
         self.update: Final = update
@@ -176,7 +176,7 @@ class Promised(Value):
 
 @final
 class Visited(Value):
-    """The token was here: what it says of the own site, and the line that all its daemons have reached."""
+    """A visit of the token has ended: the counters of the site, and the line that all its daemons reached."""
 
     def __init__(self, site_seq: int, site_lts: int, site_aru: int) -> None:
         self.site_seq: Final = site_seq
@@ -190,7 +190,7 @@ Output = Sending | Receive | ReceiveLoose | Told | Promised | Visited | NetworkF
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who a daemon is in one network."""
+    """The identity of a daemon in one network."""
 
     me: DaemonId
     incarnation: Incarnation
@@ -198,25 +198,25 @@ class Identity:
     generation: Generation
 
     def header(self, family: Family) -> Header:
-        """The head of this daemon's datagrams, or its greeting on a stream."""
+        """The header of this daemon's datagrams, or its greeting on a stream."""
         return Header(family, self.cluster, self.me, self.incarnation, self.generation)
 
 
 @dataclass(frozen=True, slots=True)
 class StackOptions:
-    """What can be tuned beyond the links."""
+    """Tuning options of the stack, besides those of links."""
 
     ring: RingOptions = field(default_factory=RingOptions)
     bundle_bytes_max: int = BUNDLE_BYTES_DEFAULT
-    object_bytes_max: int = PACKET_BYTES_MAX  # What every ring and link of the cluster carries in one packet.
+    object_bytes_max: int = (
+        PACKET_BYTES_MAX  # The largest object that every ring and link of the cluster carries.
+    )
     initial_seq: int = 1
-    transit_bytes: int = 0  # What all members together may have under way; no queue is smaller than that.
+    transit_bytes: int = 0  # The sum of all members' windows; no queue is smaller.
     transit_bundles: int = 0
     loose_wait_us: int = 500_000  # From the first fragment of an Unreliable bundle to its last.
-    loose_clock_us: int = (
-        1_000_000  # So late the clock takes the step of an Unreliable bundle, if nothing hurries.
-    )
-    loose_held_bytes_max: int = 8 * 1024 * 1024  # Of Unreliable bundles that are not whole.
+    loose_clock_us: int = 1_000_000  # How late the clock advances for an Unreliable bundle, if nothing hurries.
+    loose_held_bytes_max: int = 8 * 1024 * 1024  # Limit for incomplete Unreliable bundles.
 
     def __post_init__(self) -> None:
         assert 0 < self.initial_seq <= NUMBER_MAX, "packets are numbered from 1 on, and not without end"

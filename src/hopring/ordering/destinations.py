@@ -1,7 +1,7 @@
-"""Destinations: which sites want the body of a bundle, as the layer above knows it.
+"""Destinations: the sites that want the body of a bundle, as the layer above knows them.
 
-The mask is asked for when the bundle is stamped and not before: what a daemon has heard of before the stamp is
-then in the mask, and a site that was left out is one whose wish comes later in the order.
+The mask is computed when the bundle is stamped, not before. So it includes every interest that this daemon had
+heard of before the stamp, and the interest of a site that is left out comes later in the order.
 """
 
 from hopring.ids import SiteMask
@@ -9,11 +9,11 @@ from hopring.ordering.entry import OrderedMessage
 
 
 class Destinations:
-    """Everybody wants everything; a layer above that prunes knows better."""
+    """All sites want all bodies; a layer above that prunes overrides this."""
 
     def mask(self, bundle: bytes, sites: SiteMask) -> SiteMask:  # noqa: ARG002
         """The sites that want this bundle, of those in the view; the sender's own site must be among them."""
         return sites
 
     def heard(self, message: OrderedMessage) -> None:
-        """A daemon's own message has come; its turn in the order is later."""
+        """Called when a control message of a daemon arrives, before its turn in the order."""

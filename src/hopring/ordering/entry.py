@@ -1,4 +1,4 @@
-"""Entries: bundles in the list of one view, held with their body or known by their meta-data only."""
+"""Entries of the order: bundles of one view, with their body or with their meta-data only."""
 
 from struct import Struct
 from typing import Any, Final, NamedTuple, cast, final
@@ -24,19 +24,19 @@ class Position(NamedTuple):
     site: int
 
 
-# A call of the class would go through a function in Python, for each bundle.
+# Calling the class would run a Python function for each bundle.
 _new_tuple: Final = cast("Any", tuple.__new__)
 
 
 def position_at(lts: int, site: int) -> Position:
-    """The same as `Position`, quickly."""
+    """Makes a `Position` without a Python-level call."""
     position: Position = _new_tuple(Position, (lts, site))
     return position
 
 
 @final
 class OrderedMessage(Value):
-    """What a bundle carries for its receivers: whose it is, and what it was promised."""
+    """The content of a bundle for its receivers: service, sender and payload."""
 
     def __init__(self, service: Service, daemon: DaemonId, session: int, payload: bytes | memoryview) -> None:
         self.service: Final = service
@@ -47,7 +47,7 @@ class OrderedMessage(Value):
 
 @final
 class Entry(Mutable):
-    """One bundle of the view; without a message, only its meta-data is here."""
+    """One bundle of the view; without a message, only its meta-data has arrived."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Entry(Mutable):
         self.position = position_at(self.lts, self.source)
 
     def before(self, lts: int, site: int) -> bool:
-        """Whether its place is before this one."""
+        """Whether its place in the order is before this one."""
         return self.lts < lts or (self.lts == lts and self.source < site)
 
 

@@ -1,7 +1,7 @@
-"""What one daemon knows of one site's bundles: three lines, never mixed (thesis 5.1; C, H and HA there).
+"""The bundles of one site as one daemon knows them: three separate lines (thesis 5.1; C, H and HA there).
 
-`cseq` counts sequences, `next_lts` and `stable_lts` are Lamport times. A promise counts only once everything it
-speaks of has arrived: links reorder, so a promise may overtake its data.
+`cseq` counts sequences, `next_lts` and `stable_lts` are Lamport times. A promise takes effect only when all
+bundles up to its sequence have arrived: links reorder, so a promise may overtake its data.
 """
 
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class SiteLine:
-    """One site, as seen from one daemon."""
+    """The lines of one site at one daemon."""
 
     cseq: int  # The highest contiguous sequence held.
     next_lts: int  # The lowest stamp that a bundle not held can carry.
@@ -32,12 +32,12 @@ class SiteLine:
         self._settle()
 
     def promise(self, seq: int, lts: int) -> None:
-        """Beyond this sequence, nothing below this stamp will come."""
+        """Records a promise: bundles beyond this sequence have at least this stamp."""
         self.highest = max(self.highest, seq)
         if seq <= self.cseq:
             self.next_lts = max(self.next_lts, lts)
         else:
-            # By sequence, because a gap may stay open for many promises that speak of the same bundle.
+            # Keyed by sequence, because many promises may name the same one while a gap is open.
             self.promises[seq] = max(lts, self.promises.get(seq, 0))
 
     def _settle(self) -> None:

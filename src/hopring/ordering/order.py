@@ -1,12 +1,12 @@
-"""Order: which bundles of a view may be delivered, in which order, and when they may be forgotten.
+"""Order: decides which bundles of a view may be delivered, in which order, and when they are discarded.
 
 Implements  thesis chapter 5: AgreedLine, ARU, the four delivery rules of figure 5.1.
 Below       bundles and meta-data in any order, each at least once; promises of all sites; the site's own
             stability line from the ring.
-Above       whoever wants messages: daemons' clients, and membership, which closes the view.
-Invariants  Agreed and Safe go in the order of (lts, site); a Safe one that is not stable holds back all behind
-            it; FIFO never passes an earlier bundle of its session; nothing is forgotten before all daemons have
-            it.
+Above       membership, which delivers the messages and closes the view.
+Invariants  Agreed and Safe are delivered in the order of (lts, site); an unstable Safe bundle holds back all
+            later ones; FIFO never passes an earlier bundle of its session; no bundle is discarded before all
+            daemons have it.
 Deviations  ties of the stamp count: from a site with a higher number, having everything below the stamp is
             enough. All lines are exclusive. Causal is Agreed.
 """
@@ -38,12 +38,12 @@ class Order:
     start_lts: int  # Every stamp of the view is above it.
     lines: dict[SiteId, SiteLine] = field(init=False)
     entries: dict[Key, Entry] = field(default_factory=dict)
-    listed: list[Entry] = field(default_factory=list)  # All of them, in order.
-    walked: int = 0  # So many of the list are delivered in order.
-    reached: Position = field(init=False)  # Up to here the walk has come.
+    listed: list[Entry] = field(default_factory=list)  # All entries, in order.
+    walked: int = 0  # How many of the list are delivered in order.
+    reached: Position = field(init=False)  # The position of the last entry delivered in order.
     clock: int = field(init=False)
-    agreed_line: int = field(init=False)  # Everything stamped below it is here.
-    safe_waiting: int = 0  # So many Safe bundles are here and not delivered in order.
+    agreed_line: int = field(init=False)  # Everything stamped below it has arrived.
+    safe_waiting: int = 0  # How many Safe bundles have arrived and are not delivered.
     _waiting: dict[Key, list[Entry]] = field(default_factory=dict)  # By the bundle they wait for.
 
     def __post_init__(self) -> None:
@@ -53,10 +53,10 @@ class Order:
         self.clock = self.start_lts
         self.agreed_line = first
 
-    # What comes in.
+    # Input.
 
     def hold(self, meta: Meta, message: OrderedMessage | None) -> list[Entry]:
-        """A bundle, or only its meta-data; returns what may be delivered before its turn because of it."""
+        """Takes a bundle or its meta-data; returns entries that may now be delivered before their turn."""
         line = self.lines.get(meta.source)
         if line is None:
             raise PeerError(Drop.INCONSISTENT, f"site {meta.source} is not in this view")
@@ -67,11 +67,11 @@ class Order:
         return self._early(self._insert(meta, message))
 
     def holds(self, site: SiteId, seq: int) -> bool:
-        """Whether this bundle is here, or was."""
+        """Whether this bundle has arrived, discarded or not."""
         return site in self.lines and self.lines[site].holds(seq)
 
     def recover(self, meta: Meta, message: OrderedMessage | None) -> None:
-        """A bundle that was sent again after the view broke; nothing is delivered because of it yet."""
+        """Takes a bundle resent during recovery, without delivering anything."""
         entry = self.entries.get((meta.source, meta.seq))
         if entry is not None:
             entry.message = entry.message or message
@@ -94,7 +94,7 @@ class Order:
         return entry
 
     def promise(self, site: SiteId, seq: int, lts: int) -> None:
-        """A site's word that beyond `seq` it stamps nothing below `lts`."""
+        """Takes a site's promise that bundles beyond `seq` have at least the stamp `lts`."""
         self._check_stamp(lts)
         self.clock = max(self.clock, lts - 1)
         if site in self.lines:
@@ -102,7 +102,7 @@ class Order:
             self._draw_line()
 
     def stable(self, site: SiteId, aru: int) -> None:
-        """Every daemon of the site has everything below this stamp."""
+        """Takes the line below which every daemon of the site has everything."""
         if site in self.lines:
             line = self.lines[site]
             line.stable_lts = max(line.stable_lts, aru)
@@ -116,7 +116,7 @@ class Order:
     # The lines.
 
     def _draw_line(self) -> None:
-        """After every change of a site's line, because the agreed line is looked at far more often."""
+        """Computes the agreed line after each change of a site's line, since it is read far more often."""
         agreed_line = -1
         for line in self.lines.values():
             if agreed_line < 0 or line.next_lts < agreed_line:
@@ -134,17 +134,17 @@ class Order:
 
     @property
     def edge(self) -> Position:
-        """The first place in the order at which something unknown may stand."""
+        """The first position at which an unknown bundle may still be ordered."""
         line, first = self.agreed_line, SITES_MAX
         for site, one in self.lines.items():
             if one.next_lts == line and site < first:
                 first = site
         return position_at(line, first)
 
-    # What goes out.
+    # Output.
 
     def deliver(self) -> list[Entry]:
-        """What has come to its turn in the order."""
+        """Returns the entries whose turn has come, in order."""
         out: list[Entry] = []
         if self.walked == len(self.listed) or self.listed[self.walked].lts > self.agreed_line:
             return out
@@ -166,7 +166,7 @@ class Order:
         return out
 
     def discard(self) -> list[Entry]:
-        """Forgets what is delivered and stable, and returns it."""
+        """Removes the entries that are delivered and stable, and returns them."""
         if not self.walked:
             return []
         aru = self.aru
@@ -182,7 +182,7 @@ class Order:
         return gone
 
     def _early(self, entry: Entry) -> list[Entry]:
-        """Reliable goes at once; FIFO when all before it of its session has gone."""
+        """Delivers Reliable at once, and FIFO behind all earlier bundles of its session."""
         if entry.message is not None and entry.message.service.at_once:
             return self._delivered(entry)
         return self._try_session(entry)
@@ -192,7 +192,7 @@ class Order:
         return [entry, *self._try_session(entry)]
 
     def _try_session(self, entry: Entry) -> list[Entry]:
-        """Lets the session go on behind this entry, as far as it can."""
+        """Delivers the FIFO bundles of the session that waited for this entry."""
         out: list[Entry] = []
         queue = [entry]
         while queue:
@@ -215,7 +215,7 @@ class Order:
         key = (entry.source, entry.prev)
         before = self.entries.get(key)
         if before is None and entry.prev <= self.lines[entry.source].cseq:
-            return True  # Forgotten, so it was delivered.
+            return True  # Discarded, so it was delivered.
         if before is not None and before.passed:
             return True
         waiting = self._waiting.setdefault(key, [])

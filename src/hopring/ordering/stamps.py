@@ -1,8 +1,8 @@
-"""Stamps: a bundle gets its site sequence and its Lamport stamp, with the token in hand.
+"""Stamps: gives bundles their site sequence and Lamport stamp while this daemon has the token.
 
 Implements  thesis 5.1, the identifiers of a message.
 Below       the ring's visits, which bring the token's site_seq and site_lts.
-Above       whoever has bundles to send.
+Above       the stack, which queues bundles.
 Invariants  stamps rise strictly along the site sequence, and are above every stamp heard of before; a bundle is
             sealed when it is stamped, and only then its destinations are known; nothing is stamped ahead of a
             visit.
@@ -22,7 +22,7 @@ from hopring.wire.routed import Meta, Routed
 
 @final
 class StampedBundles(Value):
-    """What one visit stamped and lets go, and what the token shall say then."""
+    """The bundles stamped in one visit, the fragments that leave, and the token's new counters."""
 
     def __init__(
         self,
@@ -34,25 +34,25 @@ class StampedBundles(Value):
         self.site_seq: Final = site_seq
         self.site_lts: Final = site_lts
         self.sealed: Final = sealed  # Stamped in this visit.
-        self.fragments: Final = fragments  # Of these and earlier ones, what leaves in this visit.
+        self.fragments: Final = fragments  # Of these and of earlier bundles, those that leave in this visit.
 
 
 @dataclass(slots=True)
 class Stamps:
-    """Bundles of this daemon on their way to the token."""
+    """The bundles of this daemon that wait for the token."""
 
     site: SiteId
     object_bytes_max: int
-    clock: int = 0  # The highest stamp heard of.
+    clock: int = 0  # The highest stamp seen.
     waiting: deque[tuple[int, SiteMask, bytes]] = field(default_factory=deque)
     waiting_bytes: int = 0
-    leaving: deque[Routed] = field(default_factory=deque)  # Stamped; found no room yet.
-    last_seq: dict[int, int] = field(default_factory=dict)  # By session: the bundle before the next one.
+    leaving: deque[Routed] = field(default_factory=deque)  # Stamped, and not sent yet.
+    last_seq: dict[int, int] = field(default_factory=dict)  # The sequence of the last bundle, by session.
     destinations: Destinations = field(default_factory=Destinations)
 
     @property
     def busy(self) -> bool:
-        """Whether the next visit has something to do."""
+        """Whether bundles or fragments wait for the next visit."""
         return bool(self.waiting or self.leaving)
 
     def put(self, session: int, mask: SiteMask, bundle: bytes) -> None:
@@ -68,11 +68,11 @@ class Stamps:
         return back
 
     def heard(self, lts: int) -> None:
-        """The clock rises on receipt."""
+        """Advances the clock to a received stamp."""
         self.clock = max(self.clock, lts)
 
     def visit(self, site_seq: int, site_lts: int, takes: Callable[[Routed], bool]) -> StampedBundles:
-        """Stamps until a fragment finds no room in this visit; that one goes first next time."""
+        """Stamps bundles until a fragment does not fit this visit; it goes first in the next one."""
         self.clock = max(self.clock, site_lts)
         sealed: list[tuple[Meta, bytes]] = []
         fragments: list[Routed] = []

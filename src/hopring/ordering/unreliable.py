@@ -1,12 +1,12 @@
 """The Unreliable service: bundles with a numbering of their own, outside the order.
 
-Implements  report 1998, 3.3: a sequence of their own, to tell duplicates and to put fragments together; what is
-            not whole a given time after its first fragment is discarded. Thesis 5.1, fourth rule: delivered as
-            soon as whole.
-Below       fragments in any order, of which any may be lost or come twice.
+Implements  report 1998, 3.3: a sequence of their own, to detect duplicates and to join fragments; a bundle that
+            is incomplete a given time after its first fragment is discarded. Thesis 5.1, fourth rule: delivered
+            as soon as complete.
+Below       fragments in any order, any of which may be lost or duplicated.
 Above       membership, which gets each bundle at most once.
-Invariants  a number of a source goes up at most once; what is kept is bounded in bytes, in time, and in the
-            numbers that are remembered. Whatever is lost here, nobody waits for it.
+Invariants  a number of a source is delivered at most once; buffers are bounded in bytes, in time, and in the
+            numbers that are remembered. Nobody waits for a lost bundle.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from hopring.wire.routed import Routed
 from hopring.wire.unreliable import Unreliable, cut_unreliable
 
 NUMBERS_KEPT: Final = 4096
-"""How far below the highest number of a source another one is still taken; more than any sender's window."""
+"""The range of numbers below a source's highest that is remembered; larger than any sender's window."""
 
 _ALL: Final = (1 << NUMBERS_KEPT) - 1
 
@@ -43,18 +43,18 @@ class LooseSender:
 
 @dataclass(slots=True)
 class Numbers:
-    """Which numbers of a source are dealt with: delivered, or given up."""
+    """The numbers of a source that are dealt with: delivered, or given up."""
 
     highest: int = 0
     _done: int = 0  # Bit n: highest - n.
 
     def dealt_with(self, number: int) -> bool:
-        """Whether nothing of this bundle is wanted any more; what is too old to know counts as dealt with."""
+        """Whether the bundle was delivered or given up; numbers below the range count as dealt with."""
         behind = self.highest - number
         return behind >= 0 and (behind >= NUMBERS_KEPT or bool(self._done >> behind & 1))
 
     def deal(self, number: int) -> None:
-        """Nothing of this bundle is wanted from now on."""
+        """Marks the bundle as delivered or given up."""
         ahead = number - self.highest
         if ahead > 0:
             self._done = self._done << ahead & _ALL if ahead < NUMBERS_KEPT else 0
@@ -65,38 +65,38 @@ class Numbers:
 
 @dataclass(slots=True)
 class LooseReceiver:
-    """What has come of other daemons' Unreliable bundles."""
+    """Reassembles the Unreliable bundles of other daemons."""
 
-    sources: Mapping[DaemonId, SiteId]  # Whose bundles are taken, and where they are at home.
+    sources: Mapping[DaemonId, SiteId]  # The daemons whose bundles are accepted, with their sites.
     wait_us: int
     held_bytes_max: int
     bundle_bytes_max: int = BUNDLE_BYTES_DEFAULT
     delivered: int = 0
-    duplicates: int = 0  # Fragments of bundles that were dealt with, or too old to know.
-    incomplete: int = 0  # Bundles given up because not all of them came in time, or because there was no room.
+    duplicates: int = 0  # Fragments of bundles that were dealt with or are below the range.
+    incomplete: int = 0  # Bundles given up: incomplete in time, or dropped for space.
     _numbers: dict[DaemonId, Numbers] = field(default_factory=dict)
-    _until_us: dict[tuple[DaemonId, int], int] = field(default_factory=dict)  # In the order of their beginning.
+    _until_us: dict[tuple[DaemonId, int], int] = field(default_factory=dict)  # Oldest first.
     _parts: Reassembly = field(init=False)
 
     def __post_init__(self) -> None:
-        # One bundle always has room, in fragments of any size that a sender would choose.
+        # One bundle always fits, in fragments of any size that a sender would choose.
         self.held_bytes_max = max(self.held_bytes_max, 2 * self.bundle_bytes_max)
         self._parts = Reassembly(self.bundle_bytes_max, self.held_bytes_max)
 
     @property
     def held_bytes(self) -> int:
-        """What is kept of bundles that are not whole."""
+        """The bytes held of incomplete bundles."""
         return self._parts.held_bytes
 
     @property
     def wake_at_us(self) -> int:
-        """When the oldest bundle that is not whole is given up."""
+        """The time at which the oldest incomplete bundle is given up."""
         for until_us in self._until_us.values():
             return until_us
         return NEVER
 
     def take(self, item: Unreliable, now_us: int) -> bytes | None:
-        """The bundle, if this makes it whole. Raises PeerError for what no source can have sent."""
+        """Returns the bundle if this fragment completes it; raises PeerError for a foreign source."""
         if self.sources.get(item.daemon) != item.source:
             raise PeerError(
                 Drop.FOREIGN_SENDER, f"Unreliable bundle of daemon {item.daemon}, site {item.source}"
@@ -119,12 +119,12 @@ class LooseReceiver:
         return bytes(bundle)
 
     def expire(self, now_us: int) -> None:
-        """Gives up what is not whole in time; what comes of it later is not taken for something new."""
+        """Gives up bundles that are incomplete in time; later fragments of them are ignored."""
         while self.wake_at_us <= now_us:
             self._give_up(next(iter(self._until_us)))
 
     def _make_room(self, cost_bytes: int, wanted: tuple[DaemonId, int]) -> None:
-        """The oldest goes first, but never the one that the room is for."""
+        """Gives up the oldest bundles to make space, but not the wanted one."""
         for key in list(self._until_us) if self._crowded(cost_bytes, wanted) else ():
             if key != wanted and self._crowded(cost_bytes, wanted):
                 self._give_up(key)
@@ -142,5 +142,5 @@ class LooseReceiver:
 
 
 def _as_fragment(item: Unreliable) -> Routed:
-    """The shape that reassembly knows: the daemon takes the place of the site, for both only name a source."""
+    """A fragment as reassembly expects it; the daemon stands in the field of the site and names the source."""
     return Routed(SiteId(item.daemon), item.number, 0, item.mask, item.index, item.count, item.chunk)
