@@ -105,7 +105,8 @@ def _fields(one: Any) -> list[tuple[str, Any]]:
         return []
     names = [*getattr(one, "__dict__", ())]
     for kind in type(one).__mro__:
-        names += [name for name in getattr(kind, "__slots__", ()) if name != "__weakref__"]
+        slots = [*getattr(kind, "__slots__", ()), *getattr(kind, "__mypyc_attrs__", ())]
+        names += [name for name in slots if name not in {"__weakref__", "__dict__"}]
     if isinstance(one, msgspec.Struct):
         names += one.__struct_fields__
     return [(name, getattr(one, name)) for name in sorted(set(names)) if hasattr(one, name)]
