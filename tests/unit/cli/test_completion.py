@@ -95,7 +95,9 @@ def test_spools_come_from_the_directory(tmp_path: Path, monkeypatch: pytest.Monk
     assert complete("spool", "replay", "t") == []
 
 
-def test_where_no_daemon_answers_there_are_no_names(tmp_path: Path) -> None:
+def test_where_no_daemon_answers_there_are_no_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Instead of the default port, at which a daemon of another test may answer.
+    monkeypatch.setenv("HOP_URL", f"hop+unix://{tmp_path}/none")
     assert complete("sub", "--at", f"hop+unix://{tmp_path}/none", "") == []
     assert complete("pub", "--at", "nonsense", "") == []
     assert complete("monitor", "--admin", str(tmp_path), "terminate", "") == []
