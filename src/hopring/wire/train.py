@@ -54,7 +54,7 @@ WORD_DATAGRAM_BYTES_MAX = 60_000
 
 @final
 class Word(Value):
-    """What one daemon says to another about membership; the membership room knows what it means."""
+    """What one daemon says to another about membership; the membership layer decodes it."""
 
     def __init__(self, payload: bytes) -> None:
         self.payload: Final = payload

@@ -50,7 +50,7 @@ class Release(Value):
         self.site_lts: Final = site_lts
         self.local_aru: Final = local_aru
         self.objects: Final = objects  # As many as the visit's `Room` takes.
-        self.busy: Final = busy  # A promise is owed: the token may not stop yet.
+        self.busy: Final = busy  # Bundles or fragments wait for the next visit: the token may not stop.
         self.settle: Final = settle  # A Safe bundle waits: the token may not be kept.
 
 
