@@ -39,10 +39,10 @@ HOT = (
         "value.py",
     ),
     "services.py",
-    *("engine/*.py", "membership/*.py"),
+    *("engine.py", "membership/*.py"),
     *(
         f"sim/{name}.py"
-        for name in ("engine", "path", "host", "faults", "network", "driver", "cluster", "client_cluster")
+        for name in ("engine", "path", "host", "network", "driver", "cluster", "client_cluster")
     ),
     *("check/history.py", "check/naming.py", "check/judge.py", "check/properties/*.py"),
     "groups/*.py",
@@ -53,9 +53,7 @@ HOT = (
         f"daemon/{name}.py"
         for name in (
             "loop/event_loop",
-            "loop/layer_driver",
             "loop/sleeping",
-            "loop/timer_wheel",
             "net/udp",
             "net/datagrams",
             "net/peer_sockets",

@@ -57,8 +57,7 @@ from hopring.routing.network import (
 )
 from hopring.routing.network import Input as NetworkInput
 from hopring.routing.network import Output as NetworkOutput
-from hopring.routing.topology import Topology
-from hopring.routing.trees import Pair
+from hopring.routing.trees import Pair, Topology
 from hopring.stack_events import (
     DEFAULTS,
     Arrived,

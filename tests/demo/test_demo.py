@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.support.waiting import until
 
-from hopring.demo.verdict import LEFT_OUT, TRACE_FILE
+from hopring.demo.summary import LEFT_OUT, TRACE_FILE
 from hopring.spool.layout import spools
 from hopring.spool.reading import bounds, read
 from hopring.spool.record import RecordKind

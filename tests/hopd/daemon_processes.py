@@ -11,8 +11,8 @@ from tests.support.waiting import until
 
 from hopring.check import trace
 from hopring.check.judge import first_broken
+from hopring.check.properties.property import Verdict
 from hopring.check.trace_files import TraceRow, events
-from hopring.check.verdict import Verdict
 from hopring.config import Config, dump_toml
 
 ROOT = Path(__file__).parents[2]

@@ -13,7 +13,7 @@ from hopring.daemon.engines.host import EngineHost, Up
 from hopring.daemon.hopd import run
 from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.process.trace_file import NUMBER_BYTES
-from hopring.engine.events import EngineOutput
+from hopring.engine import EngineOutput
 from hopring.ids import NEVER
 from hopring.services import Service
 

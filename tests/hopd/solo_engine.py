@@ -15,19 +15,22 @@ from hopring.daemon.engines.registry import ENGINES
 from hopring.daemon.hopd import run
 from hopring.daemon.net.shaper import Shape
 from hopring.daemon.net.udp import Address
-from hopring.engine.events import (
+from hopring.engine import (
     Delivered,
+    Engine,
     EngineInput,
     EngineOutput,
+    EnginePhase,
+    EngineState,
     Installed,
     Resume,
+    Snapshot,
     Stamped,
     Stop,
     SubmitMessage,
+    WindowSnapshot,
     Withdraw,
 )
-from hopring.engine.interface import Engine
-from hopring.engine.snapshot import EnginePhase, EngineState, Snapshot, WindowSnapshot
 from hopring.ids import NEVER, Process, SiteId, ViewId
 from hopring.ordering.entry import CONTROL_SESSION, OrderedMessage, Position
 

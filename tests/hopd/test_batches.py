@@ -143,8 +143,7 @@ def test_the_sink_of_spark_says_in_one_line_what_is_wrong(served: ServedCluster,
     from tests.unit.spark.batches import batch  # noqa: PLC0415  Needs Arrow.
 
     from hopring.spark.sink.options import write_options  # noqa: PLC0415
-    from hopring.spark.sink.publish import multicast  # noqa: PLC0415
-    from hopring.spark.sink.staging import stage  # noqa: PLC0415
+    from hopring.spark.sink.publish import multicast, stage  # noqa: PLC0415
     from hopring.spool.encode import AppendMark  # noqa: PLC0415
 
     def publish(daemon: str, payload: bytes, number: int) -> None:

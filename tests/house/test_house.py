@@ -24,12 +24,12 @@ PURE_PACKAGES = (
     "check",
 )
 PURE_FILES = (
-    *("value.py", "ids.py", "naming.py", "errors.py", "services.py", "stack.py", "stack_events.py"),
+    *("value.py", "ids.py", "ids.py", "errors.py", "services.py", "stack.py", "stack_events.py"),
     "daemon/loop/sleeping.py",
-    *("compat/constants.py", "compat/predicates.py", "compat/receiving.py", "compat/requests.py"),
+    *("compat/constants.py", "compat/sp_membership.py", "compat/frames.py", "compat/frames.py"),
     "compat/sp_membership.py",
-    *("spool/block_format.py", "spool/decode.py", "spool/encode.py", "spool/record.py"),
-    "spool/segment_format.py",
+    *("spool/format.py", "spool/decode.py", "spool/encode.py", "spool/record.py"),
+    "spool/format.py",
 )
 IMPURE = {
     "asyncio",

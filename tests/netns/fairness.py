@@ -22,8 +22,8 @@ from pathlib import Path
 
 from tests.netns.namespace_lab import Lab, die_with_parent, inside
 
+from hopring.daemon.engines.host import LayerDriver
 from hopring.daemon.loop.event_loop import Loop
-from hopring.daemon.loop.layer_driver import LayerDriver
 from hopring.daemon.net.shaper import Shape
 from hopring.daemon.net.udp import Address, UdpEndpoint
 from hopring.errors import PeerError

@@ -15,7 +15,7 @@ from tests.support.waiting import comes
 from hopring import ConnectError, connect
 from hopring.check import trace
 from hopring.check.judge import first_broken_c
-from hopring.check.verdict import Verdict
+from hopring.check.properties.property import Verdict
 from hopring.config import Config
 from hopring.local.recorder import now_us
 

@@ -12,7 +12,7 @@ from tests.unit.daemon.waiting import run_until
 from hopring.config import Config, Daemon, MulticastConfig, RingTuning, Site
 from hopring.daemon.engines.membership_host import MembershipHost
 from hopring.daemon.loop.event_loop import Loop
-from hopring.engine.events import Delivered, EngineOutput, Installed
+from hopring.engine import Delivered, EngineOutput, Installed
 from hopring.ids import Incarnation, Process
 from hopring.services import Service
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from tests.paper.full_load import DAEMONS, WINDOW_BUNDLES, Sample, collections_of
 
-from hopring.ordering.lines import SiteLine
+from hopring.ordering.order import SiteLine
 
 WINDOWS = DAEMONS * WINDOW_BUNDLES
 MINUTE = 60

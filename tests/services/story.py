@@ -17,10 +17,10 @@ from tests.unit.check.evs_c_notation import client_history
 from tests.unit.check.evs_notation import history
 
 from hopring.check.judge import check_evs, check_evs_c
-from hopring.check.picture.style import SERVICES as COLOURS
+from hopring.check.picture.svg import SERVICES as COLOURS
+from hopring.check.properties.property import Verdict
 from hopring.check.trace import ClientDelivered, Event, MessageDelivered
 from hopring.check.trace_files import write_parquet
-from hopring.check.verdict import Verdict
 from hopring.ids import DaemonId, SiteId, SiteMask
 from hopring.ordering.entry import OrderedMessage
 from hopring.ordering.order import new_order

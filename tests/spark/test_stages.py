@@ -71,7 +71,7 @@ def test_a_message_is_there_once_with_the_spools_that_hold_it(spark: Any) -> Non
 
 
 def test_gaps_are_found_and_explained(spark: Any) -> None:
-    from hopring.spark.pipeline.gaps import gaps  # noqa: PLC0415  Needs the extra.
+    from hopring.spark.pipeline.reconcile import gaps  # noqa: PLC0415  Needs the extra.
 
     eu = [
         # Together in view 1, where it lacks the message 12 and has 13 behind the signal.

@@ -1,7 +1,6 @@
 """Numbers of the pure layers become names, where people read them."""
 
-from hopring.ids import DaemonId
-from hopring.naming import named
+from hopring.ids import DaemonId, named
 
 NAMES = {DaemonId(0): "eu1", DaemonId(12): "us1"}
 

@@ -17,8 +17,7 @@ import msgspec
 
 from hopring import compiled
 from hopring.bench.harness.daemons import BenchDaemons
-from hopring.bench.harness.process_stats import read_cpu
-from hopring.bench.harness.processes import ReportStep, no_progress, with_run_number
+from hopring.bench.harness.processes import ReportStep, no_progress, read_cpu, with_run_number
 from hopring.bench.harness.workload import BenchWorkload
 from hopring.bench.options import seconds_option
 from hopring.bench.throughput import ThroughputResult, measure_throughput

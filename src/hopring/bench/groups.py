@@ -17,8 +17,7 @@ from typing import Final
 import click
 
 from hopring.bench.harness.daemons import AT_ONCE, HOLDERS, BenchDaemons, idle_session, join_all
-from hopring.bench.harness.process_stats import memory_bytes
-from hopring.bench.harness.processes import ReportStep, no_progress, with_prefix
+from hopring.bench.harness.processes import ReportStep, memory_bytes, no_progress, with_prefix
 from hopring.cli.daemon_session import client_errors, json_option
 from hopring.cli.progress import Steps
 from hopring.client.aio import Group, Session

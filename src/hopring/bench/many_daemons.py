@@ -19,8 +19,16 @@ import click
 
 from hopring.bench.harness.daemons import BenchDaemons, idle_session, sites_of
 from hopring.bench.harness.figures import table
-from hopring.bench.harness.process_stats import CpuReading, memory_bytes, others_share, read_cpu, wakes
-from hopring.bench.harness.processes import ReportStep, no_progress, with_prefix
+from hopring.bench.harness.processes import (
+    CpuReading,
+    ReportStep,
+    memory_bytes,
+    no_progress,
+    others_share,
+    read_cpu,
+    wakes,
+    with_prefix,
+)
 from hopring.bench.options import seconds_option
 from hopring.cli.daemon_session import client_errors, json_option
 from hopring.cli.exits import Failure

@@ -15,13 +15,15 @@ import msgspec
 from hopring.bench.harness import shared_counters as slots
 from hopring.bench.harness.daemons import BenchDaemons, sites_of
 from hopring.bench.harness.figures import Figures, spread_percent, summary
-from hopring.bench.harness.process_stats import CpuReading, others_share, read_cpu
 from hopring.bench.harness.processes import (
     READY_SECONDS,
     BenchSystem,
+    CpuReading,
     ReportStep,
     WorkerProcesses,
     no_progress,
+    others_share,
+    read_cpu,
     with_run_number,
 )
 from hopring.bench.harness.shared_counters import Counters

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from hopring.check.client_history import ClientHistory, index_clients
 from hopring.check.history import Components, History, index
 from hopring.check.properties import CLIENTS, DAEMONS
-from hopring.check.verdict import Verdict
+from hopring.check.properties.property import Verdict
 
 
 def check_evs(

@@ -9,8 +9,8 @@ from hopring.cli.exits import Exit, Failure
 from hopring.cli.progress import Steps
 from hopring.config import ConfigError, load_config
 from hopring.errors import HopError
-from hopring.spark.audit.findings import as_json_text, as_text
 from hopring.spark.audit.reading import Ends
+from hopring.spark.audit.witness import as_json_text, as_text
 
 if TYPE_CHECKING:
     from hopring.spark.audit import AuditReport
@@ -95,7 +95,7 @@ def _audit(trace: str, ends: Ends, master: str | None, remote: str | None) -> "A
 
 
 if TYPE_CHECKING:
-    from hopring.spark.audit.findings import AuditReport
+    from hopring.spark.audit.witness import AuditReport
     from hopring.spark.pipeline.inputs import PipelineOptions
 
 

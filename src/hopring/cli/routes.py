@@ -12,8 +12,7 @@ from hopring.cli.daemon_session import checked_url, query_session, timeout_optio
 from hopring.client.queries import LinkWeights, WeighedLink
 from hopring.config import Config, load_config
 from hopring.ids import SiteId
-from hopring.routing.topology import topology_of
-from hopring.routing.trees import Pair, Tree, build_trees, islands, pair
+from hopring.routing.trees import Pair, Tree, build_trees, islands, pair, topology_of
 
 _NUMBER_WIDTH = 10  # The largest weight has ten digits.
 

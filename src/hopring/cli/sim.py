@@ -1,8 +1,10 @@
 """`hop sim`: the fault campaign. Each seed is a cluster on a faulty network, and its history is checked."""
 
+import json
 import os
 import sys
 import time
+from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 from typing import Final
@@ -12,15 +14,137 @@ from rich import progress as rich
 
 from hopring import compiled
 from hopring.check.trace_files import TraceError, write_json_lines, write_parquet
-from hopring.cli import sim_output as show
 from hopring.cli.exits import Exit, Failure
 from hopring.cli.progress import ProgressLine
 from hopring.sim.campaign.bugs.planting import Bug, MisplacedBug, all_bugs, plant
 from hopring.sim.campaign.parallel import CampaignTotals, SeedReport, run_many
 from hopring.sim.campaign.runner import WorldOutcome, run_world
-from hopring.sim.campaign.shrink import Shrinker
-from hopring.sim.campaign.story import story
+from hopring.sim.campaign.shrink import Shrinker, Shrunk
+from hopring.sim.campaign.story import schedule_lines, story
 from hopring.sim.campaign.world import draw_world
+
+
+def count(number: int, noun: str) -> str:
+    """A number with its noun."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def render_bugs(known: Iterable[Bug], as_json: bool) -> str:
+    """The list of bugs that can be planted."""
+    if as_json:
+        return json.dumps(
+            {"bugs": [{"name": one.name, "breaks": one.breaks, "story": one.story} for one in known]}
+        )
+    rows = [(one.name, one.breaks, one.story) for one in known]
+    names, rules = (max(len(row[at]) for row in rows) for at in (0, 1))
+    return "\n".join(f"{name:{names}}  {breaks:{rules}}  {what}" for name, breaks, what in rows)
+
+
+def render_campaign(
+    tally: CampaignTotals, seeds: range, clients: bool, bug: Bug | None, seconds: float, as_json: bool
+) -> str:
+    """The result of many seeds."""
+    if as_json:
+        return json.dumps(_campaign_facts(tally, seeds, clients, bug, seconds))
+    lines: list[str] = []
+    for report in tally.failed:
+        first = report.broken[0]
+        lines += [f"seed {report.seed}  {first.property}", f"  {first.witness}"]
+    if bug is not None:
+        lines.append(_caught(tally, bug))
+    lines.append(
+        f"{count(tally.seeds, 'seed')}, {count(tally.violations, 'violation')}, {tally.events} events,"
+        f" {tally.views} views, {seconds:.0f} s, {_code()}"
+    )
+    if tally.failed:
+        planted = f" --bug {bug.name}" if bug else " --clients" if clients else ""
+        lines.append(f"see it again: hop sim{planted} --seed {tally.failed[0].seed}")
+    return "\n".join(lines)
+
+
+def _code() -> str:
+    return "compiled" if compiled.active() else "interpreted"
+
+
+def _caught(tally: CampaignTotals, bug: Bug) -> str:
+    if tally.failed:
+        by = tally.failed[0].broken[0].property
+        return f"{bug.name} was caught after {count(tally.seeds, 'seed')} by {by}"
+    ran = f"its code ran {tally.planted_runs} times" if tally.planted_runs else "its code never ran"
+    return f"{bug.name} was not caught; {ran}"
+
+
+def _campaign_facts(
+    tally: CampaignTotals, seeds: range, clients: bool, bug: Bug | None, seconds: float
+) -> dict[str, object]:
+    facts: dict[str, object] = {
+        "seeds": tally.seeds,
+        "start": seeds.start,
+        "clients": clients,
+        "violations": tally.violations,
+        "failed_seeds": [one.seed for one in tally.failed],
+        "failures": [_failure(one) for one in tally.failed],
+        "events": tally.events,
+        "views": tally.views,
+        "seconds": round(seconds, 1),
+        "compiled": compiled.active(),
+    }
+    if bug is not None:
+        caught = tally.failed[0].broken[0].property if tally.failed else None
+        facts |= {"bug": bug.name, "caught_by": caught, "planted_runs": tally.planted_runs}
+    return facts
+
+
+def _failure(one: SeedReport | WorldOutcome) -> dict[str, object]:
+    broken = [{"property": verdict.property, "witness": verdict.witness} for verdict in one.broken]
+    return {"seed": one.seed, "broken": broken}
+
+
+def render_one_json(outcome: WorldOutcome, seconds: float, files: list[str]) -> str:
+    """The result of one seed as JSON."""
+    return json.dumps(_one_facts(outcome, seconds, files))
+
+
+def _one_facts(outcome: WorldOutcome, seconds: float, files: list[str]) -> dict[str, object]:
+    failed = bool(outcome.broken)
+    return {
+        "seeds": 1,
+        "violations": len(outcome.broken),
+        "failed_seeds": [outcome.seed] if failed else [],
+        "failures": [_failure(outcome)] if failed else [],
+        "events": outcome.events,
+        "views": outcome.views,
+        "seconds": round(seconds, 1),
+        "compiled": compiled.active(),
+        "trace": files,
+    }
+
+
+def render_not_shrunk(seed: int, seconds: float, as_json: bool) -> str:
+    """The result for a seed that does not fail."""
+    if as_json:
+        facts = {"seeds": 1, "violations": 0, "failed_seeds": [], "events": 0, "seconds": round(seconds, 1)}
+        return json.dumps(facts | {"compiled": compiled.active()})
+    return f"seed {seed} does not fail"
+
+
+def render_shrunk(small: Shrunk, seconds: float, files: list[str], as_json: bool) -> str:
+    """The smallest failing world that was found."""
+    world = small.world
+    if as_json:
+        facts = _one_facts(small.outcome, seconds, files)
+        schedule = [[one.at_us, one.kind, list(one.what), one.number] for one in world.schedule]
+        return json.dumps(facts | {"schedule": schedule, "load_per_second": world.load.per_second})
+    return "\n".join(
+        [
+            *story(world, small.outcome),
+            "",
+            f"{count(len(world.schedule), 'fault')} of {small.faults_before} are needed"
+            f" ({count(small.runs, 'run')}, {seconds:.0f} s, {_code()})",
+            *schedule_lines(world.schedule),
+        ]
+    )
+
 
 SEEDS_DEFAULT: Final = 100
 SEEDS_DEFAULT_WITH_BUG: Final = 2_000
@@ -82,7 +206,7 @@ def sim(
     if bug is not None and compiled.active():
         _again_interpreted()
     if bugs:
-        click.echo(show.bugs(all_bugs().values(), as_json))
+        click.echo(render_bugs(all_bugs().values(), as_json))
     elif seed is not None:
         ctx.exit(_replay(seed, clients, bug, trace, as_json))
     elif shrink is not None:
@@ -147,10 +271,10 @@ def _campaign(seeds: range, jobs: int, clients: bool, bug: Bug | None, as_json: 
         except MisplacedBug as error:
             raise Failure(str(error)) from None
         except KeyboardInterrupt:
-            progress.note(f"{show.count(tally.seeds, 'seed')} were run, {len(tally.failed)} failed")
+            progress.note(f"{count(tally.seeds, 'seed')} were run, {len(tally.failed)} failed")
             raise
     seconds = time.monotonic() - began_s
-    click.echo(show.campaign(tally, seeds, clients, bug, seconds, as_json))
+    click.echo(render_campaign(tally, seeds, clients, bug, seconds, as_json))
     return Exit.FAILURE if tally.failed else Exit.OK
 
 
@@ -162,7 +286,7 @@ def _replay(seed: int, clients: bool, bug: Bug | None, trace: Path | None, as_js
     files = _write_trace(trace, outcome)
     seconds = time.monotonic() - began_s
     if as_json:
-        click.echo(show.one_json(outcome, seconds, files))
+        click.echo(render_one_json(outcome, seconds, files))
     else:
         click.echo("\n".join(story(world, outcome)))
     return Exit.FAILURE if outcome.broken else Exit.OK
@@ -174,10 +298,10 @@ def _shrink(seed: int, clients: bool, bug: Bug | None, trace: Path | None, as_js
         shrunk = Shrinker(draw_world(seed, clients), progress.shrinking).shrink()
     seconds = time.monotonic() - began_s
     if shrunk is None:
-        click.echo(show.not_shrunk(seed, seconds, as_json))
+        click.echo(render_not_shrunk(seed, seconds, as_json))
         return Exit.OK
     files = _write_trace(trace, shrunk.outcome)
-    click.echo(show.shrunk(shrunk, seconds, files, as_json))
+    click.echo(render_shrunk(shrunk, seconds, files, as_json))
     return Exit.FAILURE
 
 

@@ -14,14 +14,12 @@ from math import isfinite
 from threading import RLock
 from typing import Final, NamedTuple
 
-from hopring.compat import constants, predicates, requests, sp_membership
+from hopring.compat import constants, frames, sp_membership
 from hopring.compat.constants import *  # noqa: F403
 from hopring.compat.constants import DROP_RECV, MAX_CLIENT_SCATTER_ELEMENTS, Code, text_of
-from hopring.compat.dialing import dial
-from hopring.compat.mailbox import Mailbox
-from hopring.compat.predicates import *  # noqa: F403
-from hopring.compat.receiving import Limits, Received
-from hopring.compat.sp_membership import *  # noqa: F403
+from hopring.compat.frames import Limits, Received
+from hopring.compat.mailbox import Mailbox, dial
+from hopring.compat.sp_membership import *  # noqa: F403  # noqa: F403
 from hopring.spread.handshake import VERSION
 
 __all__ = [
@@ -45,7 +43,6 @@ __all__ = [
     "Version",
 ]
 __all__ += constants.__all__
-__all__ += predicates.__all__
 __all__ += sp_membership.__all__
 
 Bytes = bytes | bytearray | memoryview
@@ -106,7 +103,7 @@ def SP_connect_timeout(
     if full:
         box.disconnect()
         return Connected(Code.REJECT_QUOTA)
-    return Connected(Code.ACCEPT_SESSION, mbox, requests.decode_text(box.private_group))
+    return Connected(Code.ACCEPT_SESSION, mbox, frames.decode_text(box.private_group))
 
 
 def SP_disconnect(mbox: int) -> int:
@@ -128,13 +125,13 @@ def SP_kill(mbox: int) -> None:
 def SP_join(mbox: int, group: str) -> int:
     """Asks to join a group; the view confirms it."""
     box = _sessions.get(mbox)
-    return Code.ILLEGAL_SESSION if box is None else _send(box, requests.join(box.private_group, group), 0)
+    return Code.ILLEGAL_SESSION if box is None else _send(box, frames.join(box.private_group, group), 0)
 
 
 def SP_leave(mbox: int, group: str) -> int:
     """Asks to leave a group."""
     box = _sessions.get(mbox)
-    return Code.ILLEGAL_SESSION if box is None else _send(box, requests.leave(box.private_group, group), 0)
+    return Code.ILLEGAL_SESSION if box is None else _send(box, frames.leave(box.private_group, group), 0)
 
 
 def SP_multicast(mbox: int, service_type: int, group: str, mess_type: int, mess: Bytes) -> int:
@@ -168,7 +165,7 @@ def SP_multigroup_multicast(
     if box is None:
         return Code.ILLEGAL_SESSION
     body = mess if isinstance(mess, bytes) else memoryview(mess).tobytes()
-    return _send(box, requests.multicast(box.private_group, service_type, groups, mess_type, body), len(body))
+    return _send(box, frames.multicast(box.private_group, service_type, groups, mess_type, body), len(body))
 
 
 def SP_receive(

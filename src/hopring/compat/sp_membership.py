@@ -1,10 +1,11 @@
-"""The toolkit's calls for group ids and for the bodies of membership messages. Pure."""
+"""Calls that look into a message: its type (`Is_regular_mess` and others), group ids, memberships. Pure."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from hopring.compat import constants as c
 from hopring.compat.constants import CAUSED_BY_NETWORK, Code
-from hopring.compat.requests import decode_text
+from hopring.compat.frames import decode_text
 from hopring.errors import PeerError
 from hopring.spread.deliveries import NATIVE, is_membership, is_view
 from hopring.spread.membership import (
@@ -21,6 +22,131 @@ from hopring.spread.membership import (
     names_at,
 )
 from hopring.spread.membership import GroupId as group_id
+
+__all__ = [
+    "Is_agreed_mess",
+    "Is_causal_mess",
+    "Is_caused_disconnect_mess",
+    "Is_caused_join_mess",
+    "Is_caused_leave_mess",
+    "Is_caused_network_mess",
+    "Is_fifo_mess",
+    "Is_membership_mess",
+    "Is_reg_memb_mess",
+    "Is_regular_mess",
+    "Is_reject_mess",
+    "Is_reliable_mess",
+    "Is_safe_mess",
+    "Is_self_discard",
+    "Is_self_leave",
+    "Is_transition_mess",
+    "Is_unreliable_mess",
+    "MembershipInfo",
+    "SP_equal_group_ids",
+    "SP_get_first_vs_set_offset_memb_mess",
+    "SP_get_gid_offset_memb_mess",
+    "SP_get_memb_info",
+    "SP_get_num_vs_sets_offset_memb_mess",
+    "SP_get_offset_to_local_vs_set_offset",
+    "SP_get_vs_set_members",
+    "SP_get_vs_set_members_offset_vs_set",
+    "SP_get_vs_set_size_offset_vs_set",
+    "SP_get_vs_sets_info",
+    "SP_scat_get_memb_info",
+    "SP_scat_get_vs_set_members",
+    "SP_scat_get_vs_sets_info",
+    "SetMembers",
+    "SetsInfo",
+    "group_id",
+    "vs_set_info",
+]
+
+
+def Is_unreliable_mess(service_type: int) -> bool:
+    """Whether it is an Unreliable message."""
+    return bool(service_type & c.UNRELIABLE_MESS)
+
+
+def Is_reliable_mess(service_type: int) -> bool:
+    """Whether it is a Reliable message."""
+    return bool(service_type & c.RELIABLE_MESS)
+
+
+def Is_fifo_mess(service_type: int) -> bool:
+    """Whether it is a FIFO message."""
+    return bool(service_type & c.FIFO_MESS)
+
+
+def Is_causal_mess(service_type: int) -> bool:
+    """Whether it is a Causal message."""
+    return bool(service_type & c.CAUSAL_MESS)
+
+
+def Is_agreed_mess(service_type: int) -> bool:
+    """Whether it is an Agreed message."""
+    return bool(service_type & c.AGREED_MESS)
+
+
+def Is_safe_mess(service_type: int) -> bool:
+    """Whether it is a Safe message."""
+    return bool(service_type & c.SAFE_MESS)
+
+
+def Is_self_discard(service_type: int) -> bool:
+    """Whether its sender does not receive it."""
+    return bool(service_type & c.SELF_DISCARD)
+
+
+def Is_reg_memb_mess(service_type: int) -> bool:
+    """Whether it is a view."""
+    return bool(service_type & c.REG_MEMB_MESS)
+
+
+def Is_transition_mess(service_type: int) -> bool:
+    """Whether it is a transitional signal."""
+    return bool(service_type & c.TRANSITION_MESS)
+
+
+def Is_caused_join_mess(service_type: int) -> bool:
+    """Whether its cause is a join."""
+    return bool(service_type & c.CAUSED_BY_JOIN)
+
+
+def Is_caused_leave_mess(service_type: int) -> bool:
+    """Whether its cause is a leave."""
+    return bool(service_type & c.CAUSED_BY_LEAVE)
+
+
+def Is_caused_disconnect_mess(service_type: int) -> bool:
+    """Whether its cause is the end of a session."""
+    return bool(service_type & c.CAUSED_BY_DISCONNECT)
+
+
+def Is_caused_network_mess(service_type: int) -> bool:
+    """Whether its cause is a change of the daemons' view."""
+    return bool(service_type & c.CAUSED_BY_NETWORK)
+
+
+def Is_reject_mess(service_type: int) -> bool:
+    """Whether it is a message of this session that the daemon rejected."""
+    return bool(service_type & c.REJECT_MESS)
+
+
+def Is_regular_mess(service_type: int) -> bool:
+    """Whether it is a message of any service."""
+    return bool(service_type & c.REGULAR_MESS) and not service_type & c.REJECT_MESS
+
+
+def Is_membership_mess(service_type: int) -> bool:
+    """Whether it is a view, a transitional signal or the session's own leave."""
+    return bool(service_type & c.MEMBERSHIP_MESS) and not service_type & c.REJECT_MESS
+
+
+def Is_self_leave(service_type: int) -> bool:
+    """Whether it is the session's own leave."""
+    views = c.REG_MEMB_MESS | c.TRANSITION_MESS
+    return bool(service_type & c.CAUSED_BY_LEAVE) and not service_type & views
+
 
 NO_ID: Final = GroupId(0, 0, 0)
 
@@ -98,27 +224,6 @@ def _view_info(body: bytes, view: SpreadViewBody, bits: int) -> MembershipInfo:
     own = vs_set_info(*view.sets[view.own])
     return MembershipInfo(1, view.group_id, "".join(map(decode_text, changed)), len(view.sets), own)
 
-
-__all__ = [
-    "MembershipInfo",
-    "SP_equal_group_ids",
-    "SP_get_first_vs_set_offset_memb_mess",
-    "SP_get_gid_offset_memb_mess",
-    "SP_get_memb_info",
-    "SP_get_num_vs_sets_offset_memb_mess",
-    "SP_get_offset_to_local_vs_set_offset",
-    "SP_get_vs_set_members",
-    "SP_get_vs_set_members_offset_vs_set",
-    "SP_get_vs_set_size_offset_vs_set",
-    "SP_get_vs_sets_info",
-    "SP_scat_get_memb_info",
-    "SP_scat_get_vs_set_members",
-    "SP_scat_get_vs_sets_info",
-    "SetMembers",
-    "SetsInfo",
-    "group_id",
-    "vs_set_info",
-]
 
 Bytes = bytes | bytearray | memoryview
 

@@ -8,7 +8,7 @@ code and its text.
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from hopring.compat import constants, requests
+from hopring.compat import constants, frames
 from hopring.compat.constants import *  # noqa: F403
 from hopring.compat.constants import (
     CAUSED_BY_DISCONNECT,
@@ -21,11 +21,9 @@ from hopring.compat.constants import (
     Code,
     text_of,
 )
-from hopring.compat.dialing import dial
-from hopring.compat.mailbox import Mailbox
-from hopring.compat.predicates import Is_membership_mess, Is_regular_mess
-from hopring.compat.receiving import Limits, Received
-from hopring.compat.sp_membership import membership_info, set_members
+from hopring.compat.frames import Limits, Received
+from hopring.compat.mailbox import Mailbox, dial
+from hopring.compat.sp_membership import Is_membership_mess, Is_regular_mess, membership_info, set_members
 from hopring.spread.handshake import VERSION
 from hopring.spread.membership import GroupId
 
@@ -90,7 +88,7 @@ class MailboxType:
     """A session, made by `connect`."""
 
     def __init__(self, box: Mailbox) -> None:
-        self.private_group: Final = requests.decode_text(box.private_group)
+        self.private_group: Final = frames.decode_text(box.private_group)
         self._box = box
         self._open = True
 
@@ -112,12 +110,12 @@ class MailboxType:
     def join(self, group: str) -> None:
         """Asks to join a group; the view confirms it."""
         self._check("join")
-        self._send(requests.join(self._box.private_group, group))
+        self._send(frames.join(self._box.private_group, group))
 
     def leave(self, group: str) -> None:
         """Asks to leave a group."""
         self._check("leave")
-        self._send(requests.leave(self._box.private_group, group))
+        self._send(frames.leave(self._box.private_group, group))
 
     def multicast(self, service_type: int, group: str, message: bytes | str, message_type: int = 0) -> int:
         """Sends a message to one group; returns its size."""
@@ -164,7 +162,7 @@ class MailboxType:
         if service_type & ~(REGULAR_MESS | SELF_DISCARD):
             raise ValueError("not a service that clients may ask for")
         body = message.encode() if isinstance(message, str) else memoryview(message).tobytes()
-        self._send(requests.multicast(self._box.private_group, service_type, groups, message_type, body))
+        self._send(frames.multicast(self._box.private_group, service_type, groups, message_type, body))
         return len(body)
 
     def _send(self, frame: bytes | Code) -> None:

@@ -16,11 +16,10 @@ from typing import Final
 from hopring import __version__
 from hopring.config import Config, cluster_hash
 from hopring.daemon.admin.admin_socket import AdminSocket
-from hopring.daemon.admin.controls import DaemonControls
+from hopring.daemon.admin.controls import DaemonControls, DeliveryCounters
 from hopring.daemon.admin.description import DaemonDescription
 from hopring.daemon.admin.http_server import HttpServer
 from hopring.daemon.admin.metrics import Metrics
-from hopring.daemon.admin.status import DeliveryCounters
 from hopring.daemon.clients.server import ClientServer
 from hopring.daemon.engines.host import EngineHost, HostSetup, ReconfigurableHost, Up
 from hopring.daemon.engines.registry import DEFAULT_ENGINE, ENGINES
@@ -49,7 +48,7 @@ from hopring.daemon.process.health_log import HealthLog
 from hopring.daemon.process.rejoin import Rejoin, RejoinParts, addresses_of, names_of, sites_of
 from hopring.daemon.process.reload import ConfigReload, tune_log
 from hopring.daemon.process.trace_file import Number, TraceFile, leading_number, place_number
-from hopring.engine.events import EngineOutput
+from hopring.engine import EngineOutput
 from hopring.groups.groups import Groups
 from hopring.ids import NEVER, Incarnation, Process
 

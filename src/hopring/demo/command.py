@@ -18,7 +18,7 @@ from hopring.demo.figures import DemoFigures, DemoResult, changes
 from hopring.demo.scenario import DELAYS, PATIENCE, SITES
 from hopring.demo.screen import DemoScreen
 from hopring.demo.story import DemoStory
-from hopring.demo.verdict import (
+from hopring.demo.summary import (
     LEFT_OUT,
     TRACE_FILE,
     DemoRecord,

@@ -7,7 +7,7 @@ from math import ceil
 from statistics import fmean
 
 from hopring.check import trace
-from hopring.check.verdict import Verdict
+from hopring.check.properties.property import Verdict
 from hopring.demo.scenario import CALM, GROUPS, PHASES, SITES, sides_in, site_of
 from hopring.services import AGREED, SAFE
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from hopring.engine.events import Delivered
+from hopring.engine import Delivered
 from hopring.errors import Drop, PeerError
 from hopring.groups.events import DeliverBundle
 from hopring.groups.group_table import GroupTable

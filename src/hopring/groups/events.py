@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, final
 
-from hopring.engine.events import Delivered, Installed, Resume, Rift, Stamped, TransitionalSignal, Withdraw
+from hopring.engine import Delivered, Installed, Resume, Rift, Stamped, TransitionalSignal, Withdraw
 from hopring.groups.names import GroupMember, GroupViewId
 from hopring.ids import GroupName, Process, ViewId
 from hopring.links.events import Tick

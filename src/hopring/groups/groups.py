@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from hopring.engine.events import (
+from hopring.engine import (
     Delivered,
     Installed,
     Resume,

@@ -7,7 +7,7 @@ Above       sessions. A request that cannot succeed is refused at once; the othe
 
 from dataclasses import dataclass, field
 
-from hopring.engine.events import SubmitMessage
+from hopring.engine import SubmitMessage
 from hopring.groups.events import (
     Connect,
     GroupRequestRefused,

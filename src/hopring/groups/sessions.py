@@ -12,7 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final, assert_never
 
-from hopring.engine.events import SubmitMessage
+from hopring.engine import SubmitMessage
 from hopring.groups.events import JoinGroup, LeaveGroup, Send
 from hopring.groups.messages import CHANGES_BY, GroupJoin, GroupKill, GroupLeave, encode_group_message
 from hopring.groups.payloads import seal

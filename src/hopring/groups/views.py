@@ -22,7 +22,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from hopring.engine.events import Rift
+from hopring.engine import Rift
 from hopring.groups.events import Cause, GroupView, LeftGroup, Output, ShowSignal, ShowView
 from hopring.groups.exchange import MergedGroup, Origin
 from hopring.groups.group_table import GroupEntry, GroupTable

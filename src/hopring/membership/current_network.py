@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Final
 
-from hopring.engine.snapshot import NetworkSnapshot
+from hopring.engine import NetworkSnapshot
 from hopring.errors import PeerError
 from hopring.ids import DaemonId, Generation, Process, SiteId, ViewId
 from hopring.links.link import RESUME_US_MAX, LearnedPath
@@ -24,8 +24,7 @@ from hopring.membership.options import MembershipOptions
 from hopring.membership.snapshot import network_snapshot
 from hopring.ordering.destinations import Destinations
 from hopring.ordering.entry import OrderedMessage, decode_message
-from hopring.routing.topology import Topology
-from hopring.routing.trees import Pair, pair
+from hopring.routing.trees import Pair, Topology, pair
 from hopring.stack import Stack
 from hopring.stack_events import Identity, Multicast, MulticastLoose, PingLinks, Receive, StackOptions, Told
 from hopring.stack_events import Input as StackInput

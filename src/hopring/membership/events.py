@@ -2,7 +2,7 @@
 
 from typing import Final, final
 
-from hopring.engine.events import EngineInput, EngineOutput
+from hopring.engine import EngineInput, EngineOutput
 from hopring.ids import DaemonId, Generation, Process
 from hopring.links.events import StreamEvent
 from hopring.membership.messages import DaemonMessage

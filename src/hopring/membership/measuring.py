@@ -24,8 +24,7 @@ from typing import Final
 from hopring.ids import NEVER, SiteId
 from hopring.links.timing import LinkSample
 from hopring.membership.messages import LinkWeight
-from hopring.routing.topology import Topology
-from hopring.routing.trees import Pair, pair
+from hopring.routing.trees import Pair, Topology, pair
 from hopring.routing.weights import LinkMeasure, LinkMeter, settled
 
 REPORTED_US: Final = 600_000_000

@@ -10,9 +10,18 @@ Deviations  see docs/protocols/membership.md.
 
 from collections import Counter, deque
 
-from hopring.engine.events import Installed, Resume, Stalled, Stop, SubmitMessage, TransitionalSignal, Withdraw
-from hopring.engine.interface import Engine
-from hopring.engine.snapshot import EngineState, Snapshot
+from hopring.engine import (
+    Engine,
+    EngineState,
+    Installed,
+    Resume,
+    Snapshot,
+    Stalled,
+    Stop,
+    SubmitMessage,
+    TransitionalSignal,
+    Withdraw,
+)
 from hopring.errors import Drop, PeerError
 from hopring.ids import NEVER, NUMBER_MAX, DaemonId, Process, ViewId
 from hopring.links.events import Tick
@@ -49,8 +58,7 @@ from hopring.membership.messages import (
 )
 from hopring.membership.options import MembershipOptions
 from hopring.membership.snapshot import MembershipPhase, snapshot_of, state_of
-from hopring.membership.view import InstalledView
-from hopring.membership.view_attempt import ViewAttempt
+from hopring.membership.view import InstalledView, ViewAttempt
 from hopring.ordering.destinations import Destinations
 from hopring.ordering.entry import MESSAGE_HEAD_BYTES, OrderedMessage
 from hopring.ordering.order import new_order

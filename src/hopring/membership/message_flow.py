@@ -23,7 +23,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from hopring.engine.events import Delivered, Rift, Stamped
+from hopring.engine import Delivered, Rift, Stamped
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, SiteId, SiteMask, ViewId
 from hopring.membership.aru_updates import AruUpdates, aru_updates

@@ -3,7 +3,7 @@
 from enum import Enum
 from typing import TYPE_CHECKING, Final, get_args
 
-from hopring.engine.snapshot import (
+from hopring.engine import (
     AttemptSnapshot,
     EnginePhase,
     EngineState,
@@ -16,7 +16,7 @@ from hopring.engine.snapshot import (
     Snapshot,
     WindowSnapshot,
 )
-from hopring.membership.view_attempt import ViewAttempt
+from hopring.membership.view import ViewAttempt
 from hopring.routing.network import Network
 from hopring.routing.trees import Pair, edges_used
 from hopring.routing.weights import delivery_us

@@ -9,6 +9,10 @@ Invariants  Agreed and Safe are delivered in the order of (lts, site); an unstab
             daemons have it.
 Deviations  ties of the stamp count: from a site with a higher number, having everything below the stamp is
             enough. All lines are exclusive. Causal is Agreed.
+
+A `SiteLine` has the bundles of one site as one daemon knows them: three separate lines (thesis 5.1; C, H and HA
+there). `cseq` counts sequences, `next_lts` and `stable_lts` are Lamport times. A promise takes effect only when
+all bundles up to its sequence have arrived: links reorder, so a promise may overtake its data.
 """
 
 from bisect import insort
@@ -18,8 +22,48 @@ from dataclasses import dataclass, field
 from hopring.errors import Drop, PeerError
 from hopring.ids import NUMBER_MAX, SITES_MAX, SiteId
 from hopring.ordering.entry import Entry, OrderedMessage, Position, position_at
-from hopring.ordering.lines import SiteLine
 from hopring.wire.routed import Meta
+
+
+@dataclass(slots=True)
+class SiteLine:
+    """The lines of one site at one daemon."""
+
+    cseq: int  # The highest contiguous sequence held.
+    next_lts: int  # The lowest stamp that a bundle not held can carry.
+    stable_lts: int  # Below it, every daemon of the site holds everything.
+    highest: int = 0  # The highest sequence known to exist.
+    ahead: dict[int, int] = field(default_factory=dict)  # Held above a gap: sequence to stamp.
+    promises: dict[int, int] = field(default_factory=dict)  # Sequence to stamp, those above cseq only.
+
+    def holds(self, seq: int) -> bool:
+        """Whether this bundle is here."""
+        return seq <= self.cseq or seq in self.ahead
+
+    def hold(self, seq: int, lts: int) -> None:
+        """Records that a bundle of the site has arrived."""
+        self.highest = max(self.highest, seq)
+        self.ahead[seq] = lts
+        while self.cseq + 1 in self.ahead:
+            self.cseq += 1
+            self.next_lts = max(self.next_lts, self.ahead.pop(self.cseq) + 1)
+        self._settle()
+
+    def promise(self, seq: int, lts: int) -> None:
+        """Records a promise: bundles beyond this sequence have at least this stamp."""
+        self.highest = max(self.highest, seq)
+        if seq <= self.cseq:
+            self.next_lts = max(self.next_lts, lts)
+        else:
+            # Keyed by sequence, because many promises may name the same one while a gap is open.
+            self.promises[seq] = max(lts, self.promises.get(seq, 0))
+
+    def _settle(self) -> None:
+        if not self.promises:
+            return
+        for seq in [seq for seq in self.promises if seq <= self.cseq]:
+            self.next_lts = max(self.next_lts, self.promises.pop(seq))
+
 
 STAMP_AHEAD_MAX = 1 << 48
 """A stamp further ahead of our clock than this is a fault or an attack.

@@ -22,8 +22,7 @@ from typing import Final, assert_never, final
 from hopring.config.model import LinkProtocol, LinkTuning
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, SiteId, SiteMask, mask_of
-from hopring.routing.topology import Topology
-from hopring.routing.trees import Pair, Tree, build_trees, edges_used, islands, pair
+from hopring.routing.trees import Pair, Topology, Tree, build_trees, edges_used, islands, pair
 from hopring.value import Value
 from hopring.wire.control import Control, Update, decode_control, decode_update, encode_control, encode_update
 from hopring.wire.objects import ObjectType

@@ -1,12 +1,13 @@
-"""Trees: for every source site the shortest paths to all other sites.
+"""Trees: the topology of sites and links, and for every source site the shortest paths to all other sites.
 
 Implements  Amir and Stanton (report 1998) 3.1 and 3.2; Stanton (thesis 2002) 3.3.
-Below       the weights of the links between the sites that are present.
+Below       the configuration as a `Topology`: the site of each daemon, and the links that there may be, by
+            number; the weights of the links between the sites that are present.
 Above       the overlay network, which forwards along the tree of a bundle's source.
 Invariants  everybody computes the same trees from the same sites, weights and cuts, in whatever order they are
             given: a path is shorter if its weights sum to less, then if it has fewer links; and of several
-            parents at the end of equally short paths the one with the lowest site id is taken.
-            Every site a tree reaches is in it once.
+            parents at the end of equally short paths the one with the lowest site id is taken. Every site a
+            tree reaches is in it once.
 Deviation   the thesis runs Floyd-Warshall on all pairs; we run Dijkstra once for each source and let later
             sources use what earlier ones found, which is several times faster where links are many.
 
@@ -16,15 +17,58 @@ below that.
 """
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 from typing import Final, NamedTuple, final
 
-from hopring.config.model import WEIGHT_MAX
+from hopring.config.model import UNTUNED, WEIGHT_MAX, Config, LinkProtocol, LinkTuning, Weights
 from hopring.ids import NEVER, SITES_MAX, SiteId, SiteMask
 from hopring.value import Value
 
 Pair = tuple[SiteId, SiteId]
 """The two ends of a link, the lower site first."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkPlan:
+    """What is known of a link before it exists."""
+
+    weight: int
+    protocol: LinkProtocol = LinkProtocol.HOP
+    tuning: LinkTuning = UNTUNED
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """All that may take part, present or not."""
+
+    site_of: tuple[SiteId, ...]  # By DaemonId.
+    links: Mapping[Pair, LinkPlan]
+    measured: bool = False  # Whether weights are measured; then those here hold until there are some.
+
+    @property
+    def weights(self) -> dict[Pair, int]:
+        """The weight of every link."""
+        return {ends: plan.weight for ends, plan in self.links.items()}
+
+    def reweighted(self, weights: Mapping[Pair, int]) -> "Topology":
+        """The same with measured weights, for the links that have one."""
+        links = {
+            ends: replace(plan, weight=weights.get(ends, plan.weight)) for ends, plan in self.links.items()
+        }
+        return replace(self, links=links)
+
+
+def topology_of(config: Config) -> Topology:
+    """What routing needs of a configuration."""
+    links = {
+        pair(config.site_id(link.sites[0]), config.site_id(link.sites[1])): LinkPlan(
+            link.weight, link.protocol, link.tuning
+        )
+        for link in config.all_links
+    }
+    return Topology(config.site_of, links, config.weights is Weights.MEASURED)
+
 
 _SITE_BITS: Final = (SITES_MAX - 1).bit_length()
 _SITE_BITS_MASK: Final = (1 << _SITE_BITS) - 1

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final, final
 
-from hopring.engine.events import Resume, Withdraw
+from hopring.engine import Resume, Withdraw
 from hopring.groups.events import FromBelow
 from hopring.links.events import Tick
 from hopring.session.dialect import Dialect

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from hopring.engine.events import Installed
+from hopring.engine import Installed
 from hopring.groups.groups import Groups
 from hopring.groups.names import GroupMember
 from hopring.groups.private_groups import split_private

@@ -12,7 +12,7 @@ Invariants  a receipt waits only while the view is open: when it closes, counts 
 from dataclasses import dataclass
 from itertools import chain
 
-from hopring.engine.events import Delivered
+from hopring.engine import Delivered
 from hopring.groups.events import PresenceReport
 from hopring.groups.groups import Groups, GroupsState
 from hopring.groups.names import GroupMember

@@ -10,7 +10,7 @@ Invariants  an error of a client ends that client only; nothing waits for a clie
 
 from collections.abc import Mapping, Sequence
 
-from hopring.engine.events import (
+from hopring.engine import (
     Delivered,
     Installed,
     Resume,

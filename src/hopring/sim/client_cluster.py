@@ -11,7 +11,7 @@ from typing import Final
 
 from hopring.check import trace
 from hopring.config.model import Config
-from hopring.engine.events import Delivered, Installed, Resume, Rift, Stamped, TransitionalSignal, Withdraw
+from hopring.engine import Delivered, Installed, Resume, Rift, Stamped, TransitionalSignal, Withdraw
 from hopring.groups import events as group_events
 from hopring.groups.events import (
     Connect,

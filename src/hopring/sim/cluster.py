@@ -9,18 +9,19 @@ from typing import Final, assert_never
 
 from hopring.check import trace
 from hopring.config.model import Config
-from hopring.engine.events import (
+from hopring.engine import (
     Delivered,
+    EngineState,
     Installed,
+    Snapshot,
     Stalled,
     Stamped,
     Stop,
     SubmitMessage,
     TransitionalSignal,
 )
-from hopring.engine.snapshot import EngineState, Snapshot
 from hopring.errors import PeerError
-from hopring.ids import DaemonId, Generation, Incarnation, Process, SiteId, ViewId
+from hopring.ids import DaemonId, Generation, Incarnation, Process, SiteId, ViewId, named
 from hopring.links.events import StreamEvent
 from hopring.links.kinds import KINDS
 from hopring.membership.current_network import LocalDaemon
@@ -37,9 +38,8 @@ from hopring.membership.events import NetworkOutput as FromNetwork
 from hopring.membership.membership import Membership
 from hopring.membership.messages import decode_daemon_message, encode_control
 from hopring.membership.options import MembershipOptions
-from hopring.naming import named
 from hopring.ordering.entry import OrderedMessage, Position
-from hopring.routing.topology import topology_of
+from hopring.routing.trees import topology_of
 from hopring.services import Service
 from hopring.sim.driver import Driver
 from hopring.sim.engine import SimEngine

@@ -4,19 +4,89 @@ It carries bytes without interpreting them. Each direction between two hosts is 
 its own. A multicast is one send that goes down the path to every other member, each with its own draw. Cuts
 apply when a datagram leaves, crashes and pauses when it arrives: a datagram in flight when a cut begins still
 arrives.
+
+Random loss and delay are in `path.py`. A `TargetedFault` strikes a chosen datagram, so that a scenario can say
+which: the n-th that fits a description is lost, late, or doubled.
 """
 
 from bisect import insort
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, final
 
-from hopring.sim import faults
 from hopring.sim.engine import SimEngine
-from hopring.sim.faults import Flight, TargetedFault
 from hopring.sim.host import Address, HostState, Receive, SimHost
 from hopring.sim.path import LossReason, Path, Quality
 from hopring.value import Value
+
+
+@final
+class Flight(Value):
+    """A datagram as it leaves for one host."""
+
+    def __init__(self, source: Address, target: Address, datagram: bytes) -> None:
+        self.source: Final = source
+        self.target: Final = target
+        self.datagram: Final = datagram
+
+
+@dataclass(frozen=True, slots=True)
+class Lose:
+    """The datagram is lost on its path."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """The datagram arrives later than it would have, by `delay_us`."""
+
+    delay_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicate:
+    """`copies` more datagrams arrive, each `gap_us` after the one before."""
+
+    copies: int = 1
+    gap_us: int = 0
+
+
+Effect = Lose | Delay | Duplicate
+
+
+@dataclass(slots=True)
+class TargetedFault:
+    """Strikes the matching datagrams number `first` to `last`, counted from 1."""
+
+    matches: Callable[[Flight], bool]
+    effect: Effect
+    first: int = 1
+    last: int = 1
+    seen: int = field(default=0, init=False)
+
+    def strikes(self, flight: Flight) -> bool:
+        """Whether the fault strikes this datagram; counts it if it matches."""
+        if self.spent or not self.matches(flight):
+            return False
+        self.seen += 1
+        return self.first <= self.seen
+
+    @property
+    def spent(self) -> bool:
+        """Whether no further datagram will be struck."""
+        return self.seen >= self.last
+
+
+def apply(effect: Effect, fate: list[int] | LossReason) -> list[int] | LossReason:
+    """The arrivals of a datagram after a fault has struck it; one that was lost by chance stays lost."""
+    if isinstance(fate, LossReason):
+        return fate
+    match effect:
+        case Lose():
+            return LossReason.TARGETED
+        case Delay(delay_us):
+            return [arrival_us + delay_us for arrival_us in fate]
+        case Duplicate(copies, gap_us):
+            return fate + [fate[-1] + gap_us * copy for copy in range(1, copies + 1)]
 
 
 @final
@@ -220,7 +290,7 @@ class SimNetwork:
             flight = Flight(source, target, datagram)
             # Every fault counts every datagram, also one that another fault has struck.
             for fault in [fault for fault in self._faults if fault.strikes(flight)]:
-                fate = faults.apply(fault.effect, fate)
+                fate = apply(fault.effect, fate)
             self._faults = [fault for fault in self._faults if not fault.spent]
         return fate
 

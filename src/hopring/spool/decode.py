@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from hopring.ids import DaemonId, Incarnation, Place, ViewId
 from hopring.services import Service
-from hopring.spool.block_format import (
+from hopring.spool.encode import NAMES_BETWEEN, AppendMark
+from hopring.spool.format import (
     BLOCK_MAGIC,
     HEAD_BYTES,
     NO_STRING,
@@ -25,7 +26,6 @@ from hopring.spool.block_format import (
     sections,
     unpack_head,
 )
-from hopring.spool.encode import NAMES_BETWEEN, AppendMark
 from hopring.spool.record import GroupStep, RecordHeader, RecordKind, SpoolRecord
 
 _KINDS = frozenset(RecordKind)

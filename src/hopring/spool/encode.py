@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from hopring.spool.block_format import (
+from hopring.spool.format import (
     BLOCK_RECORDS_MAX,
     BODIES_BYTES_MAX,
     HEAD_BYTES,

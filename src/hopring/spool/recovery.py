@@ -13,16 +13,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from hopring.spool.block_format import NO_STRING, unpack_head
 from hopring.spool.decode import FoundBlock, LostBytes, SpoolBlock, decode_block, scan, whole_appends
 from hopring.spool.disk import Disk
 from hopring.spool.errors import NotASpool, SpoolDamaged
-from hopring.spool.layout import INDEX, LOG, NEW, bases, index_path, log_path
-from hopring.spool.reading import read_head
-from hopring.spool.segment import OpenSegment, create_segment
-from hopring.spool.segment_format import (
+from hopring.spool.format import (
     ENTRY_BYTES,
     INDEX_HEAD_BYTES,
+    NO_STRING,
     SPOOL_ID_BYTES,
     IndexEntry,
     SegmentHead,
@@ -33,7 +30,11 @@ from hopring.spool.segment_format import (
     entry_of,
     is_index_head,
     stand_in,
+    unpack_head,
 )
+from hopring.spool.layout import INDEX, LOG, NEW, bases, index_path, log_path
+from hopring.spool.reading import read_head
+from hopring.spool.segment import OpenSegment, create_segment
 
 
 @dataclass(frozen=True, slots=True)

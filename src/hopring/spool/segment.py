@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 from hopring.spool.disk import Disk
 from hopring.spool.encode import EncodedBlock
-from hopring.spool.layout import NEW, index_path, log_path
-from hopring.spool.segment_format import (
+from hopring.spool.format import (
     ENTRY_BYTES,
     INDEX_HEAD_BYTES,
     IndexEntry,
@@ -24,6 +23,7 @@ from hopring.spool.segment_format import (
     encode_segment_head,
     entry_of,
 )
+from hopring.spool.layout import NEW, index_path, log_path
 
 
 class LogPosition(NamedTuple):

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from hopring.spool.decode import FoundBlock, LostBytes, scan
 from hopring.spool.errors import SpoolError
+from hopring.spool.format import SegmentHead, decode_entries, is_index_head
 from hopring.spool.layout import bases, index_path, log_path
 from hopring.spool.reading import bounds, mapped, read_head
-from hopring.spool.segment_format import SegmentHead, decode_entries, is_index_head
 
 
 class SpoolFinding(NamedTuple):

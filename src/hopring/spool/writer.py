@@ -27,12 +27,12 @@ from hopring.spool.errors import (
     WriterClosed,
     refusal,
 )
+from hopring.spool.format import APP_BYTES_MAX, APPS_MAX, SegmentHead
 from hopring.spool.layout import directory_of
 from hopring.spool.record import RecordRun
 from hopring.spool.recovery import open_spool
 from hopring.spool.retention import Retention, retain
 from hopring.spool.segment import LogPosition, create_segment
-from hopring.spool.segment_format import APP_BYTES_MAX, APPS_MAX, SegmentHead
 
 SEGMENT_BYTES_DEFAULT: Final = 64 * 1024 * 1024
 

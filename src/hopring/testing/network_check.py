@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from hopring.check.verdict import Verdict, broken, holds
+from hopring.check.properties.property import Verdict, broken, holds
 
 SERVER_SET = "2.21 network server set"
 RELIABLE_MULTICAST = "2.22 reliable network multicast"

@@ -12,19 +12,16 @@ from itertools import count
 
 from hopring.config.model import Config
 from hopring.errors import PeerError
-from hopring.ids import DaemonId, Generation, Incarnation, SiteId, SiteMask, mask_of
+from hopring.ids import DaemonId, Generation, Incarnation, SiteId, SiteMask, mask_of, named
 from hopring.links.events import StreamEvent
-from hopring.naming import named
 from hopring.routing.network import NetworkFailed
-from hopring.routing.topology import topology_of
-from hopring.routing.trees import Pair, pair
+from hopring.routing.trees import Pair, pair, topology_of
 from hopring.sim.driver import Driver
 from hopring.sim.engine import SimEngine
 from hopring.sim.host import Address
 from hopring.sim.network import SimNetwork
 from hopring.sim.path import Quality
-from hopring.sim.tcp.host import SimTcpHost
-from hopring.sim.tcp.links import SimTcpConnection
+from hopring.sim.tcp.links import SimTcpConnection, SimTcpHost
 from hopring.stack import Stack
 from hopring.stack_events import (
     DEFAULTS,

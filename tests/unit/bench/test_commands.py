@@ -11,7 +11,7 @@ import pytest
 from tests.unit.cli.conftest import Hop
 
 from hopring.bench.harness.daemons import BenchDaemons
-from hopring.bench.harness.process_stats import memory_bytes
+from hopring.bench.harness.processes import memory_bytes
 from hopring.bench.harness.workload import BenchWorkload
 from hopring.bench.throughput import measure_throughput
 from hopring.cli.exits import Failure

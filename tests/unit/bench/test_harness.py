@@ -13,7 +13,7 @@ from hopring.bench.cpu import CpuResult, above_baseline, least, record
 from hopring.bench.harness import shared_counters as slots
 from hopring.bench.harness.daemons import sites_of
 from hopring.bench.harness.figures import spread_percent, summary, table
-from hopring.bench.harness.process_stats import cpu_seconds, others_share, read_cpu
+from hopring.bench.harness.processes import cpu_seconds, others_share, read_cpu
 from hopring.bench.harness.shared_counters import (
     CLIENTS_MAX,
     ReceiverCounters,

@@ -21,6 +21,7 @@ An event's time is its place in the line, from 1.
 import re
 
 from hopring.check.judge import check_evs_c
+from hopring.check.properties.property import Verdict
 from hopring.check.trace import (
     AsksEnd,
     AsksJoin,
@@ -41,7 +42,6 @@ from hopring.check.trace import (
     Recover,
     ViewName,
 )
-from hopring.check.verdict import Verdict
 from hopring.services import Service
 
 

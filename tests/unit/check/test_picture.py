@@ -11,7 +11,7 @@ from tests.unit.check.evs_notation import history
 from hopring.check.picture import PictureError, PictureOptions, draw
 from hopring.check.picture.drawing import LANE_PX, letter
 from hopring.check.picture.scene import make_scene
-from hopring.check.picture.style import PAPER, SERVICES, VIEWS, sheet
+from hopring.check.picture.svg import PAPER, SERVICES, VIEWS, sheet
 from hopring.check.trace import ClientConnected, Event, ProcessName, ViewInstalled, ViewName
 
 SPLIT = """

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from hopring.check.picture.clock import STEPS_PX, Clock, Spot, make_clock
+from hopring.check.picture.scene import STEPS_PX, Clock, Spot, make_clock
 
 WIDTH_PX = 800.0
 

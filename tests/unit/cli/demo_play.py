@@ -6,7 +6,7 @@ from dataclasses import replace
 from rich.console import Console, RenderableType
 
 from hopring.check import trace
-from hopring.check.verdict import holds
+from hopring.check.properties.property import holds
 from hopring.demo.figures import (
     ClientSummary,
     DeliveryReach,

@@ -23,8 +23,8 @@ from tests.unit.compat.scripted_daemon import (
 
 from hopring.compat import sp, spread
 from hopring.compat.constants import Code
+from hopring.compat.frames import Limits
 from hopring.compat.mailbox import Mailbox
-from hopring.compat.receiving import Limits
 from hopring.compat.sp_membership import membership_info, set_members, sets_info
 from hopring.spread.handshake import Greeting, SpreadRefusal, SpreadWelcome
 

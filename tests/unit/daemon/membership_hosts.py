@@ -9,7 +9,7 @@ from tests.unit.daemon.free_ports import free_base_port
 from hopring.config import Config, LinkProtocol, LinkTuning, RingTuning, local_config
 from hopring.daemon.engines.membership_host import MembershipHost
 from hopring.daemon.loop.event_loop import Loop
-from hopring.engine.events import Delivered, EngineOutput, Installed
+from hopring.engine import Delivered, EngineOutput, Installed
 from hopring.ids import Incarnation, Process
 
 # A test judges what is delivered, on whatever machine it runs: nobody is declared dead for being slow.

@@ -8,15 +8,14 @@ membership (`engines/membership_host.py`).
 from collections.abc import Callable, Mapping, Sequence
 
 from hopring.config import Config, cluster_hash
+from hopring.daemon.engines.host import LayerDriver
 from hopring.daemon.engines.membership_host import stack_options
 from hopring.daemon.loop.event_loop import Loop
-from hopring.daemon.loop.layer_driver import LayerDriver
 from hopring.daemon.net.peer_sockets import PeerSockets
 from hopring.daemon.net.tcp import ConnectionEvent
 from hopring.ids import DaemonId, Generation, Incarnation, Process, SiteMask
 from hopring.routing.network import NetworkFailed
-from hopring.routing.topology import topology_of
-from hopring.routing.trees import Pair
+from hopring.routing.trees import Pair, topology_of
 from hopring.stack import Stack
 from hopring.stack_events import (
     Arrived,

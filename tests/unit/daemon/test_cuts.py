@@ -12,10 +12,9 @@ from tests.unit.daemon.stream_ends import HIGH, LOW, End, greeting
 from tests.unit.daemon.waiting import run_until
 
 from hopring.config import AdminVerb, LinkProtocol, local_config
-from hopring.daemon.admin.controls import DaemonControls
+from hopring.daemon.admin.controls import DaemonControls, DeliveryCounters
 from hopring.daemon.admin.description import DaemonDescription
 from hopring.daemon.admin.protocol import answer
-from hopring.daemon.admin.status import DeliveryCounters
 from hopring.daemon.log import DaemonLog
 from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.net.datagrams import Datagrams

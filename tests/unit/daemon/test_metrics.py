@@ -15,7 +15,7 @@ from hopring.daemon.admin.metrics import Metrics, _family
 from hopring.daemon.engines.membership_host import MembershipHost
 from hopring.daemon.log import DaemonLog
 from hopring.daemon.loop.event_loop import Loop
-from hopring.engine.events import EngineOutput
+from hopring.engine import EngineOutput
 from hopring.ids import Incarnation, Process
 from hopring.services import Service
 

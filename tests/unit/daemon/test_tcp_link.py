@@ -4,8 +4,8 @@ from random import Random
 import pytest
 from tests.unit.daemon.waiting import run_until
 
+from hopring.daemon.engines.host import LayerDriver
 from hopring.daemon.loop.event_loop import Loop
-from hopring.daemon.loop.layer_driver import LayerDriver
 from hopring.daemon.net.link_streams import PendingStreams
 from hopring.daemon.net.shaper import Shape, StreamShaper
 from hopring.daemon.net.tcp import TcpConnection, TcpListener

@@ -3,7 +3,7 @@ import heapq
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopring.daemon.loop.timer_wheel import SLOT_US, TimerWheel
+from hopring.daemon.loop.event_loop import SLOT_US, TimerWheel
 from hopring.ids import NEVER
 
 

@@ -3,8 +3,16 @@ from pathlib import Path
 from hopring.check import trace
 from hopring.check.trace_files import read_json_lines
 from hopring.daemon.process.trace_file import PERIOD_US, LinkCountLog, TraceFile
-from hopring.engine.events import Delivered, Installed, Stamped, TransitionalSignal
-from hopring.engine.snapshot import LinkSnapshot, NetworkSnapshot, Snapshot, WindowSnapshot
+from hopring.engine import (
+    Delivered,
+    Installed,
+    LinkSnapshot,
+    NetworkSnapshot,
+    Snapshot,
+    Stamped,
+    TransitionalSignal,
+    WindowSnapshot,
+)
 from hopring.ids import DaemonId, Incarnation, Process, ViewId
 from hopring.links.events import LinkCounters
 from hopring.ordering.entry import OrderedMessage, Position

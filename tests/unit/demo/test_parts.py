@@ -8,7 +8,7 @@ from rich.console import Console
 from tests.unit.cli.demo_play import FACTS, Shown, client, played, sent, text_of
 
 from hopring.check import trace
-from hopring.check.verdict import broken, holds
+from hopring.check.properties.property import broken, holds
 from hopring.demo import summary
 from hopring.demo.figures import ClientSummary, DemoFigures, JudgedHistory, ViewChangeTimes, changes
 from hopring.demo.scenario import (
@@ -23,7 +23,7 @@ from hopring.demo.scenario import (
     site_of,
 )
 from hopring.demo.screen import DemoScreen
-from hopring.demo.verdict import INSTALL, LEFT_OUT, judge, lacking
+from hopring.demo.summary import INSTALL, LEFT_OUT, judge, lacking
 from hopring.services import SAFE
 
 VIEW = trace.ViewName(1, 0, 1)

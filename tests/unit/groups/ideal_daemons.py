@@ -13,7 +13,7 @@ from random import Random
 
 from tests.unit.groups.session_histories import SessionHistories, Trace
 
-from hopring.engine.events import Delivered, Installed, Resume, Rift, Stamped, TransitionalSignal, Withdraw
+from hopring.engine import Delivered, Installed, Resume, Rift, Stamped, TransitionalSignal, Withdraw
 from hopring.groups.events import (
     Connect,
     Disconnect,

@@ -1,6 +1,6 @@
 """One daemon's groups, fed by hand: daemons 0 and 1 of site 0, daemon 2 of site 1."""
 
-from hopring.engine.events import Delivered, Installed, SubmitMessage, TransitionalSignal
+from hopring.engine import Delivered, Installed, SubmitMessage, TransitionalSignal
 from hopring.groups.events import Connect, DeliverBundle, JoinGroup, Output, Send, ShowSignal, ShowView
 from hopring.groups.groups import Groups, GroupsOptions
 from hopring.groups.messages import GroupMessage, GroupsPart, encode_group_message, service_of

@@ -1,6 +1,6 @@
 """The group messages that a daemon submits."""
 
-from hopring.engine.events import SubmitMessage
+from hopring.engine import SubmitMessage
 from hopring.groups.messages import decode_group_message
 from hopring.ordering.entry import CONTROL_SESSION
 

@@ -2,7 +2,7 @@
 
 from tests.unit.groups.one_daemon import BLUE, ME, NEAR, RED, FedGroups, delivers
 
-from hopring.engine.events import Stamped, SubmitMessage
+from hopring.engine import Stamped, SubmitMessage
 from hopring.groups.events import Connect, DeliverBundle, JoinGroup, LeaveGroup, Output, ShowView
 from hopring.ids import GroupName
 from hopring.ordering.entry import OrderedMessage, Position

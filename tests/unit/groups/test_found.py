@@ -7,7 +7,7 @@ from tests.unit.groups.ideal_daemons import IdealWorld
 from tests.unit.groups.scripted_events import broken, members, receive, send, split, stamp
 
 from hopring.check.trace import GroupInstalled
-from hopring.engine.events import Rift
+from hopring.engine import Rift
 from hopring.groups.events import Disconnect, JoinGroup, LeaveGroup
 from hopring.groups.groups import Groups
 from hopring.groups.names import GroupViewId

@@ -16,7 +16,7 @@ from tests.unit.groups.one_daemon import (
     views,
 )
 
-from hopring.engine.events import Delivered, Resume, SubmitMessage, Withdraw
+from hopring.engine import Delivered, Resume, SubmitMessage, Withdraw
 from hopring.errors import Drop
 from hopring.groups.events import (
     Cause,

@@ -7,7 +7,7 @@ import pytest
 from hopring.check.judge import check_evs_c
 from hopring.check.trace import ClientDelivered, GroupInstalled
 from hopring.config.builder import local_config
-from hopring.engine.events import Resume, Withdraw
+from hopring.engine import Resume, Withdraw
 from hopring.groups.groups import GroupsState
 from hopring.ids import GroupName
 from hopring.ordering.entry import CONTROL_SESSION, OrderedMessage

@@ -2,7 +2,7 @@
 
 from tests.unit.groups.one_daemon import ALL, BLUE, FAR, ME, NEAR, RED, FedGroups, view_id
 
-from hopring.engine.events import SubmitMessage
+from hopring.engine import SubmitMessage
 from hopring.groups.events import (
     Connect,
     Disconnect,

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.groups.ideal_daemons import DaemonView, IdealDaemon, IdealWorld, Plan
 from tests.unit.groups.random_runs import play
 
-from hopring.engine.events import TransitionalSignal
+from hopring.engine import TransitionalSignal
 from hopring.groups.delivery import EarlyMessages, Gets
 from hopring.groups.events import DeliverBundle
 from hopring.groups.exchange import GroupsExchange, MergedGroup, Origin

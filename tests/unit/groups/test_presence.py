@@ -3,7 +3,7 @@
 from tests.unit.groups.one_daemon import ALL, FAR, ME, NEAR, RED, FedGroups, view_id
 from tests.unit.groups.submissions import words
 
-from hopring.engine.events import Delivered
+from hopring.engine import Delivered
 from hopring.groups.delivery import TOLD_MAX
 from hopring.groups.events import Connect, Disconnect, Output, PresenceReport
 from hopring.groups.messages import BundlePresence, GroupPresence

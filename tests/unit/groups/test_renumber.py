@@ -3,7 +3,7 @@
 import pytest
 from tests.unit.groups.one_daemon import ALL, ME, RED, FedGroups, member, views
 
-from hopring.engine.events import Delivered, Installed, TransitionalSignal
+from hopring.engine import Delivered, Installed, TransitionalSignal
 from hopring.groups.events import DeliverBundle
 from hopring.groups.groups import GroupsState, renumber
 from hopring.groups.messages import GroupsPart, LocalGroup

@@ -14,7 +14,7 @@ from tests.unit.groups.one_daemon import (
     views,
 )
 
-from hopring.engine.events import Installed, Rift
+from hopring.engine import Installed, Rift
 from hopring.errors import Drop
 from hopring.groups.events import LeaveGroup, Output
 from hopring.groups.groups import GroupsState

@@ -3,8 +3,7 @@
 from hopring.ids import NEVER, SiteId
 from hopring.links.timing import LinkSample
 from hopring.membership.measuring import REPORTED_US, Measuring, worst
-from hopring.routing.topology import LinkPlan, Topology
-from hopring.routing.trees import Pair
+from hopring.routing.trees import LinkPlan, Pair, Topology
 from hopring.routing.weights import TRIPS_KEPT, TRIPS_MIN
 
 A, B, C = (SiteId(at) for at in range(3))

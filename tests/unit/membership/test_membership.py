@@ -5,7 +5,7 @@ import pytest
 from hopring.check.trace import MessageDelivered, ViewInstalled
 from hopring.config import LinkProtocol
 from hopring.config.builder import local_config
-from hopring.engine.events import Stalled, Stop, SubmitMessage
+from hopring.engine import Stalled, Stop, SubmitMessage
 from hopring.errors import Drop, PeerError
 from hopring.ids import NEVER, Incarnation, Process, SiteId, SiteMask
 from hopring.links.ring.options import RingOptions

@@ -33,7 +33,7 @@ from hopring.membership.messages import (
     joins,
     newmemb,
 )
-from hopring.routing.topology import LinkPlan, Topology
+from hopring.routing.trees import LinkPlan, Topology
 from hopring.wire.train import WORD_DATAGRAM_BYTES_MAX
 
 WHERE = sites(0, 0, 1)

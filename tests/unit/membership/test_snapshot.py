@@ -1,7 +1,7 @@
 """Snapshots of the membership: what everybody outside of it reads."""
 
 from hopring.config import local_config
-from hopring.engine.snapshot import Snapshot
+from hopring.engine import Snapshot
 from hopring.services import Service
 from hopring.sim.cluster import SimCluster
 from hopring.sim.path import Quality

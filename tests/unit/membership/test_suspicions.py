@@ -1,7 +1,7 @@
 from tests.unit.membership.state_reports import A, B
 
 from hopring.ids import Incarnation, Process, SiteId
-from hopring.membership.suspicions import Suspicions
+from hopring.membership.discovery import Suspicions
 from hopring.routing.trees import Pair
 
 LINK: Pair = (SiteId(0), SiteId(1))

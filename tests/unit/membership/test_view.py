@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.membership.state_reports import ATTEMPT, OLD, A, B, C, holes
 
-from hopring.engine.events import Delivered, Rift
+from hopring.engine import Delivered, Rift
 from hopring.ids import DaemonId, Process, SiteId, SiteMask
 from hopring.membership.message_flow import closing
 from hopring.membership.messages import check_state

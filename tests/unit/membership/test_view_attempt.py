@@ -12,8 +12,7 @@ from hopring.membership.messages import (
     SiteState,
     StateTrans,
 )
-from hopring.membership.view import InstalledView
-from hopring.membership.view_attempt import ViewAttempt
+from hopring.membership.view import InstalledView, ViewAttempt
 from hopring.ordering.entry import OrderedMessage
 from hopring.ordering.order import STAMP_AHEAD_MAX, new_order
 from hopring.services import Service

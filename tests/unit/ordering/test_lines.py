@@ -1,4 +1,4 @@
-from hopring.ordering.lines import SiteLine
+from hopring.ordering.order import SiteLine
 
 
 def new_line() -> SiteLine:

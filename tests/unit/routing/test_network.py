@@ -20,7 +20,7 @@ from hopring.routing.network import (
     ToRing,
     Up,
 )
-from hopring.routing.topology import LinkPlan, Topology, topology_of
+from hopring.routing.trees import LinkPlan, Topology, topology_of
 from hopring.wire.routed import Meta, Routed
 from hopring.wire.unreliable import Unreliable
 

@@ -8,8 +8,7 @@ import pytest
 
 from hopring.ids import DaemonId, SiteId, SiteMask
 from hopring.routing.network import FromLink, FromRing, Item, Network, Originate, Output, ToLink, ToRing, Up
-from hopring.routing.topology import LinkPlan, Topology
-from hopring.routing.trees import Pair, build_trees, islands
+from hopring.routing.trees import LinkPlan, Pair, Topology, build_trees, islands
 from hopring.wire.routed import Routed
 
 

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from hopring.client.core import ClientCore
-from hopring.engine.events import Delivered, Installed, Stamped
+from hopring.engine import Delivered, Installed, Stamped
 from hopring.groups.groups import Groups
 from hopring.ids import DaemonId, Incarnation, Process, SiteId, ViewId
 from hopring.ordering.entry import MESSAGE_HEAD_BYTES, OrderedMessage, Position

@@ -8,7 +8,7 @@ from hopring.client import queries
 from hopring.client.core import ClientCore
 from hopring.client.errors import RequestRefused, SessionClosed
 from hopring.client.queries import DaemonView, GroupInfo, Query, Result
-from hopring.engine.events import Installed, TransitionalSignal
+from hopring.engine import Installed, TransitionalSignal
 from hopring.ids import ViewId
 from hopring.links.events import Tick
 from hopring.session.frames import FrameKind, encode_frame

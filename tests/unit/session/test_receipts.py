@@ -2,7 +2,7 @@
 
 from tests.unit.groups.one_daemon import ALL, FAR, ME, NEAR, RED, FedGroups
 
-from hopring.engine.events import Delivered
+from hopring.engine import Delivered
 from hopring.groups.events import PresenceReport
 from hopring.groups.messages import GroupJoin
 from hopring.groups.payloads import seal

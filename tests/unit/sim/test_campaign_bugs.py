@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from hopring.ordering.lines import SiteLine
+from hopring.ordering.order import SiteLine
 from hopring.sim.campaign.bugs.planting import Bug, MisplacedBug, all_bugs, bug, plant
 
 pytestmark = pytest.mark.interpreted
@@ -70,10 +70,10 @@ def test_a_bug_is_undone_when_its_block_ends_in_an_error() -> None:
     "place",
     [
         "hopring.nowhere:thing",
-        "hopring.ordering.lines:Nothing.promise",
-        "hopring.ordering.lines:SiteLine.nothing",
+        "hopring.ordering.order:Nothing.promise",
+        "hopring.ordering.order:SiteLine.nothing",
         # An inherited one is not the product's code.
-        "hopring.ordering.lines:SiteLine.__init_subclass__",
+        "hopring.ordering.order:SiteLine.__init_subclass__",
     ],
 )
 def test_a_place_that_is_gone_is_an_error_and_nothing_stays_planted(place: str) -> None:
@@ -88,7 +88,7 @@ def test_a_place_that_is_gone_is_an_error_and_nothing_stays_planted(place: str) 
 
 
 def test_a_bug_that_cannot_be_called_as_the_code_it_replaces_is_an_error() -> None:
-    place = "hopring.ordering.lines:SiteLine.promise"
+    place = "hopring.ordering.order:SiteLine.promise"
     one = bug("wrong-arguments", "rule 2", "", (place, lambda _promise: lambda _self, _seq: None))
 
     with pytest.raises(MisplacedBug, match="takes other arguments now"), plant(one):

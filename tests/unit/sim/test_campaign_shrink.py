@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from hopring.check.verdict import broken
+from hopring.check.properties.property import broken
 from hopring.sim.campaign.fault_schedule import Fault
 from hopring.sim.campaign.runner import WorldOutcome
 from hopring.sim.campaign.shrink import Shrinker

@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+from hopring.check.properties.property import Verdict, broken
 from hopring.check.trace import (
     Crash,
     Event,
@@ -13,7 +14,6 @@ from hopring.check.trace import (
     ViewInstalled,
     ViewName,
 )
-from hopring.check.verdict import Verdict, broken
 from hopring.services import Service
 from hopring.sim.campaign.fault_schedule import Fault
 from hopring.sim.campaign.runner import WorldOutcome

@@ -1,9 +1,8 @@
 import pytest
 
 from hopring.sim.engine import SimEngine
-from hopring.sim.faults import Delay, Duplicate, Flight, Lose, TargetedFault
 from hopring.sim.host import Address
-from hopring.sim.network import SentDatagram, SimNetwork
+from hopring.sim.network import Delay, Duplicate, Flight, Lose, SentDatagram, SimNetwork, TargetedFault
 from hopring.sim.path import IP_UDP_BYTES, LossReason, Quality
 
 Inbox = list[tuple[int, str, bytes]]

@@ -3,10 +3,9 @@
 import pytest
 
 from hopring.sim.engine import SimEngine
-from hopring.sim.faults import Lose, TargetedFault
-from hopring.sim.network import SimNetwork
+from hopring.sim.network import Lose, SimNetwork, TargetedFault
 from hopring.sim.path import Quality
-from hopring.sim.tcp.host import SimTcpHost
+from hopring.sim.tcp.links import SimTcpHost
 from hopring.sim.tcp.stream import SimTcpFlags, SimTcpOptions, SimTcpStream, decode_segment
 
 PORT = 80

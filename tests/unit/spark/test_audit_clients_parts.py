@@ -7,11 +7,11 @@ from tests.unit.check.evs_c_notation import client_history
 
 from hopring.check.trace_files import rows
 from hopring.spark.audit import CLIENT_NAMES, NAMES, AuditReport
-from hopring.spark.audit.clients.promises import companions_of, early_of, gone_by
+from hopring.spark.audit.clients.messages import companions_of, early_of, gone_by
 from hopring.spark.audit.clients.sessions import TracedSession, ended_daemons, sessions_of
 from hopring.spark.audit.clients.stays import PIECE, GroupCourse, TracedGroup, courses_of, groups_of
-from hopring.spark.audit.findings import AuditFinding, as_text, merged
 from hopring.spark.audit.reading import Ends
+from hopring.spark.audit.witness import AuditFinding, as_text, merged
 
 A, B = "a#0000000000000001/1", "b#0000000000000001/1"
 

@@ -8,12 +8,12 @@ from tests.unit.spark.batches import batch
 
 from hopring.spark.errors import DataLost, ForeignInput, SparkError
 from hopring.spark.sink.options import WriteOptions, check_written, write_options
-from hopring.spark.sink.publish import publish
-from hopring.spark.sink.staging import (
+from hopring.spark.sink.publish import (
     ABANDONED_SECONDS,
     INLINE_BYTES_MAX,
     Staged,
     clear,
+    publish,
     stage,
     staging_directory,
 )

@@ -9,9 +9,9 @@ from tests.unit.spool.drawn_runs import names, some_runs
 
 from hopring.ids import DaemonId, Incarnation, Place, ViewId
 from hopring.services import Service
-from hopring.spool.block_format import BLOCK_RECORDS_MAX, HEAD_BYTES
 from hopring.spool.decode import SpoolBlock, decode_block
 from hopring.spool.encode import BLOCK_BYTES_AIM, AppendMark, EncodedBlock, encode_append
+from hopring.spool.format import BLOCK_RECORDS_MAX, HEAD_BYTES
 from hopring.spool.record import RecordHeader, RecordKind, RecordRun, SpoolRecord, run_of
 
 KEY = 0xC0FFEE

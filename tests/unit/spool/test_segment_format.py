@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopring.spool.errors import NotASpool, OtherVersion, SpoolDamaged
-from hopring.spool.segment_format import (
+from hopring.spool.format import (
     ENTRY_BYTES,
     INDEX_HEAD_BYTES,
     IndexEntry,

@@ -5,7 +5,7 @@ a+x  a submits x        b-x  b receives x        a!  the link fails at a        
 
 import pytest
 
-from hopring.testing.link_check import all_arrives, check_link, link_end, no_invention
+from hopring.testing.link_world import all_arrives, check_link, link_end, no_invention
 from hopring.testing.trace import HostChange, HostChanged, LinkEndFailed, ObjectReceived, ObjectSubmitted
 
 HOSTS = ("a", "b")

@@ -13,8 +13,13 @@ from typing import Final, Self
 
 import msgspec
 
-from hopring.bench.harness.process_stats import cpu_seconds
-from hopring.bench.harness.processes import ReportStep, child_environment, no_progress, terminate_all
+from hopring.bench.harness.processes import (
+    ReportStep,
+    child_environment,
+    cpu_seconds,
+    no_progress,
+    terminate_all,
+)
 from hopring.bench.harness.workload import WorkerTask
 from hopring.cli.exits import Failure
 from hopring.client.aio import Session, connect

@@ -9,6 +9,15 @@ four of forty groups, with joins, leaves and changes of network. Without argumen
 Traces are written to temporary files beforehand; that time is not measured. Each audit is a process of its own,
 so its time includes the start of Java. `load_before` is the machine's load before it; `times_deliveries` and
 `times_seconds` compare each trace with the first one.
+
+The traces keep every property. Daemons are in two halves that split and merge in turn. In a view everybody
+delivers everything in the order of the stamps, three quarters of it before the signal; of what was sent in a
+view that splits, the rest is delivered after the signal, on each side only what its own daemons sent. They are
+written column by column.
+
+Clients are sessions in some of many groups. In turn each group loses a member, which leaves and joins again,
+and all groups get a signal and the view of a new network. All members deliver what is sent to their group, in
+the order of the stamps; some messages go to two groups.
 """
 
 import argparse
@@ -19,11 +28,327 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
+from random import Random
 from typing import Any, Final
 
-from hopring.bench.suite.audit_traces import ClientTrace, write_trace
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hopring.check.trace import (
+    AsksJoin,
+    AsksLeave,
+    ClientConnected,
+    ClientDelivered,
+    ClientSent,
+    Event,
+    GroupInstalled,
+    GroupLeft,
+    GroupSignal,
+    GroupViewName,
+    MessageId,
+    Ord,
+    ProcessName,
+    Recover,
+    ViewName,
+)
+from hopring.check.trace_files import SCHEMA_VERSION
+from hopring.check.trace_row import process_text, view_text
+from hopring.services import Service
+from hopring.spark.audit.reading import ROWS_AT_ONCE
+from hopring.spark.schema import TRACE
+
+VIEWS: Final = 60
+SERVICES: Final = ("agreed", "safe", "fifo", "reliable")
+DELIVERED: Final = 0.935
+"""Of what would be delivered if nothing were split: behind the signal, half of a quarter is not."""
+_ARROW: Final = {"bigint": pa.int64(), "string": pa.string(), "array<string>": pa.list_(pa.string())}
+SCHEMA: Final = pa.schema([(name, _ARROW[kind]) for name, kind in TRACE.items()])
+
+Columns = dict[str, Any]
+
+
+@dataclass
+class TraceSize:
+    """Numbers of events of a trace."""
+
+    deliveries: int = 0
+    events: int = 0
+    views: int = 0
+
+
+class TraceWriter:
+    """Writes one file per daemon, in row groups of the usual size of traces."""
+
+    def __init__(self, directory: Path, daemons: int) -> None:
+        self.names = [process_text(ProcessName(f"d{number:02d}", number + 1)) for number in range(daemons)]
+        self.files = [
+            pq.ParquetWriter(directory / f"d{n:02d}.parquet", SCHEMA, compression="zstd")
+            for n in range(daemons)
+        ]
+        self.positions = [0] * daemons
+        self.waiting: list[list[pa.Table]] = [[] for _ in range(daemons)]
+        self.made = TraceSize()
+
+    def write(self, daemon: int, columns: Columns) -> None:
+        """Writes the next events of a daemon; columns that are not given are null."""
+        rows = len(columns["kind"])
+        first = self.positions[daemon]
+        self.positions[daemon] += rows
+        fixed = {
+            "schema": np.full(rows, SCHEMA_VERSION),
+            "process": _same(self.names[daemon], rows),
+            "daemon": _same(f"d{daemon:02d}", rows),
+            "position": np.arange(first, first + rows),
+            "time_us": np.arange(first, first + rows),
+            "group": _same("", rows),
+        }
+        whole = fixed | columns
+        arrays = [
+            pa.array(whole[field.name], field.type)
+            if not isinstance(whole.get(field.name), pa.Array) and field.name in whole
+            else whole.get(field.name, pa.nulls(rows, field.type))
+            for field in SCHEMA
+        ]
+        self.waiting[daemon].append(pa.table(arrays, schema=SCHEMA))
+        self.made.events += rows
+        if sum(table.num_rows for table in self.waiting[daemon]) >= ROWS_AT_ONCE:
+            self._flush(daemon)
+
+    def _flush(self, daemon: int) -> None:
+        self.files[daemon].write_table(pa.concat_tables(self.waiting[daemon]), row_group_size=ROWS_AT_ONCE)
+        self.waiting[daemon].clear()
+
+    def close(self) -> TraceSize:
+        for daemon, file in enumerate(self.files):
+            self._flush(daemon)
+            file.close()
+        return self.made
+
+
+def _same(text: str, rows: int) -> Any:
+    return pa.repeat(pa.scalar(text, pa.string()), rows)
+
+
+def write_trace(directory: Path, deliveries: int, daemons: int) -> TraceSize:
+    """Writes a trace of daemons with about this many deliveries."""
+    writer = TraceWriter(directory, daemons)
+    half = daemons // 2
+    everybody, halves = list(range(daemons)), (list(range(half)), list(range(half, daemons)))
+    messages = max(8, round(deliveries / (VIEWS * daemons * DELIVERED)))
+    for daemon in everybody:
+        writer.write(daemon, {"kind": _same("recover", 1)})
+    clock = 0
+    numbers: Any = np.zeros(daemons, np.int64)
+    for counter in range(1, VIEWS + 1):
+        whole = counter % 2 == 1
+        for members in [everybody] if whole else halves:
+            view = AuditedView(writer, counter, members, first=counter == 1, halves=halves)
+            view.open()
+            view.traffic(messages * len(everybody) // len(members) // (1 if whole else 2), clock, numbers)
+            if counter < VIEWS:
+                view.close()
+        clock += 4 * messages
+    return writer.close()
+
+
+class AuditedView:
+    """One view and the events in it."""
+
+    def __init__(
+        self,
+        writer: TraceWriter,
+        counter: int,
+        members: list[int],
+        first: bool,
+        halves: tuple[list[int], list[int]],
+    ) -> None:
+        self.writer, self.members, self.first, self.halves = writer, members, first, halves
+        self.name = view_text(ViewName(counter, members[0], 1))
+        self.late: dict[int, Columns] = {}
+        writer.made.views += 1
+
+    def _side(self, daemon: int) -> list[int]:
+        return self.halves[0] if daemon in self.halves[0] else self.halves[1]
+
+    def _names(self, daemons: list[int]) -> list[str]:
+        return [self.writer.names[one] for one in daemons]
+
+    def open(self) -> None:
+        """All members install the view; each comes together with its own half."""
+        for daemon in self.members:
+            together = [daemon] if self.first else self._side(daemon)
+            self.writer.write(
+                daemon,
+                {
+                    "kind": _same("view", 1),
+                    "view": _same(self.name, 1),
+                    "cause": _same("network", 1),
+                    "members": [self._names(self.members)],
+                    "transitional_set": [self._names(together)],
+                },
+            )
+
+    def traffic(self, messages: int, clock: int, numbers: Any) -> None:
+        """Sends, then deliveries in the order of the stamps; the last quarter waits for the signal."""
+        dice = np.random.default_rng(clock + self.members[0])
+        senders = np.sort(dice.choice(self.members, messages))
+        number: Any = np.zeros(messages, np.int64)
+        for daemon in self.members:
+            own = senders == daemon
+            number[own] = numbers[daemon] + np.arange(1, own.sum() + 1)
+            numbers[daemon] += own.sum()
+        # Stamps rise with the sends of each daemon, and those of the daemons lie between each other.
+        lts = (
+            clock
+            + 1
+            + number
+            - np.array(
+                [number[senders == one].min() if (senders == one).any() else 0 for one in range(len(numbers))]
+            )[senders]
+        )
+        order = np.lexsort((senders, lts))
+        senders, number, lts = senders[order], number[order], lts[order]
+        service = np.array(SERVICES)[dice.integers(0, len(SERVICES), messages)]
+        names = np.array(self.writer.names)[senders]
+        columns = {
+            "view": np.full(messages, self.name),
+            "message": np.char.add(np.char.add(names, ":"), number.astype(str)),
+            "sender": names,
+            "service": service,
+            "ord_lts": lts,
+            "ord_site": senders.astype(np.int64),
+            "ord_view": np.full(messages, self.name),
+            "ord_place": np.zeros(messages, np.int64),
+        }
+        early = np.arange(messages) < messages * 3 // 4
+        for daemon in self.members:
+            self._send(daemon, {name: values[senders == daemon] for name, values in columns.items()})
+            self._deliver(daemon, columns, early)
+            mine = ~early & np.isin(senders, self._side(daemon))
+            self.late[daemon] = {name: values[mine] for name, values in columns.items()}
+
+    def _send(self, daemon: int, columns: Columns) -> None:
+        rows = len(columns["view"])
+        self.writer.write(daemon, columns | {"kind": _same("send", rows), "size": np.full(rows, 100)})
+
+    def _deliver(self, daemon: int, columns: Columns, which: Any) -> None:
+        chosen = {name: values[which] for name, values in columns.items()}
+        self.writer.write(daemon, chosen | {"kind": _same("deliver", int(which.sum()))})
+        self.writer.made.deliveries += int(which.sum())
+
+    def close(self) -> None:
+        """The signal, and after it the last messages of the own side."""
+        for daemon in self.members:
+            self.writer.write(
+                daemon,
+                {
+                    "kind": _same("transitional", 1),
+                    "view": _same(self.name, 1),
+                    "transitional_set": [self._names(self._side(daemon))],
+                },
+            )
+            late = self.late[daemon]
+            rows = len(late["view"])
+            self.writer.write(daemon, late | {"kind": _same("deliver", rows)})
+            self.writer.made.deliveries += rows
+
+
+CLIENT_TURNS: Final = 50
+CLIENT_SERVICES: Final = (Service.AGREED, Service.SAFE, Service.FIFO, Service.RELIABLE)
+
+
+@dataclass
+class TraceGroup:
+    """A group and its members."""
+
+    name: str
+    members: set[ProcessName] = field(default_factory=set)
+    step: int = 0
+
+
+class ClientTrace:
+    """Generates the history, event by event; the events of each session are in order."""
+
+    def __init__(self, daemons: int, sessions: int, groups: int, groups_each: int, seed: int = 1) -> None:
+        self._dice = Random(seed)
+        self._lives = [ProcessName(f"d{number:02d}", number + 1) for number in range(daemons)]
+        self._sessions = [
+            self._lives[number % daemons]._replace(session=number // daemons + 1) for number in range(sessions)
+        ]
+        self._groups = [TraceGroup(f"group{number:03d}") for number in range(groups)]
+        self._each = groups_each
+        self._network = 1
+        self._lts = 0
+        self._numbers = dict.fromkeys(self._sessions, 0)
+
+    def events(self, deliveries: int) -> Iterator[Event]:
+        """Yields about this many deliveries, with the events around them."""
+        for life in self._lives:
+            yield Recover(life, 0)
+        for session in self._sessions:
+            yield ClientConnected(session, 0, "x", f"#x{session.session}#{session.daemon}")
+            for group in self._dice.sample(self._groups, self._each):
+                yield AsksJoin(session, 0, group.name)
+                yield from self._shown(group, joining=session)
+        for _turn in range(CLIENT_TURNS):
+            yield from self._traffic(deliveries // CLIENT_TURNS)
+            yield from self._churn()
+            yield from self._new_network()
+
+    def _shown(
+        self, group: TraceGroup, joining: ProcessName | None = None, cause: str = "join"
+    ) -> Iterator[Event]:
+        before = set(group.members)
+        group.members |= {joining} if joining else set()
+        group.step = 1 if cause == "network" else group.step + 1
+        view = GroupViewName(ViewName(self._network, 0, 1), (), group.step)
+        members, old = tuple(sorted(group.members)), tuple(sorted(before & group.members))
+        for member in members:
+            together = (member,) if member == joining else old
+            yield GroupInstalled(member, 0, group.name, view, members, together, cause)
+
+    def _traffic(self, deliveries: int) -> Iterator[Event]:
+        done = 0
+        while done < deliveries:
+            targets = self._dice.sample(self._groups, 2 if self._dice.random() < 0.1 else 1)
+            receivers = sorted(set().union(*[group.members for group in targets]))
+            if not receivers:
+                continue
+            sender, service = self._dice.choice(receivers), self._dice.choice(CLIENT_SERVICES)
+            self._lts += 1
+            self._numbers[sender] += 1
+            name = MessageId(sender.daemon, sender.incarnation, self._numbers[sender], sender.session)
+            to = tuple(group.name for group in targets)
+            yield ClientSent(sender, self._lts, to, name, service, 100)
+            stamp = Ord(self._lts, 0, ViewName(self._network, 0, 1))
+            for receiver in receivers:
+                yield ClientDelivered(receiver, self._lts, to, name, service, stamp)
+            done += len(receivers)
+
+    def _churn(self) -> Iterator[Event]:
+        for group in self._groups:
+            if len(group.members) > 1:
+                one = self._dice.choice(sorted(group.members))
+                yield AsksLeave(one, 0, group.name)
+                yield GroupLeft(one, 0, group.name)
+                group.members.remove(one)
+                yield from self._shown(group, cause="leave")
+                yield AsksJoin(one, 0, group.name)
+                yield from self._shown(group, joining=one)
+
+    def _new_network(self) -> Iterator[Event]:
+        self._network += 1
+        for group in self._groups:
+            view = GroupViewName(ViewName(self._network - 1, 0, 1), (), group.step)
+            members = tuple(sorted(group.members))
+            for member in members:
+                yield GroupSignal(member, 0, group.name, view, members)
+            yield from self._shown(group, cause="network")
+
 
 SIZES: Final = (1_000_000, 10_000_000, 30_000_000)
 DAEMONS: Final = 16

@@ -23,7 +23,7 @@ from functools import partial
 from statistics import median, quantiles
 from typing import Final
 
-from hopring.bench.harness.process_stats import cpu_seconds
+from hopring.bench.harness.processes import cpu_seconds
 from hopring.daemon.net.udp import ANCILLARY_BYTES, ask_buffers, ask_for_trains, cut_into
 from hopring.wire.data import SEGMENT_BYTES_DEFAULT
 

@@ -5,8 +5,18 @@ from dataclasses import dataclass, field
 
 from hopring.check.picture.marks import AnyView, MarkKind, PlacedMark, Stretch
 from hopring.check.picture.scene import PAD_PX, Scene
-from hopring.check.picture.style import service_class, texture, view_class
-from hopring.check.picture.svg import Attributes, element, line, path, rect, text, tip
+from hopring.check.picture.svg import (
+    Attributes,
+    element,
+    line,
+    path,
+    rect,
+    service_class,
+    text,
+    texture,
+    tip,
+    view_class,
+)
 
 TICK_PX_MIN = 62.0
 TICKS_TRIED_MAX = 400

@@ -6,8 +6,21 @@ from dataclasses import dataclass, field
 from hopring.check.picture.drawing import Drawing, axis, cross, letter, seconds, triangle
 from hopring.check.picture.marks import MarkKind
 from hopring.check.picture.scene import LABEL_GAP_PX, MARGIN_PX, PictureOptions, Scene, make_scene
-from hopring.check.picture.style import SERVICES, TEXTURES, VIEWS, service_class, sheet, texture, view_class
-from hopring.check.picture.svg import Attributes, element, escape, line, rect, text
+from hopring.check.picture.svg import (
+    SERVICES,
+    TEXTURES,
+    VIEWS,
+    Attributes,
+    element,
+    escape,
+    line,
+    rect,
+    service_class,
+    sheet,
+    text,
+    texture,
+    view_class,
+)
 from hopring.check.trace import Event
 
 TITLE_PX = 30

@@ -3,6 +3,8 @@
 A *promise* is the property as one of the two have it: the plain check, which takes an indexed history and
 returns a witness or nothing, and the query, which returns its violations as rows over the tables of the audit.
 Where clients are promised the same as daemons, their check is that of daemons, over each group or over all.
+
+A `Verdict` is the result of a check: the name of a property, and the shortest witness if it is broken.
 """
 
 from collections.abc import Callable
@@ -12,7 +14,29 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from hopring.check.client_history import ClientHistory
 from hopring.check.history import History
 from hopring.check.properties.sql import Masks
-from hopring.check.verdict import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a property holds, and a witness if it does not."""
+
+    property: str
+    holds: bool
+    witness: str = ""
+
+    def __bool__(self) -> bool:
+        return self.holds
+
+
+def holds(name: str) -> Verdict:
+    """The property holds in this history."""
+    return Verdict(name, True)
+
+
+def broken(name: str, witness: str) -> Verdict:
+    """The property is broken, as the witness shows."""
+    return Verdict(name, False, witness)
+
 
 EVS_C: Final = "EVS-C "
 """The names of clients' properties begin with it."""

@@ -15,8 +15,7 @@ from hopring.cli.exits import Failure
 from hopring.cli.monitor import actions
 from hopring.cli.monitor.actions import Sides, in_force, read_sides, show_sides
 from hopring.cli.monitor.admin_client import AdminClient, AdminReply, Fleet, choose, default_places
-from hopring.cli.monitor.screen import MonitorScreen
-from hopring.cli.monitor.screen_commands import read_cut_time, words
+from hopring.cli.monitor.screen import MonitorScreen, read_cut_time, words
 from hopring.cli.monitor.table import plain_rows, plain_table
 from hopring.config.units import DURATION, SIZE
 

@@ -7,7 +7,7 @@ from hopring import __version__
 from hopring.config import Config, cluster_hash
 from hopring.daemon.engines.host import EngineHost
 from hopring.daemon.net.udp import Unsent
-from hopring.engine.snapshot import LinkSnapshot, OverlaySnapshot, RouteSnapshot, Snapshot
+from hopring.engine import LinkSnapshot, OverlaySnapshot, RouteSnapshot, Snapshot
 from hopring.errors import Drop
 from hopring.ids import DaemonId
 from hopring.session.protocol import DaemonAnswer, LinkLine, WeightLine, WeightsPage

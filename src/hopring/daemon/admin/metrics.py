@@ -12,8 +12,7 @@ from hopring.daemon.admin.description import DaemonDescription
 from hopring.daemon.admin.http_server import HttpResponse
 from hopring.daemon.log import DaemonLog
 from hopring.daemon.loop.event_loop import Loop
-from hopring.engine.events import Delivered, EngineOutput, Installed, Stamped
-from hopring.engine.snapshot import LinkSnapshot, Snapshot
+from hopring.engine import Delivered, EngineOutput, Installed, LinkSnapshot, Snapshot, Stamped
 from hopring.groups.groups import GroupsState
 from hopring.groups.payloads import is_group_message
 from hopring.ids import SiteId

@@ -16,7 +16,7 @@ from hopring.daemon.clients.listening import ClientAddresses, open_tcp, open_uni
 from hopring.daemon.engines.host import EngineHost
 from hopring.daemon.log import DaemonLog
 from hopring.daemon.loop.event_loop import Loop
-from hopring.engine.events import EngineOutput, Resume, Withdraw
+from hopring.engine import EngineOutput, Resume, Withdraw
 from hopring.groups.groups import Groups
 from hopring.links.events import Tick
 from hopring.links.hop.pacing import Bucket

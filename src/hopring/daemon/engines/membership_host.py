@@ -24,7 +24,7 @@ from hopring.daemon.net.peer_sockets import PeerSockets
 from hopring.daemon.net.shaper import Shape
 from hopring.daemon.net.tcp import ConnectionEvent
 from hopring.daemon.net.udp import Address
-from hopring.engine.events import (
+from hopring.engine import (
     TransitionalSignal,
 )
 from hopring.errors import PeerError
@@ -47,7 +47,7 @@ from hopring.membership.options import MembershipOptions
 from hopring.membership.snapshot import MembershipPhase
 from hopring.ordering.destinations import Destinations
 from hopring.ordering.entry import MESSAGE_HEAD_BYTES
-from hopring.routing.topology import topology_of
+from hopring.routing.trees import topology_of
 from hopring.stack_events import Sending, StackOptions
 from hopring.wire.header import Family
 from hopring.wire.train import Packet, Word

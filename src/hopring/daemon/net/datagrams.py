@@ -16,8 +16,7 @@ from hopring.daemon.net.shaper import DatagramShaper
 from hopring.daemon.net.udp import Address, SocketCounters, UdpEndpoint
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, Generation, Process
-from hopring.routing.topology import topology_of
-from hopring.routing.trees import pair
+from hopring.routing.trees import pair, topology_of
 from hopring.stack_events import Identity, SendSite, SendTo
 from hopring.wire.data import SEGMENT_BYTES_DEFAULT
 from hopring.wire.header import HEAD_BYTES, Family, Header, encode_header

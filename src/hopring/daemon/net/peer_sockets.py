@@ -9,7 +9,7 @@ from hopring.daemon.net.link_streams import LinkStreams, Tell
 from hopring.daemon.net.shaper import Shape
 from hopring.ids import DaemonId, Process
 from hopring.links.kinds import KINDS
-from hopring.routing.topology import topology_of
+from hopring.routing.trees import topology_of
 from hopring.stack_events import Identity, ObserveStream, Sending, SendSite, SendTo, StackOptions, WriteTo
 from hopring.wire.train import Packet
 

@@ -22,7 +22,7 @@ from hopring.daemon.clients.spill import SpillPlace
 from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.process.command_line import HopdExit, StartRefused
 from hopring.daemon.process.trace_file import Number, TraceFile
-from hopring.engine.snapshot import Snapshot
+from hopring.engine import Snapshot
 from hopring.ids import DaemonId, Process
 from hopring.session.options import SessionOptions
 

@@ -8,7 +8,7 @@ from hopring.daemon.engines.host import EngineHost
 from hopring.daemon.log import DaemonLog
 from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.net.udp import Address, Unsent
-from hopring.engine.events import EngineOutput, Installed
+from hopring.engine import EngineOutput, Installed
 from hopring.errors import Drop
 from hopring.ids import NEVER, DaemonId, Process
 from hopring.session.queries import view_text

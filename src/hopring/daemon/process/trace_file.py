@@ -19,8 +19,17 @@ import msgspec
 
 from hopring.check import trace
 from hopring.check.trace_files import Flattener
-from hopring.engine.events import Delivered, EngineOutput, Installed, Rift, Stamped, TransitionalSignal
-from hopring.engine.snapshot import LinkSnapshot, NetworkSnapshot, Snapshot
+from hopring.engine import (
+    Delivered,
+    EngineOutput,
+    Installed,
+    LinkSnapshot,
+    NetworkSnapshot,
+    Rift,
+    Snapshot,
+    Stamped,
+    TransitionalSignal,
+)
 from hopring.ids import DaemonId, Process, ViewId
 from hopring.ordering.entry import OrderedMessage, Position
 

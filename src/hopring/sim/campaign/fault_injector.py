@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Final
 
-from hopring.engine.snapshot import EngineState
+from hopring.engine import EngineState
 from hopring.sim.campaign.fault_schedule import Fault
 from hopring.sim.cluster import SimCluster
 from hopring.sim.host import HostState

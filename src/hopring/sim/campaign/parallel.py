@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import get_context
 
-from hopring.check.verdict import Verdict
+from hopring.check.properties.property import Verdict
 from hopring.sim.campaign.bugs.planting import MisplacedBug, Planted, all_bugs, plant
 from hopring.sim.campaign.runner import NO_CRASH, run_seed
 

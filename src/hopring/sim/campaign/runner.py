@@ -11,8 +11,8 @@ from traceback import extract_tb
 from hopring.check.history import index
 from hopring.check.judge import check_evs, check_evs_c
 from hopring.check.properties.order import FIFO_ORDER
+from hopring.check.properties.property import Verdict, broken
 from hopring.check.trace import Event, MessageDelivered, MessageSent, ViewInstalled
-from hopring.check.verdict import Verdict, broken
 from hopring.groups.groups import GroupsOptions, GroupsState
 from hopring.sim.campaign.fault_injector import FaultInjector, sides
 from hopring.sim.campaign.fault_schedule import CHAOS_US

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
-from hopring.check.verdict import Verdict
+from hopring.check.properties.property import Verdict
 from hopring.sim.campaign.fault_schedule import Fault
 from hopring.sim.campaign.runner import WorldOutcome, run_world
 from hopring.sim.campaign.world import SimWorld

@@ -12,7 +12,7 @@ from typing import Final
 from hopring.check.client_history import ClientHistory, index_clients, short_view
 from hopring.check.history import History, index
 from hopring.check.naming import HistoryNames
-from hopring.check.properties.property import EVS_C
+from hopring.check.properties.property import EVS_C, Verdict
 from hopring.check.trace import (
     AsksEnd,
     AsksJoin,
@@ -35,7 +35,6 @@ from hopring.check.trace import (
     Signalled,
     ViewInstalled,
 )
-from hopring.check.verdict import Verdict
 from hopring.sim.campaign.fault_injector import sides
 from hopring.sim.campaign.fault_schedule import CHAOS_US, OF_A_HOST, Fault
 from hopring.sim.campaign.runner import WorldOutcome

@@ -6,9 +6,9 @@ runner. The verdicts are those of the plain checkers, for traces that do not fit
 """
 
 from hopring.check.properties import CLIENTS, DAEMONS
-from hopring.spark.audit.findings import AuditFinding, AuditReport
 from hopring.spark.audit.reading import Ends, read_trace
 from hopring.spark.audit.runner import audit, audit_clients
+from hopring.spark.audit.witness import AuditFinding, AuditReport
 
 NAMES = tuple([one.name for one in DAEMONS])
 CLIENT_NAMES = tuple([one.name for one in CLIENTS])

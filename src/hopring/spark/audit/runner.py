@@ -18,10 +18,16 @@ from hopring.check.properties.property import PropertyInstance
 from hopring.check.properties.sql import Masks
 from hopring.spark.audit.clients.tables import ClientTables
 from hopring.spark.audit.daemons.tables import DaemonTables
-from hopring.spark.audit.findings import AuditFinding, AuditReport, merged
 from hopring.spark.audit.reading import Ends, has_daemons, runs_with_sessions
 from hopring.spark.audit.tables import Say, Tables
-from hopring.spark.audit.witness import ClientWitnesses, DaemonWitnesses, Witnesses
+from hopring.spark.audit.witness import (
+    AuditFinding,
+    AuditReport,
+    ClientWitnesses,
+    DaemonWitnesses,
+    Witnesses,
+    merged,
+)
 from hopring.spark.errors import SparkError, readable
 
 if TYPE_CHECKING:

@@ -1,19 +1,110 @@
-"""Witnesses of the audit: sentences with names, which are those of the plain checkers.
+"""The result of an audit: broken properties with their witnesses, as text for people and JSON for programs.
+
+A witness is a sentence with the names that the plain checkers use.
 
 A daemon is `a`, in its second start `a.2`, a session at it `a/7`. A message is its sender and a number, `a:12`.
 A view of daemons is its counter, `view 5`, a group's view `red 5.2`, or its whole id if another has that name.
 """
 
+import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import msgspec
+
 from hopring.check.client_history import short_view
+from hopring.check.properties.property import EVS_C
 from hopring.check.properties.sql import WORD_BITS
 from hopring.check.trace_row import read_group_view, read_message_id, read_process, read_view
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+class AuditFinding(msgspec.Struct, frozen=True):
+    """One property that is broken in one history."""
+
+    run: str
+    property: str
+    violations: int
+    witness: str
+
+
+class AuditReport(msgspec.Struct, frozen=True):
+    """The findings of an audit, and what was judged."""
+
+    runs: tuple[str, ...]
+    findings: tuple[AuditFinding, ...]  # By run, and in it the nearest to the cause first.
+    judged: Mapping[str, tuple[str, ...]]  # By run: the properties.
+
+    @property
+    def holds(self) -> bool:
+        """Whether no property is broken."""
+        return not self.findings
+
+    def broken(self, run: str = "") -> set[str]:
+        """The properties that are broken in one history."""
+        return {finding.property for finding in self.findings if finding.run == run}
+
+
+def merged(daemons: AuditReport, clients: AuditReport) -> AuditReport:
+    """Both in one; of a history, what its daemons broke comes first, being nearer to the cause."""
+    runs = tuple(sorted({*daemons.runs, *clients.runs}))
+    judged = {run: (*daemons.judged.get(run, ()), *clients.judged.get(run, ())) for run in runs}
+    findings = sorted((*daemons.findings, *clients.findings), key=lambda finding: finding.run)
+    return AuditReport(runs, tuple(findings), judged)
+
+
+def as_text(report: AuditReport) -> str:
+    """The broken properties with their witnesses, and a last line with the sum."""
+    lines = []
+    for finding in report.findings:
+        run = f"{finding.run}: " if finding.run else ""
+        more = f" ({finding.violations} violations)" if finding.violations > 1 else ""
+        lines.append(f"{run}broken: {finding.property}{more}\n    {finding.witness}")
+    many = "one history" if len(report.runs) == 1 else f"{len(report.runs)} histories"
+    if report.holds:
+        lines.append(f"{many}: {_all_of(report)} hold")
+    else:
+        verdicts = sum(len(names) for names in report.judged.values())
+        lines.append(f"{many}: {len(report.findings)} of {verdicts} verdicts are broken")
+    return "\n".join(lines)
+
+
+def _all_of(report: AuditReport) -> str:
+    """How many properties were judged at most, as in `all 22 properties of daemons and 25 of clients`."""
+    of_clients = [sum(name.startswith(EVS_C) for name in names) for names in report.judged.values()]
+    clients = max(of_clients)
+    daemons = max(len(names) - own for names, own in zip(report.judged.values(), of_clients, strict=True))
+    if not clients:
+        return f"all {daemons} properties"
+    return (
+        f"all {daemons} properties of daemons and {clients} of clients"
+        if daemons
+        else f"all {clients} properties of clients"
+    )
+
+
+def as_json_text(report: AuditReport) -> str:
+    """One JSON object with verdict, runs, findings and what was judged."""
+    return json.dumps(
+        {
+            "holds": report.holds,
+            "runs": list(report.runs),
+            "broken": [
+                {
+                    "run": finding.run,
+                    "property": finding.property,
+                    "violations": finding.violations,
+                    "witness": finding.witness,
+                }
+                for finding in report.findings
+            ],
+            "judged": {run: list(names) for run, names in report.judged.items()},
+        }
+    )
+
 
 Facts = dict[str, Any]
 

@@ -8,11 +8,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from hopring.spark import register
 from hopring.spark.audit import AuditReport, audit
-from hopring.spark.audit.findings import as_json_text
 from hopring.spark.audit.reading import as_parquet
 from hopring.spark.audit.tables import partitions
+from hopring.spark.audit.witness import as_json_text
 from hopring.spark.errors import readable
-from hopring.spark.pipeline import gaps, ingest, measure, reconcile
+from hopring.spark.pipeline import ingest, measure, reconcile
 from hopring.spark.pipeline.inputs import PipelineOptions
 from hopring.spark.pipeline.store import AUDIT, REPORT, Store, on_disk, uri
 from hopring.spark.report import write_report
@@ -70,7 +70,7 @@ class Pipeline:
         self.say("reconcile: messages")
         self._write("silver", "messages", reconcile.messages(records))
         self.say("reconcile: gaps")
-        self._write("silver", "gaps", gaps.gaps(records, self._bodies(records)))
+        self._write("silver", "gaps", reconcile.gaps(records, self._bodies(records)))
 
     def measure(self) -> None:
         """Computes the gold tables from the trace and the records."""

@@ -9,8 +9,7 @@ from typing import Final
 import msgspec
 
 from hopring.check.picture.drawing import cross, letter, triangle
-from hopring.check.picture.style import view_class
-from hopring.check.picture.svg import Attributes, element, line, path, text, tip
+from hopring.check.picture.svg import Attributes, element, line, path, text, tip, view_class
 from hopring.spark.report import texts
 from hopring.spark.report.braid import (
     HOME_PX,

@@ -5,8 +5,7 @@ from typing import Final
 
 import msgspec
 
-from hopring.check.picture.style import FAINT, INK, LINE, PAPER, SERVICES, VIEWS
-from hopring.check.picture.svg import Attributes, element, escape
+from hopring.check.picture.svg import FAINT, INK, LINE, PAPER, SERVICES, VIEWS, Attributes, element, escape
 from hopring.spark.report.texts import plural
 
 SITES: Final = (

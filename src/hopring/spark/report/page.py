@@ -8,7 +8,7 @@ import msgspec
 
 from hopring import __version__
 from hopring.check.picture.svg import escape
-from hopring.spark.report import html, latency, membership, summary, texts, throughput, verdicts
+from hopring.spark.report import html, latency, membership, summary, texts, throughput
 from hopring.spark.report.gold import GoldTables, read_gold
 from hopring.spark.report.html import paragraph, tag
 from hopring.spark.report.throughput import seconds_window_us as seconds_of_table
@@ -43,14 +43,14 @@ def render(gold: GoldTables) -> str:
     window = _window(gold)
     sites = _sites(gold)
     found = _sections(gold, window, sites)
-    verdict, kind = verdicts.headline(gold.audit)
+    verdict, kind = summary.headline(gold.audit)
     nav = [tag("a", {"href": f"#{one.key}"}, escape(one.title)) for one in found]
     theme = tag("button", {"id": "theme", "type": "button", "hidden": "hidden"}, "Light or dark")
     head = [
         tag("p", {"class": "brand"}, tag("span", None, "hopring report"), theme),
         tag("h1", {"class": kind}, escape(_sign(kind) + verdict)),
         paragraph(_period(window), "period"),
-        verdicts.alarm(gold.audit),
+        summary.alarm(gold.audit),
         summary.tile_list(summary.tiles(gold, window, sites)),
         tag("nav", {"aria-label": "Sections"}, *nav),
     ]
@@ -94,7 +94,7 @@ def _sections(gold: GoldTables, window: tuple[int, int] | None, sites: dict[str,
         summary.links_section(gold),
         membership.groups_section(gold, window, by_daemon),
         summary.gaps_section(gold),
-        verdicts.verdicts_section(gold.audit),
+        summary.verdicts_section(gold.audit),
         summary.figures_section(gold),
     ]
     return [PageSection(*one) for one in found if one is not None]

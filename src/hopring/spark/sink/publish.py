@@ -1,4 +1,4 @@
-"""Publishes the staged rows of a batch exactly once: to a spool, or to a live group. No pyspark.
+"""Stages the rows of a batch and publishes them exactly once: to a spool, or to a live group. No pyspark.
 
 After a crash Spark repeats its last batch under the same number.
 
@@ -8,26 +8,147 @@ Live group  a batch is many messages, so a crash may leave a part of it delivere
             receiver drops messages that it received before, by batch and index. For that the repeated batch
             needs the same rows in the same order, which Spark does not promise behind a shuffle. So the driver
             writes a batch to its *outbox* before it sends the first message, and always sends the stored rows.
+
+A task stages its rows in Arrow's file format until the driver publishes the batch. A few rows travel inside the
+task's commit message; more go to a file that the driver can read. Nothing is synced: after a crash of the
+machine Spark repeats the batch.
 """
 
 import contextlib
 import os
+import shutil
 import time
-from collections.abc import Iterator, Sequence
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from hopring import sync
 from hopring.client.errors import BatchInDoubt, MessageTooLarge, SessionClosed
-from hopring.spark.errors import DataLost, SparkError
+from hopring.spark.errors import DataLost, ForeignInput, SparkError
 from hopring.spark.sink.options import WriteOptions
-from hopring.spark.sink.staging import Staged, opened, staged_runs
+from hopring.spool.arrow import load_arrow, run_of_array
 from hopring.spool.encode import AppendMark
 from hopring.spool.errors import AppendTooLarge, SpoolOwned
 from hopring.spool.layout import safe_name
-from hopring.spool.record import RecordHeader, RecordKind
+from hopring.spool.record import RecordHeader, RecordKind, RecordRun
 from hopring.spool.writer import Appended, SpoolWriter, wall_us
+
+STAGING: Final = "staging"
+INLINE_BYTES_MAX: Final = 256 * 1024
+ABANDONED_SECONDS: Final = 3600.0
+"""Files of a killed run are removed after this time."""
+
+
+class Staged(msgspec.Struct, frozen=True):
+    """The staged rows of a task: the bytes themselves, or the file that has them."""
+
+    rows: int = 0
+    inline: bytes = b""
+    file: str = ""
+
+
+def staging_directory(directory: Path, app: str) -> Path:
+    """The staging directory of one run of an application, unique to that run."""
+    return directory / STAGING / safe_name(app) / uuid.uuid4().hex
+
+
+def stage(batches: Iterable[Any], place: Path) -> Staged:
+    """Stages all rows of a task, in order."""
+    arrow = load_arrow(str(place))
+    waiting: list[Any] = []
+    size_bytes = rows = 0
+    rest = iter(batches)
+    for batch in rest:
+        waiting.append(plain(arrow, batch))
+        size_bytes += waiting[-1].nbytes
+        rows += batch.num_rows
+        if size_bytes > INLINE_BYTES_MAX:
+            return _to_file(arrow, waiting, rest, place, rows)
+    if not rows:
+        return Staged()
+    sink = arrow.BufferOutputStream()
+    _write(sink, waiting)
+    return Staged(rows, sink.getvalue().to_pybytes())
+
+
+def plain(arrow: Any, batch: Any) -> Any:
+    """The batch with payloads as binary and types as unsigned 16 bits; ForeignInput if that is impossible."""
+    payload = batch.column("payload")
+    if payload.null_count:
+        raise ForeignInput("a payload is null", "filter those rows out: .where('payload is not null')")
+    columns = {"payload": payload.cast(arrow.binary())}
+    if "type" in batch.schema.names:
+        try:
+            columns["type"] = batch.column("type").fill_null(0).cast(arrow.uint16())
+        except arrow.ArrowInvalid:
+            raise ForeignInput("a type is not from 0 to 65535", "types have 16 bits") from None
+    return arrow.RecordBatch.from_pydict(columns)
+
+
+def _to_file(arrow: Any, waiting: list[Any], rest: Iterator[Any], place: Path, rows: int) -> Staged:
+    place.mkdir(parents=True, exist_ok=True)
+    path = place / f"{uuid.uuid4().hex}.arrow"
+    more = [0]
+
+    def counted() -> Iterator[Any]:
+        for batch in rest:
+            more[0] += batch.num_rows
+            yield plain(arrow, batch)
+
+    with arrow.OSFile(str(path), "wb") as sink:
+        _write(sink, [*waiting], counted())
+    return Staged(rows + more[0], file=str(path))
+
+
+def _write(sink: Any, first: list[Any], rest: Iterable[Any] = ()) -> None:
+    with import_module("pyarrow.ipc").new_file(sink, first[0].schema) as file:
+        for batch in first:
+            file.write_batch(batch)
+        for batch in rest:
+            file.write_batch(batch)
+
+
+def staged_runs(staged: Iterable[Staged], header: RecordHeader) -> Iterator[RecordRun]:
+    """The rows of all tasks as runs, in the order of the tasks, without a copy."""
+    for one in staged:
+        if one.rows:
+            yield from _runs(one, header)
+
+
+def opened(staged: Staged) -> Iterator[Any]:
+    """The staged record batches, mapped and not copied."""
+    arrow = load_arrow(staged.file)
+    source = arrow.memory_map(staged.file) if staged.file else arrow.BufferReader(staged.inline)
+    file = import_module("pyarrow.ipc").open_file(source)
+    for number in range(file.num_record_batches):
+        yield file.get_batch(number)
+
+
+def _runs(staged: Staged, header: RecordHeader) -> Iterator[RecordRun]:
+    for batch in opened(staged):
+        if not batch.num_rows:
+            continue
+        types = None
+        if "type" in batch.schema.names:
+            column = batch.column("type")
+            types = (
+                memoryview(column.buffers()[1]).cast("B").cast("H")[column.offset : column.offset + len(column)]
+            )
+        yield run_of_array(header, batch.column("payload"), types)
+
+
+def clear(place: Path) -> None:
+    """Removes the staged files of a run, and those of runs that were killed long ago."""
+    shutil.rmtree(place, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        for other in [*place.parent.iterdir()]:
+            if time.time() - other.stat().st_mtime > ABANDONED_SECONDS:
+                shutil.rmtree(other, ignore_errors=True)
+
 
 SUFFIX: Final = ".arrow"
 ROWS_AT_ONCE: Final = 1024
@@ -86,7 +207,7 @@ def keep(directory: Path, mark: AppendMark, staged: Sequence[Staged]) -> Staged:
         )
     if mark.batch not in known:
         place.mkdir(parents=True, exist_ok=True)
-        _write(path, [one for one in staged if one.rows])
+        _append(path, [one for one in staged if one.rows])
     for older in known - {mark.batch}:
         (place / f"{older}{SUFFIX}").unlink(missing_ok=True)
     return Staged(sum([batch.num_rows for batch in opened(Staged(1, file=str(path)))]), file=str(path))
@@ -98,7 +219,7 @@ def _batches(place: Path) -> set[int]:
     return set()
 
 
-def _write(path: Path, staged: Sequence[Staged]) -> None:
+def _append(path: Path, staged: Sequence[Staged]) -> None:
     """Writes the rows to a file, which gets its name when it is complete and on disk."""
     half = path.with_suffix(".half")
     schema = next(iter(opened(staged[0]))).schema

@@ -12,8 +12,7 @@ from typing import Any, Final
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from hopring.spark.sink.options import WriteOptions
-from hopring.spark.sink.publish import multicast, publish
-from hopring.spark.sink.staging import Staged, clear, stage, staging_directory
+from hopring.spark.sink.publish import Staged, clear, multicast, publish, stage, staging_directory
 from hopring.spool.encode import AppendMark
 from hopring.spool.layout import directory_of
 

@@ -4,8 +4,8 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from hopring.sim.faults import Delay, Duplicate, Effect, Flight, Lose, TargetedFault
 from hopring.sim.host import HostState
+from hopring.sim.network import Delay, Duplicate, Effect, Flight, Lose, TargetedFault
 from hopring.sim.path import Quality
 from hopring.sim.tcp.stream import SimTcpSegment
 from hopring.testing.link_world import LinkWorld

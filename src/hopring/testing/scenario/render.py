@@ -11,7 +11,7 @@ from hopring.membership.messages import decode_daemon_message
 from hopring.sim.host import Address
 from hopring.sim.network import SentDatagram
 from hopring.sim.path import LossReason
-from hopring.sim.tcp.host import TCP_PORT
+from hopring.sim.tcp.links import TCP_PORT
 from hopring.sim.tcp.stream import SimTcpFlags, SimTcpSegment, decode_segment
 from hopring.testing.link_ends import CLUSTER
 from hopring.testing.network_check import Ninit, Nlinkfailed, Nmcast, Nreceive

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from hopring.engine.events import Rift, SubmitMessage, TransitionalSignal
+from hopring.engine import Rift, SubmitMessage, TransitionalSignal
 from hopring.groups.delivery import EarlyMessages, Gets, GroupDelivery
 from hopring.groups.events import DeliverBundle, Input, JoinGroup, LeaveGroup, Send
 from hopring.groups.exchange import GroupsExchange, MergedGroup, Origin

@@ -14,12 +14,11 @@ from hopring.membership.membership import Membership
 from hopring.membership.messages import LinkWeight, NewMemb, RecoveryMessage, StateTrans
 from hopring.membership.options import MembershipOptions
 from hopring.membership.recovery import Decision, Key
-from hopring.membership.view import InstalledView
-from hopring.membership.view_attempt import ViewAttempt
+from hopring.membership.view import InstalledView, ViewAttempt
 from hopring.ordering.destinations import Destinations
 from hopring.ordering.entry import Entry, Position, decode_message
 from hopring.ordering.unreliable import Numbers
-from hopring.routing.topology import Topology
+from hopring.routing.trees import Topology
 from hopring.routing.weights import settled
 from hopring.sim.campaign.bugs.planting import Bug, bug
 from hopring.stack_events import Arrived as PacketArrived
@@ -235,10 +234,10 @@ def _kept_for_the_next(receive_loose: Callable[[Membership, ReceiveLoose, int], 
     return receive_the_one_before
 
 
-DECIDE: Final = "hopring.membership.view_attempt:decide"
+DECIDE: Final = "hopring.membership.view:decide"
 VIEW: Final = "hopring.membership.view:InstalledView"
 MEMBERSHIP: Final = "hopring.membership.membership:Membership"
-ATTEMPT: Final = "hopring.membership.view_attempt:ViewAttempt"
+ATTEMPT: Final = "hopring.membership.view:ViewAttempt"
 
 BUGS: Final[tuple[Bug, ...]] = (
     bug(
@@ -263,7 +262,7 @@ BUGS: Final[tuple[Bug, ...]] = (
         "dummies-kept",
         "rule 34",
         "the dummies of an attempt's holes enter the store, and stay there when the attempt fails",
-        ("hopring.membership.view_attempt:ViewAttempt._advance", _dummies_kept),
+        ("hopring.membership.view:ViewAttempt._advance", _dummies_kept),
     ),
     bug(
         "companions-skipped",

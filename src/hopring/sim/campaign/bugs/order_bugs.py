@@ -10,8 +10,7 @@ from hopring.links.ring.state import RingState
 from hopring.membership.message_flow import MessageFlow
 from hopring.membership.view import InstalledView
 from hopring.ordering.entry import Entry, OrderedMessage, Position
-from hopring.ordering.lines import SiteLine
-from hopring.ordering.order import Order
+from hopring.ordering.order import Order, SiteLine
 from hopring.ordering.stamps import Stamps
 from hopring.sim.campaign.bugs.planting import Bug, bug
 from hopring.stack import Stack
@@ -196,7 +195,7 @@ def _unstamped_lost(take_back: Callable[[Stamps], list[tuple[int, bytes]]]) -> A
     return take_nothing_back
 
 
-LINES: Final = "hopring.ordering.lines:SiteLine"
+LINES: Final = "hopring.ordering.order:SiteLine"
 ORDER: Final = "hopring.ordering.order:Order"
 STORE: Final = "hopring.links.ring.store:RingStore"
 STAMPS: Final = "hopring.ordering.stamps:Stamps"

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hopring.check.properties.sql import WORD_BITS, WORDS_MAX, Masks
 from hopring.spark.audit import constants, reading
-from hopring.spark.audit.clients import courses, messages, promises, sessions, stays
+from hopring.spark.audit.clients import messages, sessions, stays
 from hopring.spark.audit.clients.sessions import TracedSession
 from hopring.spark.audit.clients.stays import TracedGroup
 from hopring.spark.audit.constants import from_arrow
@@ -61,7 +61,7 @@ class ClientTables(Tables):
         self._rows("processes", stays.process_rows(groups, found), constants.SESSION_PROCESSES)
         self._rows("stays", (one.row() for group in groups for one in group.stays), constants.SESSION_STAYS)
         self._rows("views", stays.view_rows(groups), constants.SESSION_VIEWS)
-        self._rows("owed", promises.owed_rows(groups, alive), constants.SESSION_OWED)
+        self._rows("owed", messages.owed_rows(groups, alive), constants.SESSION_OWED)
         self._rows("strays", strays, constants.STRAYS)
         self._rows("wishes", (row for one in passages for row in one.wish()), constants.WISHES)
         self._rows("pieces", (row for one in passages for row in one.rows()), constants.SPANS)
@@ -88,11 +88,11 @@ class ClientTables(Tables):
 
     def _make_order(self) -> None:
         self.say("in which order")
-        self._keep_small("tops", courses.tops(self._hint()))
-        self._keep("paces", courses.paces(self._hint()))
-        self._keep_small("suspects", courses.SUSPECTS)
-        self._keep_small("missteps", courses.missteps(self._hint(), self._is_any("suspects")))
-        self._view("unsorted", courses.UNSORTED)
+        self._keep_small("tops", stays.tops(self._hint()))
+        self._keep("paces", stays.paces(self._hint()))
+        self._keep_small("suspects", stays.SUSPECTS)
+        self._keep_small("missteps", stays.missteps(self._hint(), self._is_any("suspects")))
+        self._view("unsorted", stays.UNSORTED)
 
     def _keep_small(self, name: str, query: str) -> None:
         """A table that is small, or empty if nothing is wrong: it goes through the driver.

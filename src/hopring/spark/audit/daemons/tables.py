@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from hopring.check.properties.sql import LIVES_MAX, WORD_BITS, Masks
 from hopring.spark.audit import constants, reading
-from hopring.spark.audit.daemons import courses, holdings, lives, messages
+from hopring.spark.audit.daemons import holdings, lives, messages
 from hopring.spark.audit.reading import Ends, rows_of
 from hopring.spark.audit.tables import Tables, partitions
 from hopring.spark.errors import SparkError
@@ -108,12 +108,12 @@ class DaemonTables(Tables):
 
     def _make_order(self) -> None:
         self.say("in which order")
-        self._keep_long("paces", courses.PACES)
-        self._keep_rare("courses", courses.COURSES)
-        self._keep_rare("fifo", courses.FIFO_LEGS)
-        self._keep_rare("tops", courses.TOPS)
-        self._view("missteps", courses.MISSTEPS)
-        self._view("unsorted", courses.UNSORTED)
+        self._keep_long("paces", holdings.PACES)
+        self._keep_rare("courses", holdings.COURSES)
+        self._keep_rare("fifo", holdings.FIFO_LEGS)
+        self._keep_rare("tops", holdings.TOPS)
+        self._view("missteps", holdings.MISSTEPS)
+        self._view("unsorted", holdings.UNSORTED)
 
 
 def _words(numbers: Mapping[str, lives.Numbers]) -> int:

@@ -1,0 +1,324 @@
+"""Engines: the interface of the part of a daemon that orders messages and forms views; events and snapshot.
+
+Below       a driver of the engine's own, which has its sockets: its packets go in and out by `step`, as events
+            and effects that only those two know.
+Above       groups and the session server; log, trace and counters of the process; status, metrics and
+            simulator, which read `snapshot()`.
+Invariants  a layer like all others: pure, `step` and `wake_at_us`; nothing outside of an engine's package and
+            its driver reads its insides. `Installed` begins every view; a message is `Stamped` at its sender
+            before it is `Delivered` there.
+
+A snapshot is the state of an engine as one plain value. Parts that an engine does not have are None or empty:
+an engine without links has no network, one without sites no overlay. Daemons and sites go by their numbers;
+layers that show them to people know the names.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Generic, Literal, TypeVar, final
+
+from hopring.compiled import mypyc_attr
+from hopring.config.model import LinkName
+from hopring.errors import Drop
+from hopring.ids import DaemonId, Process, SiteId, SiteMask, ViewId
+from hopring.links.events import LinkCounters, Tick
+from hopring.ordering.entry import OrderedMessage, Position
+from hopring.services import Service
+from hopring.value import Value
+
+# To the engine.
+
+
+@final
+class SubmitMessage(Value):
+    """A message of one of this daemon's sessions for all daemons of the view."""
+
+    def __init__(self, service: Service, payload: bytes, session: int = 0) -> None:
+        self.service: Final = service
+        self.payload: Final = payload
+        self.session: Final = session
+
+
+@final
+class Resume(Value):
+    """The layer above is ready: clients' messages may be sent in this view."""
+
+    def __init__(self, view: ViewId) -> None:
+        self.view: Final = view
+
+
+@final
+class Withdraw(Value):
+    """Discards the daemon's own messages that are not sent yet."""
+
+
+@final
+class Stop(Value):
+    """Stops this daemon: it tells the others and takes no further part. Best once `drained` is true."""
+
+
+@final
+class Stalled(Value):
+    """The driver did not run for this time: silence of others meant nothing, and they may have gone on."""
+
+    def __init__(self, for_us: int) -> None:
+        self.for_us: Final = for_us
+
+
+# From the engine.
+
+
+@final
+class Stamped(Value):
+    """A submitted message has its place in the order: the send event of the thesis."""
+
+    def __init__(self, view: ViewId, message: OrderedMessage, position: Position) -> None:
+        self.view: Final = view
+        self.message: Final = message
+        self.position: Final = position
+
+
+@final
+class Delivered(Value):
+    """A message is delivered to the layer above."""
+
+    def __init__(self, view: ViewId, message: OrderedMessage, sender: Process, position: Position) -> None:
+        self.view: Final = view
+        self.message: Final = message
+        self.sender: Final = sender
+        self.position: Final = position
+
+
+@final
+class Rift(Value):
+    """A place before the signal where members of these sites, this daemon's among them, may miss a bundle.
+
+    Other members of T, outside of these sites, passed this place before the view broke. So the bundles behind
+    it are delivered before the signal all the same; but for members that may be owed the bundle of this place,
+    the view ends here.
+    """
+
+    def __init__(
+        self,
+        view: ViewId,
+        position: Position,
+        mask: SiteMask,
+        together: tuple[Process, ...],
+        next_view: ViewId,
+        lost: bool,
+    ) -> None:
+        self.view: Final = view
+        self.position: Final = position
+        self.mask: Final = mask
+        self.together: Final = together
+        self.next_view: Final = next_view
+        self.lost: Final = lost  # None of those who come along has it; else it is Safe, and not stable.
+
+
+@final
+class TransitionalSignal(Value):
+    """The view is closing: until the next one, guarantees hold among `together` only."""
+
+    def __init__(self, view: ViewId, together: tuple[Process, ...], next_view: ViewId) -> None:
+        self.view: Final = view
+        self.together: Final = together
+        self.next_view: Final = next_view  # The one that follows; no two sides of a split have the same.
+
+
+@final
+class Installed(Value):
+    """A new view is installed."""
+
+    def __init__(
+        self,
+        view: ViewId,
+        members: tuple[Process, ...],
+        together: tuple[Process, ...],
+        cause: str,
+        uneven: bool = False,
+    ) -> None:
+        self.view: Final = view
+        self.members: Final = members
+        self.together: Final = together  # Those who came along from my view before.
+        self.cause: Final = cause
+        # Those who came along may not all have seen the same: for some there were rifts, or
+        self.uneven: Final = uneven
+
+    # messages behind the signal that are not for all their sites.
+
+
+EngineInput = SubmitMessage | Resume | Withdraw | Stop | Stalled | Tick
+"""All that an engine takes from above and from the clock."""
+
+EngineOutput = Stamped | Delivered | Rift | TransitionalSignal | Installed
+"""All that an engine puts out for the layers above."""
+
+
+EnginePhase = Literal["op", "search", "statetrans", "evs", "gone"]
+"""The names of phases, as clients and metrics are told them. Every engine has `op`: a view works."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkSnapshot:
+    """One link to a neighbour."""
+
+    peer: DaemonId
+    protocol: LinkName
+    counters: LinkCounters
+    backlog_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkSnapshot:
+    """The links of one attempt or view; with the next one all counters begin again."""
+
+    generation: int
+    links: tuple[LinkSnapshot, ...]  # By their peers.
+    drops: Mapping[Drop, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RingSnapshot:
+    """The token ring that this daemon is in."""
+
+    members: tuple[DaemonId, ...] = ()
+    rounds: int = 0
+    resent_segments: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WindowSnapshot:
+    """Flow control: sizes of windows, by the names under which they can be set, and what is used of them."""
+
+    sizes: Mapping[str, int]
+    used_bytes: int = 0  # Sent by this daemon, and not yet known to be everywhere.
+    used_bundles: int = 0
+    queue_bytes: int = 0  # Submitted, and not yet sent.
+
+
+@final
+class AttemptSnapshot(Value):
+    """A view change under way."""
+
+    def __init__(
+        self,
+        bound: bool,  # This daemon has promised to install the view.
+        decided: bool,  # The fate of the old view's messages is known.
+        together: int,  # How many come along from the old view, once that is decided.
+    ) -> None:
+        self.bound: Final = bound
+        self.decided: Final = decided
+        self.together: Final = together
+
+
+RouteUse = Literal["tree", "spare", "unused", "cut", "absent"]
+"""What the view does with a link between sites; absent if it does not have both."""
+
+
+@dataclass(frozen=True, slots=True)
+class RouteSnapshot:
+    """A configured link between two sites."""
+
+    sites: tuple[SiteId, SiteId]
+    protocol: LinkName
+    left_out: bool  # The view does without it.
+    use: RouteUse
+    configured_weight: int
+    agreed_weight: int | None
+    measured_us: int | None  # The time to deliver a packet, as this daemon has measured it.
+    round_trip_us: int | None
+    loss_ppm: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class OverlaySnapshot:
+    """How an engine with sites routes between them."""
+
+    representative: DaemonId | None  # Of the own site.
+    routes: tuple[RouteSnapshot, ...]
+    tree_parents: tuple[Mapping[SiteId, SiteId], ...]  # Of all spanning trees, for comparison.
+
+
+@final
+class EngineState(Value):
+    """The phase and the view of an engine: the small and cheap part of a snapshot."""
+
+    def __init__(
+        self,
+        me: Process,
+        phase: EnginePhase,
+        settled: bool,  # A view is installed, and messages are ordered in it.
+        view: ViewId,  # The last one installed.
+        members: tuple[Process, ...],
+        attempt: AttemptSnapshot | None,
+    ) -> None:
+        self.me: Final = me
+        self.phase: Final = phase
+        self.settled: Final = settled
+        self.view: Final = view
+        self.members: Final = members
+        self.attempt: Final = attempt
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """An engine at one moment."""
+
+    me: Process
+    phase: EnginePhase
+    phases: tuple[EnginePhase, ...]  # All that this engine can be in.
+    settled: bool  # A view is installed, and messages are ordered in it.
+    view: ViewId  # The last one installed.
+    members: tuple[Process, ...]
+    cause: str  # Of the next view change.
+    reached: tuple[int, ...]  # The place of the last message in the order; it changes with each delivery.
+    window: WindowSnapshot
+    phase_detail: str = ""  # A finer name of the phase, if there is one.
+    drops: Mapping[Drop, int] = field(default_factory=dict)  # Without those of the network.
+    ring: RingSnapshot = field(default_factory=RingSnapshot)
+    network: NetworkSnapshot | None = None
+    last_network: NetworkSnapshot | None = None  # The one before, as it ended.
+    attempt: AttemptSnapshot | None = None
+    overlay: OverlaySnapshot | None = None
+
+    @property
+    def links(self) -> tuple[LinkSnapshot, ...]:
+        """The links of the present network."""
+        return () if self.network is None else self.network.links
+
+
+Event_contra = TypeVar("Event_contra", contravariant=True)
+Effect_co = TypeVar("Effect_co", covariant=True)
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Engine(ABC, Generic[Event_contra, Effect_co]):
+    """An engine; its parameters are the events and effects that it shares with its driver alone."""
+
+    @property
+    @abstractmethod
+    def wake_at_us(self) -> int:
+        """When the next `Tick` is due."""
+
+    @abstractmethod
+    def step(self, event: EngineInput | Event_contra, now_us: int) -> Sequence[EngineOutput | Effect_co]:
+        """Takes one event; returns what follows from it, in its order."""
+
+    @property
+    @abstractmethod
+    def queue_open(self) -> bool:
+        """Whether `Submit` may bring another message of a client."""
+
+    @property
+    @abstractmethod
+    def drained(self) -> bool:
+        """Whether everything that was submitted is at every daemon of the view."""
+
+    @abstractmethod
+    def state(self) -> EngineState:
+        """The phase and the view, for readers that ask often."""
+
+    @abstractmethod
+    def snapshot(self) -> Snapshot:
+        """The state of the engine at this moment."""

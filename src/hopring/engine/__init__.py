@@ -1,1 +1,0 @@
-"""The interface of engines: ordered messages and views, for everything above."""
