@@ -7,7 +7,7 @@ from hopring.ids import GroupName
 from hopring.services import Service
 from hopring.sim.client_cluster import SimClientCluster
 from hopring.sim.path import Quality
-from hopring.wire.bundle import Run
+from hopring.wire.bundle import BundleKey
 
 GROUP = GroupName("trades")
 EU, US = ("eu1", "eu2"), ("us1", "us2")
@@ -71,7 +71,7 @@ class Stage:
         """It sends a message to the group."""
         client = self.sessions[name]
         host = self.cluster.client_host(client.daemon)
-        host.send(Run(host.me.daemon, client.session, service, (GROUP,)), (10,))
+        host.send(BundleKey(host.me.daemon, client.session, service, (GROUP,)), (10,))
 
     def split(self) -> None:
         """From now on nothing passes between the sites."""

@@ -132,7 +132,7 @@ class RunBuilder:
 
     def _messages(self, came: MessageRun) -> Iterator[tuple[str, RecordRun]]:
         place = NO_PLACE if came.service.loose else came.place
-        mark = came._bundle.run.mark
+        mark = came._bundle.key.mark
         for group in came.groups:
             if group in self.views:
                 header = RecordHeader(

@@ -38,7 +38,7 @@ from hopring.session.protocol import (
     QuitRequest,
     encode_control,
 )
-from hopring.wire.bundle import Run, encode_bundle
+from hopring.wire.bundle import BundleKey, encode_bundle
 
 GOOD: Final = 1
 GROUPS: Final = ("crowd", "g", "h", "#good#eu1", "#x#y", "", "a\0b", "x" * 129)
@@ -72,10 +72,12 @@ def right(dice: Random, session: int) -> bytes:
         case 4 if dice.random() < 0.1:
             return encode_control(HelloRequest("eve", 1 << 16))
         case _:
-            run = Run(DaemonId(0), session, dice.choice(list(Service)), (GroupName(dice.choice(GROUPS[:5])),))
+            key = BundleKey(
+                DaemonId(0), session, dice.choice(list(Service)), (GroupName(dice.choice(GROUPS[:5])),)
+            )
             bodies = [dice.randbytes(dice.randrange(40)) for _ in range(dice.randrange(1, 4))]
             return encode_frame(
-                FrameKind.SEND, encode_bundle(run, bodies, [7] * len(bodies), [0] * len(bodies))
+                FrameKind.SEND, encode_bundle(key, bodies, [7] * len(bodies), [0] * len(bodies))
             )
 
 
@@ -133,7 +135,7 @@ class Beside:
         """One more message, which has to come back."""
         self.count += 1
         said = b"good %d" % self.count
-        self.core.outgoing.send(self.core.outgoing.run(["crowd"], Service.AGREED, False), said, 0)
+        self.core.outgoing.send(self.core.outgoing.key(["crowd"], Service.AGREED, False), said, 0)
         seen = self._exchange()
         mine = [one.data for one in seen if one.sender == "#good#eu1"]
         assert mine == [said], f"{mine} instead of {said!r}"

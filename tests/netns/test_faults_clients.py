@@ -16,7 +16,7 @@ from hopring import Message, Service, SlowConsumer, View
 from hopring.check.trace import MessageId
 from hopring.local.recorder import message_body, message_name, now_us, process_of
 from hopring.session.frames import FrameKind, encode_frame
-from hopring.wire.bundle import Run, encode_bundle
+from hopring.wire.bundle import BundleKey, encode_bundle
 
 pytestmark = [pytest.mark.netns, pytest.mark.slow]
 
@@ -44,8 +44,8 @@ def _half_a_frame(player: RecordingClient) -> bytes:
     """Most of a frame that would be good if it were whole."""
     data = player.recorder.sends((ALL,), Service.AGREED, bytes(1_000))
     welcome = player.session._core.welcomed
-    run = Run(welcome.daemon_number, welcome.session, Service.AGREED, (ALL,), False)  # type: ignore[arg-type]
-    return encode_frame(FrameKind.SEND, encode_bundle(run, [data, data], [0, 0], [0, 0]))[:-500]
+    key = BundleKey(welcome.daemon_number, welcome.session, Service.AGREED, (ALL,), False)  # type: ignore[arg-type]
+    return encode_frame(FrameKind.SEND, encode_bundle(key, [data, data], [0, 0], [0, 0]))[:-500]
 
 
 def _is(view: View, player: RecordingClient) -> bool:

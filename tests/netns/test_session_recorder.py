@@ -13,7 +13,7 @@ from hopring.local.recorder import message_body
 from hopring.services import Service
 from hopring.session.frames import PREAMBLE, encode_delivered
 from hopring.session.protocol import LeftNotice, MemberEntry, ViewNotice, WelcomeReply, encode_control
-from hopring.wire.bundle import Run, decode_bundle, encode_bundle
+from hopring.wire.bundle import BundleKey, decode_bundle, encode_bundle
 
 pytestmark = pytest.mark.interpreted  # The recorder puts a stream of its own into the library.
 
@@ -44,9 +44,9 @@ def shown(group: str, step: int) -> bytes:
 
 
 def sent(groups: tuple[str, ...], lts: int, *bodies: bytes) -> bytes:
-    run = Run(DaemonId(0), 3, Service.AGREED, tuple([GroupName(one) for one in groups]), False)
+    key = BundleKey(DaemonId(0), 3, Service.AGREED, tuple([GroupName(one) for one in groups]), False)
     zeros = [0] * len(bodies)
-    bundle = decode_bundle(encode_bundle(run, list(bodies), zeros, zeros))
+    bundle = decode_bundle(encode_bundle(key, list(bodies), zeros, zeros))
     return encode_delivered("#anna#eu1", Place(VIEW, lts, 1), bundle)
 
 

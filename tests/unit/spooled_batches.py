@@ -13,7 +13,7 @@ from hopring.services import Service
 from hopring.session.frames import DeliveredBundle
 from hopring.spooler import RunBuilder
 from hopring.wire.batch_mark import BatchMark
-from hopring.wire.bundle import Run as BundleRun
+from hopring.wire.bundle import BundleKey as BundleRun
 from hopring.wire.bundle import decode_bundle, encode_bundle
 
 VIEW = ViewId(7, DaemonId(1), Incarnation(99))
@@ -42,8 +42,8 @@ def stream_of(*parts: Event | DeliveredBundle) -> EventStream:
 def bundle(
     *bodies: bytes, lts: int = 1, groups: tuple[str, ...] = ("trades",), service: Service = Service.AGREED
 ) -> DeliveredBundle:
-    run = BundleRun(DaemonId(0), 1, service, tuple(map(GroupName, groups)))
-    packed = encode_bundle(run, bodies, range(len(bodies)), bytes(len(bodies)))
+    key = BundleRun(DaemonId(0), 1, service, tuple(map(GroupName, groups)))
+    packed = encode_bundle(key, bodies, range(len(bodies)), bytes(len(bodies)))
     return DeliveredBundle("#anna#eu1", Place(VIEW, lts, 0), decode_bundle(packed))
 
 
@@ -59,8 +59,8 @@ def builder(*groups: str) -> RunBuilder:
 
 
 def of_batch(app: str, batch: int, first: int, *bodies: bytes) -> DeliveredBundle:
-    run = BundleRun(
+    key = BundleRun(
         *(DaemonId(0), 1, Service.AGREED, (GroupName("trades"),)), mark=BatchMark(app, batch, first)
     )
-    packed = encode_bundle(run, bodies, range(len(bodies)), bytes(len(bodies)))
+    packed = encode_bundle(key, bodies, range(len(bodies)), bytes(len(bodies)))
     return DeliveredBundle("#anna#eu1", Place(VIEW, 1, 0), decode_bundle(packed))

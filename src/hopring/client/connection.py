@@ -88,11 +88,11 @@ class SessionState:
         """Adds the new messages of a bundle; False if all are duplicates, so that the credit is due at once."""
         self.last = messages.place
         bundle = messages.bundle
-        mark = bundle.run.mark
+        mark = bundle.key.mark
         if mark is None:
             self.stream.put_messages(messages, 0, len(bundle), credit_bytes)
             return True
-        pieces = self.dedup.new(bundle.run.groups[0], mark, len(bundle))
+        pieces = self.dedup.new(bundle.key.groups[0], mark, len(bundle))
         for start, end in pieces:
             is_last = end == pieces[-1][1]
             self.stream.put_messages(messages, start, end, credit_bytes if is_last else 0)

@@ -135,12 +135,12 @@ def bodies_of(bundle: Bundle, start: int, end: int) -> list[bytes]:
 
 def messages_of(delivered: DeliveredBundle, start: int, end: int) -> list[Message]:
     """The messages of a bundle in a half-open range."""
-    run = delivered.bundle.run
+    key = delivered.bundle.key
     bodies, types = bodies_of(delivered.bundle, start, end), delivered.bundle.types[start:end].tolist()
-    shared = (repeat(run.service), types, repeat(delivered.place))
-    groups: Iterable[tuple[str, ...]] = repeat(run.groups)
-    if run.mixed:
-        alone = [(group,) for group in run.groups]
+    shared = (repeat(key.service), types, repeat(delivered.place))
+    groups: Iterable[tuple[str, ...]] = repeat(key.groups)
+    if key.mixed:
+        alone = [(group,) for group in key.groups]
         groups = [alone[place] for place in delivered.bundle.places[start:end].tolist()]
     return list(map(Message, repeat(delivered.sender), groups, bodies, *shared))
 

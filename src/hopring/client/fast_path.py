@@ -21,7 +21,13 @@ from hopring.session.frames import (
     DeliveredBundle,
     FrameKind,
 )
-from hopring.wire.bundle import BUNDLE_HEAD_BYTES, BUNDLE_HEAD_FORMAT, SELF_DISCARD_FLAG, Run, encode_groups
+from hopring.wire.bundle import (
+    BUNDLE_HEAD_BYTES,
+    BUNDLE_HEAD_FORMAT,
+    SELF_DISCARD_FLAG,
+    BundleKey,
+    encode_groups,
+)
 
 # The head of a frame, the head of a bundle, and its columns: two offsets, type, hints.
 _SEND: Final = Struct(f"<{FRAME_HEAD_FORMAT}{BUNDLE_HEAD_FORMAT}IIHB")
@@ -48,9 +54,9 @@ _new_tuple: Final = cast("Any", tuple.__new__)
 class SendTemplate:
     """The constant part of single messages to the same groups with the same service."""
 
-    def __init__(self, run: Run) -> None:
-        self.run = run
-        self.names = encode_groups(run.groups)
+    def __init__(self, key: BundleKey) -> None:
+        self.key = key
+        self.names = encode_groups(key.groups)
         self._front = b""  # The last frame up to its body: mostly the next one has the same length.
         self._front_size = -1
         self._front_type = 0
@@ -68,19 +74,19 @@ class SendTemplate:
         return self._front + data
 
     def _front_of(self, size: int, message_type: int) -> bytes:
-        run, names = self.run, self.names
+        key, names = self.key, self.names
         head: bytes = _SEND.pack(
             SINGLE_BYTES + len(names) + size,
             _SEND_KIND,
             0,
             0,
-            run.service,
-            SELF_DISCARD_FLAG if run.self_discard else 0,
+            key.service,
+            SELF_DISCARD_FLAG if key.self_discard else 0,
             0,
             0,
-            run.daemon,
-            len(run.groups),
-            run.session,
+            key.daemon,
+            len(key.groups),
+            key.session,
             1,
             len(names),
             size,
@@ -99,8 +105,8 @@ class _Head:
         self.view = delivered.place.view
         self.view_bytes = body[:_LTS_AT]
         self.site = delivered.place.site
-        self.service = delivered.bundle.run.service
-        self.groups = delivered.bundle.run.groups
+        self.service = delivered.bundle.key.service
+        self.groups = delivered.bundle.key.groups
         self.names = encode_groups(self.groups)
         self.sender = delivered.sender
         self.sender_bytes = delivered.sender.encode()
@@ -118,10 +124,10 @@ class HeadCache:
 
     def learn(self, body: bytes, delivered: DeliveredBundle) -> None:
         """Remembers the head of a decoded frame, if it has one message to one group."""
-        run = delivered.bundle.run
-        if len(delivered.bundle) != 1 or len(run.groups) != 1 or run.mark is not None or run.mixed:
+        key = delivered.bundle.key
+        if len(delivered.bundle) != 1 or len(key.groups) != 1 or key.mark is not None or key.mixed:
             return
-        if run.spread_bits or run.spread_groups:
+        if key.spread_bits or key.spread_groups:
             return  # Spread fields precede its body.
         if len(self._heads) + len(self._groups) > _KEPT_MAX:
             self._heads, self._groups = {}, {}

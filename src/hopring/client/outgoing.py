@@ -28,8 +28,8 @@ from hopring.wire.bundle import (
     GROUP_NAME_BYTES_MAX,
     GROUPS_MAX,
     MESSAGES_MAX,
-    Run,
-    Sealed,
+    BundleKey,
+    BundleParts,
     bundle_parts,
     encode_groups,
 )
@@ -170,7 +170,7 @@ class OutgoingRequests:
     requests: deque[tuple[int, int]] = field(default_factory=deque)
     """The cost and the number of messages of each request that is not credited."""
     tickets: dict[int, tuple[Ticket, OutgoingMessage]] = field(default_factory=dict)
-    _last_run: Run | None = None
+    _last_key: BundleKey | None = None
     _templates: dict[str, SendTemplate] = field(default_factory=dict)  # By the group that a message goes to.
     _single: SendTemplate | None = (
         None  # Of the message that is open without a builder: it has no company so far.
@@ -179,21 +179,21 @@ class OutgoingRequests:
     _single_type: int = 0
     _open_bytes: int = 0  # The charge for the open bundle.
 
-    def run(self, groups: Sequence[str], service: Service, self_discard: bool) -> Run:
+    def key(self, groups: Sequence[str], service: Service, self_discard: bool) -> BundleKey:
         """The bundle key of a message to these groups."""
         daemon = DaemonId(self.welcome.daemon_number)
-        return Run(daemon, self.welcome.session, service, checked_groups(tuple(groups)), self_discard)
+        return BundleKey(daemon, self.welcome.session, service, checked_groups(tuple(groups)), self_discard)
 
     def takes(self, sending: OutgoingMessage) -> bool:
         """Whether the window has room for a message now; one above the daemon's limit is an error."""
         self._unfold()
         if len(sending.data) > self.welcome.message_bytes_max:
             raise MessageTooLarge(len(sending.data), self.welcome.message_bytes_max)
-        return not self.charged_bytes or self.has_room(self._run_of(sending), sending.data)
+        return not self.charged_bytes or self.has_room(self._key_of(sending), sending.data)
 
     def put(self, sending: OutgoingMessage) -> None:
         """Adds a message; check `takes` first."""
-        self.send(self._run_of(sending), sending.data, sending.message_type)
+        self.send(self._key_of(sending), sending.data, sending.message_type)
 
     def offer(self, group: str, data: bytes, service: Service, message_type: int, self_discard: bool) -> bool:
         """Adds a message to the open bundle, or opens one, if it fits there and the window has room.
@@ -203,14 +203,14 @@ class OutgoingRequests:
         template = self._templates.get(group)
         if (
             template is None
-            or template.run.service is not service
-            or template.run.self_discard is not self_discard
+            or template.key.service is not service
+            or template.key.self_discard is not self_discard
         ):
             template = self._new_template(group, service, self_discard)
         if self.builder is None and self._single is None:
             return self._open(template, data, message_type)
         self._unfold()
-        builder, groups = self.builder, template.run.groups
+        builder, groups = self.builder, template.key.groups
         if builder is None or not builder.takes(groups, service, self_discard):
             return False
         cost = builder.cost_bytes(groups, len(data))
@@ -223,7 +223,7 @@ class OutgoingRequests:
     def _new_template(self, group: str, service: Service, self_discard: bool) -> SendTemplate:
         if len(self._templates) >= TEMPLATES_MAX:
             self._templates.clear()
-        template = self._templates[group] = SendTemplate(self.run((group,), service, self_discard))
+        template = self._templates[group] = SendTemplate(self.key((group,), service, self_discard))
         return template
 
     def _open(self, template: SendTemplate, data: bytes, message_type: int) -> bool:
@@ -241,7 +241,7 @@ class OutgoingRequests:
         """Moves the open single message into a builder, so that others can follow it."""
         template = self._single
         if template is not None:
-            self.builder = BundleBuilder(template.run, self.welcome.message_bytes_max, BUNDLE_BYTES_AIM)
+            self.builder = BundleBuilder(template.key, self.welcome.message_bytes_max, BUNDLE_BYTES_AIM)
             self.builder.append(self._single_data, self._single_type)
             self._single, self._single_data = None, b""
 
@@ -258,7 +258,7 @@ class OutgoingRequests:
     def put_with_ticket(self, sending: OutgoingMessage) -> Ticket:
         """Adds a message and asks for its receipt; check `takes` and `has_ticket` first."""
         number, ticket = self._ticket(sending)
-        self.send(self._run_of(sending), sending.data, sending.message_type, number)
+        self.send(self._key_of(sending), sending.data, sending.message_type, number)
         return ticket
 
     def takes_bundle(self, group: GroupName, messages: int, bodies_bytes: int) -> bool:
@@ -274,9 +274,9 @@ class OutgoingRequests:
         """Adds messages of a batch as a separate bundle, with a ticket for the last; see `takes_bundle`."""
         self.seal()
         number, ticket = self._ticket(sending)
-        run = self.run(sending.groups, sending.service, sending.self_discard).replace(mark=mark)
+        key = self.key(sending.groups, sending.service, sending.self_discard).replace(mark=mark)
         hints = bytes([*bytes(len(bodies) - 1), number])
-        bundle = bundle_parts(run, bodies, types, hints)
+        bundle = bundle_parts(key, bodies, types, hints)
         self.charged_bytes += REQUEST_COST_BYTES + bundle.size_bytes
         self._out(bundle, len(bodies))
         return ticket
@@ -289,7 +289,7 @@ class OutgoingRequests:
     def put_some(self, many: OutgoingSeries) -> None:
         """Adds as many messages of a series as there is room for, in separate bundles; see `takes_some`."""
         self.seal()
-        key = self._run_of(many.sending)
+        key = self._key_of(many.sending)
         while many.left and self._has_room_for_next(many):
             bodies = many.take(many.portion(self._room_bytes(many), _EACH_BYTES))
             types = array("H", [many.sending.message_type]) * len(bodies)
@@ -330,22 +330,22 @@ class OutgoingRequests:
         self.tickets[number] = (ticket, sending)
         return number, ticket
 
-    def _run_of(self, sending: OutgoingMessage) -> Run:
+    def _key_of(self, sending: OutgoingMessage) -> BundleKey:
         """The bundle key of a message; the last one is reused if it is equal."""
-        last = self._last_run
+        last = self._last_key
         if (
             last is None
             or last.groups is not sending.groups
             or last.service is not sending.service
             or last.self_discard is not sending.self_discard
         ):
-            last = self._last_run = self.run(sending.groups, sending.service, sending.self_discard)
+            last = self._last_key = self.key(sending.groups, sending.service, sending.self_discard)
         return last
 
-    def has_room(self, run: Run, data: bytes) -> bool:
+    def has_room(self, key: BundleKey, data: bytes) -> bool:
         """Whether the window has room for another message; an empty window always has."""
         self._unfold()
-        cost = self._cost(run, data)
+        cost = self._cost(key, data)
         return not self.charged_bytes or self.charged_bytes + cost <= self.welcome.window_bytes
 
     def has_room_for_request(self) -> bool:
@@ -369,16 +369,16 @@ class OutgoingRequests:
             size_bytes -= first_bytes
             requests.popleft()
 
-    def send(self, run: Run, data: bytes, message_type: int, hints: int = 0) -> None:
+    def send(self, key: BundleKey, data: bytes, message_type: int, hints: int = 0) -> None:
         """Adds a message; check `has_room` first."""
         self._unfold()
-        cost = self._cost(run, data)
-        if not self._fits(run, data):
+        cost = self._cost(key, data)
+        if not self._fits(key, data):
             self.seal()
-            self.builder = BundleBuilder(run, self.welcome.message_bytes_max, BUNDLE_BYTES_AIM)
+            self.builder = BundleBuilder(key, self.welcome.message_bytes_max, BUNDLE_BYTES_AIM)
         assert self.builder is not None, "it was just made"
         self._charge_open(cost)
-        self.builder.append(data, message_type, hints, run.groups)
+        self.builder.append(data, message_type, hints, key.groups)
 
     def _charge_open(self, cost: int) -> None:
         """Charges the upper limit of a message's cost; `seal` corrects it."""
@@ -404,24 +404,24 @@ class OutgoingRequests:
             self.out.append(template.frame(self._single_data, self._single_type))
             self._single, self._single_data = None, b""
         elif self.builder is not None:
-            bundle = self.builder.seal()
+            bundle = self.builder.finish()
             self.charged_bytes += REQUEST_COST_BYTES + bundle.size_bytes - self._open_bytes
             self._open_bytes = 0
             self._out(bundle, len(self.builder))
             self.builder = None
 
-    def _out(self, bundle: Sealed, messages: int) -> None:
+    def _out(self, bundle: BundleParts, messages: int) -> None:
         self.requests.append((REQUEST_COST_BYTES + bundle.size_bytes, messages))
         self.out.append(join_frame(FrameKind.SEND, bundle.size_bytes, bundle.parts))
 
-    def _fits(self, run: Run, data: bytes) -> bool:
+    def _fits(self, key: BundleKey, data: bytes) -> bool:
         builder = self.builder
-        if builder is None or not builder.takes(run.groups, run.service, run.self_discard):
+        if builder is None or not builder.takes(key.groups, key.service, key.self_discard):
             return False
-        return builder.has_room(builder.cost_bytes(run.groups, len(data)) - COLUMNS_BYTES)
+        return builder.has_room(builder.cost_bytes(key.groups, len(data)) - COLUMNS_BYTES)
 
-    def _cost(self, run: Run, data: bytes) -> int:
-        if self.builder is not None and self._fits(run, data):
-            return self.builder.cost_bytes(run.groups, len(data))
-        first_bytes = REQUEST_COST_BYTES + _FIRST_BYTES + len(encode_groups(run.groups))
+    def _cost(self, key: BundleKey, data: bytes) -> int:
+        if self.builder is not None and self._fits(key, data):
+            return self.builder.cost_bytes(key.groups, len(data))
+        first_bytes = REQUEST_COST_BYTES + _FIRST_BYTES + len(encode_groups(key.groups))
         return first_bytes + COLUMNS_BYTES + len(data)

@@ -43,12 +43,12 @@ class MessageRun:
     @property
     def groups(self) -> tuple[str, ...]:
         """The destination groups; each message of a mixed run went to one of them."""
-        return self._delivered.bundle.run.groups
+        return self._delivered.bundle.key.groups
 
     @property
     def mixed(self) -> bool:
         """Whether each message went to one group, by `places`; otherwise all went to all groups."""
-        return self._delivered.bundle.run.mixed
+        return self._delivered.bundle.key.mixed
 
     @property
     def places(self) -> memoryview:
@@ -58,7 +58,7 @@ class MessageRun:
     @property
     def service(self) -> Service:
         """The service of the messages."""
-        return self._delivered.bundle.run.service
+        return self._delivered.bundle.key.service
 
     @property
     def place(self) -> Place:
@@ -144,7 +144,7 @@ class StreamEntry:
     @property
     def mixed(self) -> bool:
         """Whether its messages go to different groups."""
-        return self.columns is not None and self.columns.bundle.run.mixed
+        return self.columns is not None and self.columns.bundle.key.mixed
 
     def apart(self) -> list["StreamEntry"]:
         """Splits the rest of a mixed entry by groups; each part gives back the credit of its own bytes."""
@@ -160,7 +160,7 @@ class StreamEntry:
                     order,
                     self.at_us,
                     own_bytes,
-                    delivered.bundle.run.groups,
+                    delivered.bundle.key.groups,
                     None,
                     delivered,
                     start,
@@ -199,7 +199,7 @@ def apart(delivered: DeliveredBundle, start: int, end: int) -> list[tuple[Delive
     Each range comes with a bundle that looks as if it were not mixed.
     """
     bundle = delivered.bundle
-    if not bundle.run.mixed:
+    if not bundle.key.mixed:
         return [(delivered, start, end)]
     alone: dict[int, DeliveredBundle] = {}
     out: list[tuple[DeliveredBundle, int, int]] = []

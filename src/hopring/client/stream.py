@@ -40,7 +40,7 @@ class EventStream:
 
     def put_messages(self, delivered: DeliveredBundle, start: int, end: int, credit_bytes: int) -> None:
         """Adds messages of a bundle; taking the last gives the credit back."""
-        groups = delivered.bundle.run.groups
+        groups = delivered.bundle.key.groups
         order = self.last + 1
         self._put(StreamEntry(order, self.now_us, credit_bytes, groups, None, delivered, start, start, end))
         self.last += end - start
@@ -172,7 +172,7 @@ class EventStream:
         """Drops messages of an application's batches up to this number; returns their count and credit."""
         dropped = credit_bytes = 0
         for entry in list(self.by_group.get(group, ())):
-            mark = None if entry.columns is None else entry.columns.bundle.run.mark  # What came alone has none.
+            mark = None if entry.columns is None else entry.columns.bundle.key.mark  # What came alone has none.
             if mark is None or mark.app != app:
                 continue
             upto = min(entry.end, number + 1 - mark.number)

@@ -106,7 +106,7 @@ class EarlyMessages:
 
     def _behind(self, session: int, deliver: DeliverBundle) -> bool:
         """Whether the session is still owed an earlier FIFO message of this sender."""
-        return deliver.bundle.run.service.by_session and any(
+        return deliver.bundle.key.service.by_session and any(
             number == session and one.position < deliver.position and self._owes(one, session, group, at)
             for at, (number, group) in self.joins.items()
             for one in self.kept
@@ -114,10 +114,10 @@ class EarlyMessages:
         )
 
     def _owes(self, deliver: DeliverBundle, session: int, group: GroupName, at: Position) -> bool:
-        run = deliver.bundle.run
-        discards = run.self_discard and (run.daemon, run.session) == (self.me, session)
+        key = deliver.bundle.key
+        discards = key.self_discard and (key.daemon, key.session) == (self.me, session)
         new = session not in deliver.sessions
-        return group in run.groups and deliver.position > at and new and not discards
+        return group in key.groups and deliver.position > at and new and not discards
 
 
 def _also(deliver: DeliverBundle, session: int) -> DeliverBundle:
@@ -125,7 +125,7 @@ def _also(deliver: DeliverBundle, session: int) -> DeliverBundle:
 
 
 def _same_sender(one: DeliverBundle, other: DeliverBundle) -> bool:
-    mine, others = one.bundle.run, other.bundle.run
+    mine, others = one.bundle.key, other.bundle.key
     return (mine.daemon, mine.session) == (others.daemon, others.session)
 
 
@@ -152,14 +152,14 @@ class GroupDelivery:
         if not sessions and not overtakes:
             return []
         bundle = decode_bundle(payload)
-        run = bundle.run
-        if (run.daemon, run.session, run.service) != (message.daemon, message.session, message.service):
-            raise PeerError(Drop.FOREIGN_SENDER, f"bundle of session {run.session} of daemon {run.daemon}")
-        if run.self_discard and event.sender == self.me:
-            sessions = tuple([one for one in sessions if one != run.session])
+        key = bundle.key
+        if (key.daemon, key.session, key.service) != (message.daemon, message.session, message.service):
+            raise PeerError(Drop.FOREIGN_SENDER, f"bundle of session {key.session} of daemon {key.daemon}")
+        if key.self_discard and event.sender == self.me:
+            sessions = tuple([one for one in sessions if one != key.session])
         sender = private_group(name, self.names[message.daemon])
         deliver = DeliverBundle(sessions, sender, bundle, event.view, event.position)
-        if run.mixed:
+        if key.mixed:
             return self._apart(deliver)
         deliver = self.early.withhold(deliver)
         if overtakes:
@@ -191,7 +191,7 @@ class GroupDelivery:
         cannot overtake a join: messages in a mixed bundle are ordered like joins.
         """
         bundle = deliver.bundle
-        members = [self._local(group) for group in bundle.run.groups]
+        members = [self._local(group) for group in bundle.key.groups]
         if members.count(members[0]) == len(members):
             return [deliver] if deliver.sessions else []
         wanted: dict[int, list[int]] = {}  # By session, the indexes of its groups.
@@ -219,7 +219,7 @@ class GroupDelivery:
         return self.early.take(at, self._gets)
 
     def _gets(self, session: int, deliver: DeliverBundle) -> bool:
-        return session in self._recipients(deliver.bundle.run.groups)
+        return session in self._recipients(deliver.bundle.key.groups)
 
     def _recipients(self, groups: tuple[GroupName, ...]) -> tuple[int, ...]:
         if len(groups) == 1 and not is_private(groups[0]):

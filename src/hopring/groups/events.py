@@ -10,7 +10,7 @@ from hopring.ids import GroupName, Process, ViewId
 from hopring.links.events import Tick
 from hopring.ordering.entry import Position
 from hopring.value import Value
-from hopring.wire.bundle import Bundle, Run, decode_bundle, pick
+from hopring.wire.bundle import Bundle, BundleKey, decode_bundle, pick
 
 # From sessions.
 
@@ -51,9 +51,9 @@ class LeaveGroup:
 class Send(Value):
     """An encoded bundle of one session for any groups, private ones included."""
 
-    def __init__(self, session: int, run: Run, bundle: bytes | memoryview) -> None:
+    def __init__(self, session: int, key: BundleKey, bundle: bytes | memoryview) -> None:
         self.session: Final = session
-        self.run: Final = run
+        self.key: Final = key
         self.bundle: Final = bundle
 
 

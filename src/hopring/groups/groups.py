@@ -432,5 +432,5 @@ def renumber(groups: Groups, me: Process, site_of: Mapping[DaemonId, SiteId], na
 
 
 def _renumbered(request: Send, daemon: DaemonId) -> Send:
-    run = request.run.replace(daemon=daemon)
-    return Send(request.session, run, with_daemon(request.bundle, daemon))
+    key = request.key.replace(daemon=daemon)
+    return Send(request.session, key, with_daemon(request.bundle, daemon))

@@ -84,7 +84,7 @@ class Requests:
     def send(self, event: Send) -> None:
         """Queues a bundle of a session."""
         assert self.accepts(event.session), "check accepts before a request"
-        assert (event.run.daemon, event.run.session) == (self.daemon, event.session), (
+        assert (event.key.daemon, event.key.session) == (self.daemon, event.session), (
             "bundles name their senders"
         )
         self.sessions.put(self.sessions.by_number[event.session], event)

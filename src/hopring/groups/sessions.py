@@ -18,7 +18,7 @@ from hopring.groups.messages import CHANGES_BY, GroupJoin, GroupKill, GroupLeave
 from hopring.groups.payloads import seal
 from hopring.ids import GroupName
 from hopring.wire.builder import BundleBuilder
-from hopring.wire.bundle import COLUMNS_BYTES, MESSAGE_BYTES_MAX, MESSAGES_MAX, Bundle, Run, decode_bundle
+from hopring.wire.bundle import COLUMNS_BYTES, MESSAGE_BYTES_MAX, MESSAGES_MAX, Bundle, BundleKey, decode_bundle
 
 REQUEST_COST_BYTES: Final = 256
 """Memory of a queued request beside its bundle; counted so that many tiny requests reach the limit too."""
@@ -46,15 +46,15 @@ class BundleMerger:
         if builder is None:
             if not (_may_merge(self.first) and _may_merge(send)):
                 return False
-            builder = BundleBuilder(self.first.run, MESSAGE_BYTES_MAX, MERGED_BYTES_MAX)
-            if not _fits(builder, send.run, len(send.bundle), 1):
+            builder = BundleBuilder(self.first.key, MESSAGE_BYTES_MAX, MERGED_BYTES_MAX)
+            if not _fits(builder, send.key, len(send.bundle), 1):
                 return False
             self._builder = builder
             _append(builder, decode_bundle(self.first.bundle))
         elif not _may_merge(send):
             return False
         bundle = decode_bundle(send.bundle)
-        if not _fits(builder, bundle.run, len(bundle.bodies), len(bundle)):
+        if not _fits(builder, bundle.key, len(bundle.bodies), len(bundle)):
             return False
         _append(builder, bundle)
         return True
@@ -64,25 +64,25 @@ class BundleMerger:
         first = self.first
         if self._builder is None:
             return first
-        return Send(first.session, first.run, b"".join(self._builder.seal().parts))
+        return Send(first.session, first.key, b"".join(self._builder.finish().parts))
 
 
 def _may_merge(send: Send) -> bool:
-    run = send.run
-    special = run.mixed or run.mark is not None or run.channel or run.service.loose
-    spread = run.spread_bits or run.spread_groups
+    key = send.key
+    special = key.mixed or key.mark is not None or key.channel or key.service.loose
+    spread = key.spread_bits or key.spread_groups
     return not special and not spread and len(send.bundle) <= MERGED_BYTES_MAX // 2
 
 
-def _fits(builder: BundleBuilder, run: Run, size_bytes: int, messages: int) -> bool:
-    if len(builder) + messages > MESSAGES_MAX or builder.run.big_endian is not run.big_endian:
+def _fits(builder: BundleBuilder, key: BundleKey, size_bytes: int, messages: int) -> bool:
+    if len(builder) + messages > MESSAGES_MAX or builder.key.big_endian is not key.big_endian:
         return False
     more_bytes = size_bytes + COLUMNS_BYTES * (messages - 1)
-    return builder.takes(run.groups, run.service, run.self_discard) and builder.has_room(more_bytes)
+    return builder.takes(key.groups, key.service, key.self_discard) and builder.has_room(more_bytes)
 
 
 def _append(builder: BundleBuilder, bundle: Bundle) -> None:
-    groups = bundle.run.groups
+    groups = bundle.key.groups
     for body, kind, hints in zip(bundle.messages(), bundle.types.tolist(), bundle.hints.tolist(), strict=True):
         builder.append(body, kind, hints, groups)
 
@@ -229,7 +229,7 @@ class LocalSessions:
     def _awaited(self, request: Queued) -> GroupName | None:
         if not isinstance(request, Send):
             return None
-        return next((group for group in request.run.groups if group in self.blocked), None)
+        return next((group for group in request.key.groups if group in self.blocked), None)
 
 
 def _cost(request: Queued) -> int:
@@ -246,5 +246,5 @@ def _submit(session: LocalSession, request: Queued) -> SubmitMessage:
     if isinstance(request, GroupKill):
         return SubmitMessage(CHANGES_BY, encode_group_message(request), session.number)
     if isinstance(request, Send):
-        return SubmitMessage(request.run.service, seal(request.bundle, session.name), session.number)
+        return SubmitMessage(request.key.service, seal(request.bundle, session.name), session.number)
     assert_never(request)

@@ -320,4 +320,4 @@ def _loss_of(frame: bytes) -> FrameLoss | None:
     if kind_of(frame) is not FrameKind.MESSAGES:
         return None
     bundle = decode_delivered(frame[FRAME_HEAD_BYTES:]).bundle
-    return FrameLoss(bundle.run.groups, len(bundle), len(bundle.bodies))
+    return FrameLoss(bundle.key.groups, len(bundle), len(bundle.bodies))

@@ -105,12 +105,12 @@ class NativeConversation:
 
     def _send(self, body: bytes | memoryview) -> Send:
         bundle = decode_bundle(body)
-        run = bundle.run
-        if (run.daemon, run.session) != (self.daemon, self.session):
+        key = bundle.key
+        if (key.daemon, key.session) != (self.daemon, self.session):
             raise PeerError(Drop.FOREIGN_SENDER, "a bundle that names another session as its sender")
-        if run.channel:
+        if key.channel:
             raise PeerError(Drop.INCONSISTENT, "a bundle with a channel, which only the daemon sets")
-        if run.spread_bits or run.spread_groups:
+        if key.spread_bits or key.spread_groups:
             raise PeerError(Drop.INCONSISTENT, "a bundle with fields for Spread clients")
         limit = self.dialect.message_bytes_max
         if len(bundle.bodies) > limit:
@@ -118,5 +118,5 @@ class NativeConversation:
         self.wants_receipts = self.wants_receipts or any(bundle.hints)
         now = self.dialect.groups.me.daemon
         if now != self.daemon:
-            run, body = run.replace(daemon=now), with_daemon(body, now)
-        return Send(self.session, run, body)
+            key, body = key.replace(daemon=now), with_daemon(body, now)
+        return Send(self.session, key, body)

@@ -67,12 +67,12 @@ class Receipts:
             return None
         place = Place(event.view, *event.position)
         closing = self._groups.state in (GroupsState.GTRANS, GroupsState.GGT)
-        counting = PendingReceipt(place, closing, bundle.run.groups, tickets, {}, {})
+        counting = PendingReceipt(place, closing, bundle.key.groups, tickets, {}, {})
         for _, groups in tickets:
             for group in groups:
                 self._look(counting, group)
         # Others may never get a loose message, so that they would not tell.
-        if not counting.missing or bundle.run.service.loose or self._groups.state is not GroupsState.GOP:
+        if not counting.missing or bundle.key.service.loose or self._groups.state is not GroupsState.GOP:
             return counting.receipt()
         # A copy: the table changes with later messages.
         counting.members = {group: set(members) for group, members in counting.members.items()}

@@ -52,7 +52,7 @@ def messages(deliver: DeliverBundle) -> SharedFrame:
     size_bytes = 0
     for part in parts:
         size_bytes += len(part)
-    return SharedFrame(parts, size_bytes, FrameLoss(bundle.run.groups, len(bundle), len(bundle.bodies)))
+    return SharedFrame(parts, size_bytes, FrameLoss(bundle.key.groups, len(bundle), len(bundle.bodies)))
 
 
 def view(show: ShowView, daemons: Sequence[str]) -> bytes:

@@ -38,7 +38,7 @@ from hopring.sim.cluster import SimCluster, SimDaemon, stamp, view_name
 from hopring.sim.driver import Driver
 from hopring.sim.path import Quality
 from hopring.stack_events import DEFAULTS, StackOptions
-from hopring.wire.bundle import Bundle, Run, decode_bundle, encode_bundle
+from hopring.wire.bundle import Bundle, BundleKey, decode_bundle, encode_bundle
 
 # daemon, incarnation, session, number: a message's name, in front of its body.
 NAME: Final = Struct("<HQII")
@@ -136,22 +136,22 @@ class SimClientDaemon(SimDaemon):
         asks = trace.AsksEnd(self._client(session), self.home.engine.now_us)
         self._ask(Disconnect(session), asks)
 
-    def send(self, run: Run, sizes: tuple[int, ...], places: tuple[int, ...] = ()) -> None:
+    def send(self, key: BundleKey, sizes: tuple[int, ...], places: tuple[int, ...] = ()) -> None:
         """Sends messages of these sizes in one bundle; `places` names the group of each if it is mixed."""
-        if not self.groups.accepts(run.session):
+        if not self.groups.accepts(key.session):
             return
-        client, bodies = self._client(run.session), []
+        client, bodies = self._client(key.session), []
         self._at_work = True
         for at, size in enumerate(sizes):
-            groups = (run.groups[places[at]],) if run.mixed else run.groups
-            number = self._numbers[run.session] = self._numbers.get(run.session, 0) + 1
-            bodies.append(NAME.pack(*self.me, run.session, number) + bytes(size))
-            name = trace.MessageId(self.name, self.me.incarnation, number, run.session)
-            parts = client, self.home.engine.now_us, groups, name, run.service, size, run.self_discard
+            groups = (key.groups[places[at]],) if key.mixed else key.groups
+            number = self._numbers[key.session] = self._numbers.get(key.session, 0) + 1
+            bodies.append(NAME.pack(*self.me, key.session, number) + bytes(size))
+            name = trace.MessageId(self.name, self.me.incarnation, number, key.session)
+            parts = client, self.home.engine.now_us, groups, name, key.service, size, key.self_discard
             self.home.note(trace.ClientSent(*parts))
         zeros = [0] * len(bodies)
         self._at_work = False
-        self.groups_driver.step(Send(run.session, run, encode_bundle(run, bodies, zeros, zeros, places)))
+        self.groups_driver.step(Send(key.session, key, encode_bundle(key, bodies, zeros, zeros, places)))
 
     def _ask(self, event: Request, asks: trace.Event | None) -> bool:
         """Makes a request; records it before its effects, and returns whether it was accepted."""
@@ -255,7 +255,7 @@ class SimClientDaemon(SimDaemon):
             daemon, incarnation, session, number = NAME.unpack_from(body)
             name = trace.MessageId(names[daemon], incarnation, number, session)
             ord = stamp(view, output.position)._replace(place=place)
-            parts = self.home.engine.now_us, bundle.groups_of(place), name, bundle.run.service, ord
+            parts = self.home.engine.now_us, bundle.groups_of(place), name, bundle.key.service, ord
             for one in output.sessions:
                 self.home.note(trace.ClientDelivered(self._client(one), *parts))
 

@@ -57,7 +57,7 @@ from hopring.spread.frames import (
 )
 from hopring.spread.handshake import IP, NULL, USER_BYTES_MAX, Handshake, HandshakeCode, HandshakeStage
 from hopring.spread.membership import Sets, group_id, own_leave, signal, view
-from hopring.wire.bundle import Run, encode_bundle
+from hopring.wire.bundle import BundleKey, encode_bundle
 
 DAEMON_BYTES_MAX: Final = 19
 """The longest name of a daemon that serves Spread clients."""
@@ -130,7 +130,7 @@ class SpreadConversation:
         self._over = False  # All further input is ignored.
         # The common part of the last messages,
         self._same: tuple[Bits, bool, bytes, bool, int, DaemonId] | None = None
-        self._run: Run | None = None  # and the key of their bundles; None if they had no group.
+        self._key: BundleKey | None = None  # and the key of their bundles; None if they had no group.
 
     @property
     def admitted(self) -> bool:
@@ -217,18 +217,18 @@ class SpreadConversation:
         return JoinRequest(group) if batch.kind is Bits.JOIN else LeaveRequest(group)
 
     def _send(self, batch: SpreadBatch) -> Send | None:
-        run = self._run_of(batch)
-        if run is None:
+        key = self._key_of(batch)
+        if key is None:
             return None
-        return Send(self._session, run, encode_bundle(run, batch.bodies, batch.types, bytes(len(batch.bodies))))
+        return Send(self._session, key, encode_bundle(key, batch.bodies, batch.types, bytes(len(batch.bodies))))
 
-    def _run_of(self, batch: SpreadBatch) -> Run | None:
+    def _key_of(self, batch: SpreadBatch) -> BundleKey | None:
         daemon = self._groups.me.daemon
         same = batch.kind, batch.self_discard, batch.names, batch.big_endian, batch.free_bits, daemon
         if same != self._same:
             # A bundle names each group once; empty names stand for groups that cannot exist.
             groups = tuple([GroupName(one) for one in dict.fromkeys(batch.groups) if one])
-            run = Run(
+            key = BundleKey(
                 daemon,
                 self._session,
                 SERVICES[batch.kind],
@@ -238,8 +238,8 @@ class SpreadConversation:
                 spread_bits=batch.free_bits,
                 spread_groups=b"" if batch.names == shown_groups(groups) else batch.names,
             )
-            self._same, self._run = same, run if groups else None
-        return self._run
+            self._same, self._key = same, key if groups else None
+        return self._key
 
 
 _SELF_DISCARD: Final = int(Bits.SELF_DISCARD)
@@ -290,23 +290,23 @@ class SpreadDialect:
     def messages(self, deliver: DeliverBundle) -> SharedFrame:
         """Renders a bundle as frames, end to end."""
         bundle = deliver.picked()
-        run, types, bodies = bundle.run, bundle.types.tolist(), bundle.messages()
-        bits = SERVICE_BITS[run.service] | (_SELF_DISCARD if run.self_discard else 0)
-        bits |= run.spread_bits << FREE_BITS_AT
+        key, types, bodies = bundle.key, bundle.types.tolist(), bundle.messages()
+        bits = SERVICE_BITS[key.service] | (_SELF_DISCARD if key.self_discard else 0)
+        bits |= key.spread_bits << FREE_BITS_AT
         sender = shown_session(deliver.sender)
-        if run.mixed:
+        if key.mixed:
             frames = b"".join(
                 [
                     encode_messages(
-                        bits, sender, shown_groups(bundle.groups_of(at)), run.big_endian, [types[at]], [body]
+                        bits, sender, shown_groups(bundle.groups_of(at)), key.big_endian, [types[at]], [body]
                     )
                     for at, body in enumerate(bodies)
                 ]
             )
         else:
-            names = run.spread_groups or shown_groups(run.groups)
-            frames = encode_messages(bits, sender, names, run.big_endian, types, bodies)
-        return shared_frame(frames, FrameLoss(run.groups, len(bundle), len(bundle.bodies)))
+            names = key.spread_groups or shown_groups(key.groups)
+            frames = encode_messages(bits, sender, names, key.big_endian, types, bodies)
+        return shared_frame(frames, FrameLoss(key.groups, len(bundle), len(bundle.bodies)))
 
     def view(self, show: ShowView) -> SharedFrame:
         """Renders a view as a regular membership message."""

@@ -10,31 +10,31 @@ from hopring.wire.bundle import (
     GROUPS_MAX,
     MESSAGE_BYTES_DEFAULT,
     MESSAGES_MAX,
-    Run,
-    Sealed,
+    BundleKey,
+    BundleParts,
     bundle_parts,
     encode_groups,
 )
 
 
-def mixes(run: Run) -> bool:
-    """Whether a message of this run may share a bundle with messages to other groups."""
-    return len(run.groups) == 1 and run.service.total and run.mark is None
+def mixes(key: BundleKey) -> bool:
+    """Whether a message with this key may share a bundle with messages to other groups."""
+    return len(key.groups) == 1 and key.service.total and key.mark is None
 
 
 @dataclass(slots=True)
 class BundleBuilder:
-    """A bundle that still takes messages; `seal` ends it.
+    """A bundle that still takes messages; `finish` ends it.
 
     From the second message on it takes no more than the aim: bodies, what each message adds to them, and names
     of groups. Messages that go to one group each may share it, whichever that is, if all else is the same.
     """
 
-    run: Run  # Of the first message.
+    key: BundleKey  # Of the first message.
     message_bytes_max: int = MESSAGE_BYTES_DEFAULT
     aim_bytes: int = BUNDLE_BYTES_MAX
     bodies_bytes: int = 0
-    sealed: bool = False
+    finished: bool = False
     _mixes: bool = False
     _names_bytes: int = 0
     _where: dict[tuple[GroupName, ...], int] = field(default_factory=dict)  # The places of groups.
@@ -44,9 +44,9 @@ class BundleBuilder:
     _places: bytearray = field(default_factory=bytearray)
 
     def __post_init__(self) -> None:
-        self._mixes = mixes(self.run)
-        self._where[self.run.groups] = 0
-        self._names_bytes = len(encode_groups(self.run.groups))
+        self._mixes = mixes(self.key)
+        self._where[self.key.groups] = 0
+        self._names_bytes = len(encode_groups(self.key.groups))
 
     def __len__(self) -> int:
         return len(self._bodies)
@@ -58,8 +58,8 @@ class BundleBuilder:
 
     def takes(self, groups: tuple[GroupName, ...], service: Service, self_discard: bool) -> bool:
         """Whether a message to these groups may be added, as long as there is room."""
-        run = self.run
-        if self.sealed or run.service is not service or run.self_discard is not self_discard:
+        key = self.key
+        if self.finished or key.service is not service or key.self_discard is not self_discard:
             return False
         if groups in self._where:
             return True
@@ -80,12 +80,12 @@ class BundleBuilder:
         groups: tuple[GroupName, ...] = (),
     ) -> None:
         """Adds a message, to these groups or to those of the first; look at `takes` and `has_room` before."""
-        assert not self.sealed, "nothing is appended to a sealed bundle"
+        assert not self.finished, "nothing is appended to a finished bundle"
         bodies_bytes = self.bodies_bytes + len(body)
         # Written out, because this is done for each message.
         assert bodies_bytes <= self.message_bytes_max, "look at has_room before append"
         assert len(self._bodies) < MESSAGES_MAX, "look at has_room before append"
-        place = self._where.get(groups or self.run.groups)
+        place = self._where.get(groups or self.key.groups)
         if place is None:
             place = self._where[groups] = len(self._where)
             self._names_bytes += len(encode_groups(groups))
@@ -95,12 +95,12 @@ class BundleBuilder:
         self._hints.append(hints)
         self._places.append(place)
 
-    def seal(self) -> Sealed:
-        """The bundle in parts, to be stamped now."""
-        assert not self.sealed, "a bundle is sealed once"
-        self.sealed = True
+    def finish(self) -> BundleParts:
+        """Ends the bundle and returns it in parts; it is stamped next."""
+        assert not self.finished, "a bundle is finished once"
+        self.finished = True
         if len(self._where) == 1:
-            return bundle_parts(self.run, self._bodies, self._types, self._hints)
+            return bundle_parts(self.key, self._bodies, self._types, self._hints)
         groups = tuple([group for (group,) in self._where])
-        run = self.run.replace(groups=groups, mixed=True)
-        return bundle_parts(run, self._bodies, self._types, self._hints, self._places)
+        key = self.key.replace(groups=groups, mixed=True)
+        return bundle_parts(key, self._bodies, self._types, self._hints, self._places)

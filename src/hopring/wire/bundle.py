@@ -83,8 +83,8 @@ BUNDLE_BYTES_MAX: Final = bundle_bytes_of(MESSAGE_BYTES_MAX)
 
 
 @final
-class Run(Value):
-    """What all messages of a bundle share; a message that differs in any of it starts another bundle."""
+class BundleKey(Value):
+    """The properties that all messages of a bundle share; a message with another key starts another bundle."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class Bundle(Value):
 
     def __init__(
         self,
-        run: Run,
+        key: BundleKey,
         offsets: Column,
         types: Column,
         hints: Column,
@@ -130,11 +130,11 @@ class Bundle(Value):
         bodies: Column,
         whole: Column,
     ) -> None:
-        self.run: Final = run
+        self.key: Final = key
         self.offsets: Final = offsets
         self.types: Final = types
         self.hints: Final = hints
-        self.places: Final = places  # Of a mixed bundle: for each message, where its group is in `run.groups`.
+        self.places: Final = places  # Of a mixed bundle: for each message, where its group is in `key.groups`.
         self.bodies: Final = bodies
         self.whole: Final = whole  # All of it, as it was decoded.
 
@@ -154,7 +154,7 @@ class Bundle(Value):
 
     def groups_of(self, index: int) -> tuple[GroupName, ...]:
         """The groups to which one message goes."""
-        return (self.run.groups[self.places[index]],) if self.run.mixed else self.run.groups
+        return (self.key.groups[self.places[index]],) if self.key.mixed else self.key.groups
 
     def lengths(self) -> list[int]:
         """The bytes of each body."""
@@ -162,7 +162,7 @@ class Bundle(Value):
         return [end - start for start, end in pairwise(ends)]
 
 
-class Sealed(NamedTuple):
+class BundleParts(NamedTuple):
     """An encoded bundle, in parts that are not joined yet."""
 
     parts: list[bytes | memoryview]
@@ -180,48 +180,48 @@ def with_daemon(bundle: bytes | memoryview, daemon: DaemonId) -> bytes:
 
 
 def encode_bundle(
-    run: Run,
+    key: BundleKey,
     bodies: Sequence[bytes | memoryview],
     types: Sequence[int],
     hints: Sequence[int],
     places: Sequence[int] = b"",
 ) -> bytes:
     """A bundle of these messages."""
-    return b"".join(bundle_parts(run, bodies, types, hints, places).parts)
+    return b"".join(bundle_parts(key, bodies, types, hints, places).parts)
 
 
 def bundle_parts(
-    run: Run,
+    key: BundleKey,
     bodies: Sequence[bytes | memoryview],
     types: Sequence[int],
     hints: Sequence[int],
     places: Sequence[int] = b"",
-) -> Sealed:
+) -> BundleParts:
     """The same in parts, for who joins it with something else: the bodies are copied once then."""
     assert 0 < len(bodies) <= MESSAGES_MAX, "a bundle holds 1 to MESSAGES_MAX messages"
     assert len(bodies) == len(types) == len(hints), "one type and one set of hints for each message"
-    assert len(places) == (len(bodies) if run.mixed else 0), "one place for each message of a mixed bundle"
-    assert 0 <= run.channel < CHANNELS_MAX, "no such channel"
+    assert len(places) == (len(bodies) if key.mixed else 0), "one place for each message of a mixed bundle"
+    assert 0 <= key.channel < CHANNELS_MAX, "no such channel"
     offsets = _offsets_of(list(map(len, bodies)))
     bodies_bytes = int.from_bytes(offsets[-_OFFSET_BYTES:], "little")
     assert bodies_bytes <= MESSAGE_BYTES_MAX, "the bodies are too long for one bundle"
-    names = encode_groups(run.groups)
-    spread = _spread(run) if _is_spread(run) else b""
-    mark = b"" if run.mark is None else _mark(run, len(bodies))
+    names = encode_groups(key.groups)
+    spread = _spread(key) if _is_spread(key) else b""
+    mark = b"" if key.mark is None else _mark(key, len(bodies))
     head = _HEAD.pack(
-        run.service,
-        _flags(run),
-        run.channel,
+        key.service,
+        _flags(key),
+        key.channel,
         len(mark),
-        run.daemon,
-        len(run.groups),
-        run.session,
+        key.daemon,
+        len(key.groups),
+        key.session,
         len(bodies),
         len(names),
         bodies_bytes,
     )
     front = [head, offsets, array("H", types).tobytes(), bytes(hints), bytes(places), names, spread, mark]
-    return Sealed([*front, *bodies], sum(map(len, front)) + bodies_bytes)
+    return BundleParts([*front, *bodies], sum(map(len, front)) + bodies_bytes)
 
 
 def _offsets_of(sizes: list[int]) -> bytes:
@@ -237,29 +237,29 @@ def _even_offsets(size_bytes: int, count: int) -> bytes:
     return array("i", [size_bytes * at for at in range(count + 1)]).tobytes()
 
 
-def _mark(run: Run, messages: int) -> bytes:
-    assert run.mark is not None, "look first"
-    assert len(run.groups) == 1, "a bundle with a mark goes to one group"
-    return encode_mark(run.mark, messages)
+def _mark(key: BundleKey, messages: int) -> bytes:
+    assert key.mark is not None, "look first"
+    assert len(key.groups) == 1, "a bundle with a mark goes to one group"
+    return encode_mark(key.mark, messages)
 
 
-def _is_spread(run: Run) -> bool:
-    return run.spread_bits != 0 or len(run.spread_groups) != 0
+def _is_spread(key: BundleKey) -> bool:
+    return key.spread_bits != 0 or len(key.spread_groups) != 0
 
 
-def _spread(run: Run) -> bytes:
-    assert run.mark is None, "Spread clients have no batches that count once"
-    assert not run.mixed, "what is mixed is of native clients"
-    count, rest_bytes = divmod(len(run.spread_groups), SPREAD_NAME_BYTES)
+def _spread(key: BundleKey) -> bytes:
+    assert key.mark is None, "Spread clients have no batches that count once"
+    assert not key.mixed, "what is mixed is of native clients"
+    count, rest_bytes = divmod(len(key.spread_groups), SPREAD_NAME_BYTES)
     assert not rest_bytes, "names have one size"
     assert count <= SPREAD_GROUPS_MAX, "the list is too long"
-    assert len(encode_groups(run.groups)) <= SPREAD_GROUPS_MAX * SPREAD_NAME_BYTES, "it has them all"
-    return bytes([run.spread_bits, count]) + run.spread_groups
+    assert len(encode_groups(key.groups)) <= SPREAD_GROUPS_MAX * SPREAD_NAME_BYTES, "it has them all"
+    return bytes([key.spread_bits, count]) + key.spread_groups
 
 
-def _flags(run: Run) -> int:
-    mixed = (_MIXED if run.mixed else 0) | (_SPREAD if _is_spread(run) else 0)
-    return (SELF_DISCARD_FLAG if run.self_discard else 0) | (_BIG_ENDIAN if run.big_endian else 0) | mixed
+def _flags(key: BundleKey) -> int:
+    mixed = (_MIXED if key.mixed else 0) | (_SPREAD if _is_spread(key) else 0)
+    return (SELF_DISCARD_FLAG if key.self_discard else 0) | (_BIG_ENDIAN if key.big_endian else 0) | mixed
 
 
 def rows_of(bundle: Bundle, start: int, end: int) -> list[tuple[int, int, int]]:
@@ -278,29 +278,29 @@ def as_of(bundle: Bundle, place: int) -> Bundle:
 
     It has the same columns: who goes on with it looks only at the messages that do go there.
     """
-    run = _runs_of(bundle.run)[place]
+    key = _keys_by_group(bundle.key)[place]
     columns = bundle.offsets, bundle.types, bundle.hints, bundle.places, bundle.bodies, bundle.whole
-    return Bundle(run, *columns)
+    return Bundle(key, *columns)
 
 
 @lru_cache(maxsize=_GROUP_LISTS_KEPT_MAX)
-def _runs_of(run: Run) -> tuple[Run, ...]:
-    """The runs of messages to each group of a mixed one; remembered, like lists of groups."""
-    return tuple([run.replace(groups=(group,), mixed=False) for group in run.groups])
+def _keys_by_group(key: BundleKey) -> tuple[BundleKey, ...]:
+    """The keys of the messages to each group of a mixed bundle; cached, like lists of groups."""
+    return tuple([key.replace(groups=(group,), mixed=False) for group in key.groups])
 
 
 def pick(bundle: Bundle, indexes: Sequence[int]) -> bytes:
     """A bundle of some messages of this mixed one, with no name of a group that none of them goes to."""
     old = [bundle.places[index] for index in indexes]
     kept = sorted(set(old))
-    groups = tuple([bundle.run.groups[place] for place in kept])
-    run = bundle.run.replace(groups=groups, mixed=len(groups) > 1)
+    groups = tuple([bundle.key.groups[place] for place in kept])
+    key = bundle.key.replace(groups=groups, mixed=len(groups) > 1)
     return encode_bundle(
-        run,
+        key,
         [bundle.message(index) for index in indexes],
         [bundle.types[index] for index in indexes],
         [bundle.hints[index] for index in indexes],
-        [kept.index(place) for place in old] if run.mixed else b"",
+        [kept.index(place) for place in old] if key.mixed else b"",
     )
 
 
@@ -342,7 +342,7 @@ def decode_bundle(buffer: bytes | memoryview) -> Bundle:
     if mixed:
         _check_places(bytes(view[places_at:names_at]), groups, service)
     return Bundle(
-        Run(
+        BundleKey(
             DaemonId(daemon),
             session,
             service,

@@ -33,14 +33,14 @@ from hopring.groups.private_groups import private_group
 from hopring.ids import DaemonId, GroupName, Incarnation, Place, ViewId
 from hopring.services import AGREED
 from hopring.session.frames import DeliveredBundle
-from hopring.wire.bundle import Bundle, Run, decode_bundle, encode_bundle
+from hopring.wire.bundle import Bundle, BundleKey, decode_bundle, encode_bundle
 
 PLACE = Place(ViewId(1, DaemonId(0), Incarnation(1)), 1, 0)
 
 
 def bundle_of(bodies: list[bytes]) -> Bundle:
-    run = Run(DaemonId(0), 1, AGREED, (GroupName("g"),))
-    return decode_bundle(encode_bundle(run, bodies, [0] * len(bodies), bytes(len(bodies))))
+    key = BundleKey(DaemonId(0), 1, AGREED, (GroupName("g"),))
+    return decode_bundle(encode_bundle(key, bodies, [0] * len(bodies), bytes(len(bodies))))
 
 
 def test_all_who_open_a_board_see_the_same_numbers(tmp_path: Path) -> None:
@@ -111,8 +111,8 @@ def test_marks_of_a_bundle_are_what_its_bodies_begin_with(sizes: list[int]) -> N
 
     came = DeliveredBundle(private_group("anna", "a1"), PLACE, bundle_of(bodies))
     for start in (0, 1):
-        run = MessageRun(1, 0, start, len(bodies), came)
-        assert run_tags(run) == b"".join([message_tag(3, number) for number in range(start, len(bodies))])
+        key = MessageRun(1, 0, start, len(bodies), came)
+        assert run_tags(key) == b"".join([message_tag(3, number) for number in range(start, len(bodies))])
 
 
 @pytest.mark.parametrize("at_once", [1, 3, 7, 100])

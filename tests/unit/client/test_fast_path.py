@@ -19,21 +19,21 @@ from hopring.session.frames import (
 )
 from hopring.session.protocol import Credit, decode_control, encode_control
 from hopring.wire.batch_mark import BatchMark
-from hopring.wire.bundle import Run, decode_bundle, encode_bundle
+from hopring.wire.bundle import BundleKey, decode_bundle, encode_bundle
 
-RUN = Run(DaemonId(3), 70_000, AGREED, (GroupName("gäste"),))
+KEY = BundleKey(DaemonId(3), 70_000, AGREED, (GroupName("gäste"),))
 PLACE = Place(ViewId(7, DaemonId(2), Incarnation(2**63 + 5)), 2**40 + 3, 4)
 
 
 def body_of(
     data: bytes = b"what is said",
     kind: int = 0x1234,
-    run: Run = RUN,
+    key: BundleKey = KEY,
     place: Place = PLACE,
     sender: str = "#änne#d1",
 ) -> bytes:
     """The body of a frame with one message."""
-    bundle = decode_bundle(encode_bundle(run, [data], [kind], [1]))
+    bundle = decode_bundle(encode_bundle(key, [data], [kind], [1]))
     return encode_delivered(sender, place, bundle)[FRAME_HEAD_BYTES:]
 
 
@@ -52,13 +52,13 @@ def learned(*bodies: bytes) -> HeadCache:
 
 @pytest.mark.parametrize("data", [b"", b"x", bytes(1000), bytes(100_000)])
 @pytest.mark.parametrize(
-    "run", [RUN, RUN.replace(service=SAFE, self_discard=True, groups=(GroupName("a"), GroupName("b")))]
+    "key", [KEY, KEY.replace(service=SAFE, self_discard=True, groups=(GroupName("a"), GroupName("b")))]
 )
-def test_a_frame_has_the_bytes_that_the_general_way_writes(run: Run, data: bytes) -> None:
-    way = SendTemplate(run)
+def test_a_frame_has_the_bytes_that_the_general_way_writes(key: BundleKey, data: bytes) -> None:
+    way = SendTemplate(key)
     for body, kind in ((data, 0xFEDC), (data, 0xFEDC), (data, 1), (data + b"more", 1), (data, 0xFEDC)):
         frame = way.frame(body, kind)
-        assert frame == encode_frame(FrameKind.SEND, encode_bundle(run, [body], [kind], [0]))
+        assert frame == encode_frame(FrameKind.SEND, encode_bundle(key, [body], [kind], [0]))
         assert way.size_bytes(body) == len(frame) - FRAME_HEAD_BYTES
 
 
@@ -76,9 +76,9 @@ def test_what_is_new_is_left_to_the_general_way_once() -> None:
     news = (
         body_of(sender="#otto#d1"),
         body_of(sender="#änni#d1"),
-        body_of(run=RUN.replace(groups=(GroupName("other"),))),
-        body_of(run=RUN.replace(service=SAFE)),
-        body_of(run=RUN.replace(session=2)),
+        body_of(key=KEY.replace(groups=(GroupName("other"),))),
+        body_of(key=KEY.replace(service=SAFE)),
+        body_of(key=KEY.replace(session=2)),
         body_of(place=PLACE._replace(site=5)),
         body_of(place=PLACE._replace(view=view._replace(counter=8))),
         body_of(place=PLACE._replace(view=view._replace(nonce=Incarnation(1)))),
@@ -90,20 +90,20 @@ def test_what_is_new_is_left_to_the_general_way_once() -> None:
 
 
 def test_a_group_that_one_sender_wrote_to_is_known_of_others() -> None:
-    there = RUN.replace(groups=(GroupName("gäste!"),), session=5)
-    familiar = learned(body_of(run=there), body_of(run=there.replace(groups=(GroupName("gästen"),), session=6)))
-    body = body_of(run=there.replace(groups=(GroupName("gästen"),)))
+    there = KEY.replace(groups=(GroupName("gäste!"),), session=5)
+    familiar = learned(body_of(key=there), body_of(key=there.replace(groups=(GroupName("gästen"),), session=6)))
+    body = body_of(key=there.replace(groups=(GroupName("gästen"),)))
 
     assert familiar.message(body) == general(body)
 
 
 def test_many_messages_marks_and_several_groups_are_not_for_the_short_way() -> None:
-    two = decode_bundle(encode_bundle(RUN, [b"1", b"2"], [0, 0], [0, 0]))
+    two = decode_bundle(encode_bundle(KEY, [b"1", b"2"], [0, 0], [0, 0]))
     for body in (
-        body_of(run=RUN.replace(mark=BatchMark("app", 1, 1))),
-        body_of(run=RUN.replace(groups=(GroupName("a"), GroupName("b")))),
-        body_of(run=RUN.replace(spread_bits=0x80)),
-        body_of(run=RUN.replace(spread_groups=bytes(64))),
+        body_of(key=KEY.replace(mark=BatchMark("app", 1, 1))),
+        body_of(key=KEY.replace(groups=(GroupName("a"), GroupName("b")))),
+        body_of(key=KEY.replace(spread_bits=0x80)),
+        body_of(key=KEY.replace(spread_groups=bytes(64))),
         encode_delivered("#a#d1", PLACE, two)[FRAME_HEAD_BYTES:],
     ):
         assert learned(body_of(), body).message(body) is None
@@ -163,7 +163,7 @@ def test_however_the_bytes_are_cut_the_messages_are_the_same(cut: int) -> None:
 
     assert core.outgoing.charged_bytes == 0
     (first, *runs) = core.take_many(2, None).runs
-    assert [one.data for run in (first, *runs) for one in run.messages()] == [b"0", b"1"]
+    assert [one.data for key in (first, *runs) for one in key.messages()] == [b"0", b"1"]
     assert [one.data for one in iter(core.take, None) if isinstance(one, Message)] == [b"", b"three"]
     assert core.stream.credit_bytes == 0
 
@@ -180,8 +180,8 @@ def test_one_that_is_open_alone_counts_and_takes_company() -> None:
     assert core.outgoing.in_doubt == 3
     wire.exchange(0)
 
-    (run,) = core.take_many(10, None).runs
-    assert [(one.groups, one.data) for one in run.messages()] == [
+    (key,) = core.take_many(10, None).runs
+    assert [(one.groups, one.data) for one in key.messages()] == [
         (("g",), b"1"),
         (("g",), b"2"),
         (("h",), b"3"),

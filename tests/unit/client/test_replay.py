@@ -35,7 +35,7 @@ def core_with(root: Path, since: int) -> ClientCore:
     return core
 
 
-SHOWN_SERVICE = bundle(b"x").bundle.run.service
+SHOWN_SERVICE = bundle(b"x").bundle.key.service
 
 
 def now(verb: object, now_us: int = 0) -> object:

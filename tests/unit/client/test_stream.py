@@ -8,7 +8,7 @@ from hopring.client.stream import EventStream
 from hopring.ids import DaemonId, GroupName, Incarnation, Place, ViewId
 from hopring.services import Service
 from hopring.session.frames import DeliveredBundle
-from hopring.wire.bundle import Run, decode_bundle, encode_bundle
+from hopring.wire.bundle import BundleKey, decode_bundle, encode_bundle
 
 PLACE = Place(ViewId(1, DaemonId(0), Incarnation(1)), 1, 0)
 
@@ -82,8 +82,8 @@ def test_what_waits_of_a_group_that_was_left_can_still_be_taken() -> None:
 
 
 def came(*bodies: bytes, groups: tuple[str, ...] = ("g",)) -> DeliveredBundle:
-    run = Run(DaemonId(0), 1, Service.AGREED, tuple(map(GroupName, groups)))
-    packed = encode_bundle(run, bodies, [0] * len(bodies), bytes(len(bodies)))
+    key = BundleKey(DaemonId(0), 1, Service.AGREED, tuple(map(GroupName, groups)))
+    packed = encode_bundle(key, bodies, [0] * len(bodies), bytes(len(bodies)))
     return DeliveredBundle("#a#eu1", PLACE, decode_bundle(packed))
 
 
@@ -97,7 +97,7 @@ def test_messages_of_a_bundle_are_one_lot_of_which_anybody_takes_the_next() -> N
     assert [name(one.take("g")), name(one.take("h")), name(one.take())] == [b"1", b"2", b"3"]
     assert (one.has(2), one.has(3), one.has(1, "g"), one.has(2, "g")) == (True, False, True, False)
     runs, credit_bytes = one.take_many(10)
-    assert [(run.bodies(), run.order) for run in runs if isinstance(run, MessageRun)] == [
+    assert [(key.bodies(), key.order) for key in runs if isinstance(key, MessageRun)] == [
         ([b"4"], 4),
         ([b"5"], 5),
     ]

@@ -27,7 +27,7 @@ from hopring.groups.groups import Groups, GroupsOptions
 from hopring.ids import DaemonId, GroupName, Incarnation, Process, SiteId, SiteMask, ViewId, mask_of
 from hopring.ordering.entry import CONTROL_SESSION, OrderedMessage, Position, encode_message
 from hopring.services import Service
-from hopring.wire.bundle import Run, encode_bundle
+from hopring.wire.bundle import BundleKey, encode_bundle
 
 NEVER_HOLE = 1 << 60
 OPTIONS = GroupsOptions(groups_bytes_max=300, linger_us=3)
@@ -156,9 +156,9 @@ class IdealWorld:
         self.labels += 1
         label = b"m%d" % self.labels
         names = tuple([GroupName(name) for name in groups])
-        run = Run(host.process.daemon, session, service, names, self_discard)
-        self.book.sent(host.process, run, label)
-        event = Send(session, run, encode_bundle(run, [label], [7], [0]))
+        key = BundleKey(host.process.daemon, session, service, names, self_discard)
+        self.book.sent(host.process, key, label)
+        event = Send(session, key, encode_bundle(key, [label], [7], [0]))
         self._carry(host, host.groups.step(event, self.now_us))
         self._pump(host)
         return label

@@ -9,7 +9,7 @@ from hopring.groups.payloads import seal
 from hopring.ids import DaemonId, GroupName, Incarnation, Process, SiteId, ViewId
 from hopring.ordering.entry import CONTROL_SESSION, OrderedMessage, Position
 from hopring.services import Service
-from hopring.wire.bundle import Run, encode_bundle
+from hopring.wire.bundle import BundleKey, encode_bundle
 
 ME = Process(DaemonId(0), Incarnation(10))
 NEAR = Process(DaemonId(1), Incarnation(11))
@@ -72,8 +72,8 @@ class FedGroups:
         """A client's message from anywhere."""
         self.at += 1
         names = tuple([GroupName(name) for name in groups])
-        run = Run(sender.daemon, session, service, names, discard)
-        payload = seal(encode_bundle(run, [b"body"], [7], [0]), "sender")
+        key = BundleKey(sender.daemon, session, service, names, discard)
+        payload = seal(encode_bundle(key, [b"body"], [7], [0]), "sender")
         message = OrderedMessage(service, sender.daemon, session, payload)
         return self.step(Delivered(self.view, message, sender, Position(at or self.at, 0)))
 
@@ -106,8 +106,8 @@ class FedGroups:
         return out
 
     def send(self, session: int, service: Service, *groups: str) -> None:
-        run = Run(ME.daemon, session, service, tuple([GroupName(name) for name in groups]))
-        self.step(Send(session, run, encode_bundle(run, [b"body"], [7], [0])))
+        key = BundleKey(ME.daemon, session, service, tuple([GroupName(name) for name in groups]))
+        self.step(Send(session, key, encode_bundle(key, [b"body"], [7], [0])))
 
 
 def member(process: Process, name: str, session: int) -> GroupMember:

@@ -19,7 +19,7 @@ from hopring.groups.events import (
 )
 from hopring.groups.names import GroupMember, GroupViewId
 from hopring.ids import GroupName, Process, ViewId
-from hopring.wire.bundle import Run
+from hopring.wire.bundle import BundleKey
 
 STAMPS_OF_A_VIEW_MAX = 1_000_000
 
@@ -66,11 +66,11 @@ class SessionHistories:
                 session.ended = True
                 self.history.append(trace.AsksEnd(client, self._at))
 
-    def sent(self, process: Process, run: Run, label: bytes) -> None:
-        client = _client(process, run.session)
-        name = trace.MessageId(client.daemon, client.incarnation, len(self._messages) + 1, run.session)
+    def sent(self, process: Process, key: BundleKey, label: bytes) -> None:
+        client = _client(process, key.session)
+        name = trace.MessageId(client.daemon, client.incarnation, len(self._messages) + 1, key.session)
         self._messages[label] = name
-        parts = client, self._at, run.groups, name, run.service, len(label), run.self_discard
+        parts = client, self._at, key.groups, name, key.service, len(label), key.self_discard
         self.history.append(trace.ClientSent(*parts))
 
     def crashed(self, process: Process) -> None:
@@ -103,14 +103,14 @@ class SessionHistories:
                     pass
 
     def _got(self, process: Process, output: DeliverBundle) -> None:
-        run, (lts, site) = output.bundle.run, output.position
+        key, (lts, site) = output.bundle.key, output.position
         # The world's stamps begin anew in each view, those of the real order do not.
         stamp = trace.Ord(output.view.counter * STAMPS_OF_A_VIEW_MAX + lts, site, _view(output.view))
         for place, label in enumerate([bytes(body) for body in output.bundle.messages()]):
             if output.only is not None and place not in output.only:
                 continue
             groups = output.bundle.groups_of(place)
-            parts = groups, self._messages[label], run.service, stamp._replace(place=place)
+            parts = groups, self._messages[label], key.service, stamp._replace(place=place)
             for one in output.sessions:
                 self.history.append(trace.ClientDelivered(_client(process, one), self._at, *parts))
 

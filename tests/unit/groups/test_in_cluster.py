@@ -14,7 +14,7 @@ from hopring.ordering.entry import CONTROL_SESSION, OrderedMessage
 from hopring.services import Service
 from hopring.sim.client_cluster import SimClientCluster
 from hopring.sim.path import Quality
-from hopring.wire.bundle import Run
+from hopring.wire.bundle import BundleKey
 
 SECOND_US = 1_000_000
 RED = GroupName("red")
@@ -54,7 +54,7 @@ def member(cluster: SimClientCluster, at: str, *groups: str) -> int:
 
 def send(cluster: SimClientCluster, at: str, session: int, service: Service, *groups: str) -> None:
     host = cluster.client_host(at)
-    host.send(Run(host.me.daemon, session, service, tuple([GroupName(name) for name in groups])), (10,))
+    host.send(BundleKey(host.me.daemon, session, service, tuple([GroupName(name) for name in groups])), (10,))
 
 
 def test_a_join_and_a_message_reach_everybody() -> None:

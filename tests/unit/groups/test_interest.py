@@ -27,7 +27,7 @@ from hopring.ids import NEVER, DaemonId, GroupName, SiteId, SiteMask
 from hopring.links.events import Tick
 from hopring.ordering.entry import CONTROL_SESSION, OrderedMessage, encode_message
 from hopring.services import Service
-from hopring.wire.bundle import Run, encode_bundle
+from hopring.wire.bundle import BundleKey, encode_bundle
 
 SITES = SiteMask(0b111)
 A, B, C, D = (DaemonId(at) for at in range(4))
@@ -42,7 +42,7 @@ def table() -> InterestTable:
 
 def mask(one: InterestTable, *groups: str) -> int:
     names = tuple([GroupName(name) for name in groups])
-    bundle = seal(encode_bundle(Run(A, 1, Service.AGREED, names), [b""], [0], [0]), "ann")
+    bundle = seal(encode_bundle(BundleKey(A, 1, Service.AGREED, names), [b""], [0], [0]), "ann")
     return one.mask(encode_message(OrderedMessage(Service.AGREED, A, 1, bundle)), SITES)
 
 

@@ -9,16 +9,16 @@ from hopring.groups.sessions import MERGED_BYTES_MAX, BundleMerger
 from hopring.ids import DaemonId, GroupName
 from hopring.services import Service
 from hopring.wire.batch_mark import BatchMark
-from hopring.wire.bundle import MESSAGES_MAX, Run, decode_bundle, encode_bundle
+from hopring.wire.bundle import MESSAGES_MAX, BundleKey, decode_bundle, encode_bundle
 
-RUN: Final = Run(DaemonId(1), 7, Service.AGREED, (GroupName("red"),))
-BLUE: Final = RUN.replace(groups=(GroupName("blue"),))
-BOTH: Final = RUN.replace(groups=(GroupName("red"), GroupName("blue")))
+KEY: Final = BundleKey(DaemonId(1), 7, Service.AGREED, (GroupName("red"),))
+BLUE: Final = KEY.replace(groups=(GroupName("blue"),))
+BOTH: Final = KEY.replace(groups=(GroupName("red"), GroupName("blue")))
 
 
-def send(*bodies: bytes, run: Run = RUN) -> Send:
-    places = [0] * len(bodies) if run.mixed else b""
-    return Send(7, run, encode_bundle(run, bodies, range(len(bodies)), [9] * len(bodies), places))
+def send(*bodies: bytes, key: BundleKey = KEY) -> Send:
+    places = [0] * len(bodies) if key.mixed else b""
+    return Send(7, key, encode_bundle(key, bodies, range(len(bodies)), [9] * len(bodies), places))
 
 
 def merged(*sends: Send) -> tuple[int, list[tuple[tuple[str, ...], bytes]]]:
@@ -31,12 +31,12 @@ def merged(*sends: Send) -> tuple[int, list[tuple[tuple[str, ...], bytes]]]:
 
 
 def test_what_may_go_together_does_in_its_order() -> None:
-    red, blue = RUN.groups, BLUE.groups
+    red, blue = KEY.groups, BLUE.groups
 
     assert merged(send(b"1")) == (1, [(red, b"1")])
     assert merged(send(b"1"), send(b"2", b"3")) == (2, [(red, b"1"), (red, b"2"), (red, b"3")])
-    assert merged(send(b"1"), send(b"2", run=BLUE), send(b"3")) == (3, [(red, b"1"), (blue, b"2"), (red, b"3")])
-    assert merged(send(b"1", run=BOTH), send(b"2", run=BOTH)) == (2, [(BOTH.groups, b"1"), (BOTH.groups, b"2")])
+    assert merged(send(b"1"), send(b"2", key=BLUE), send(b"3")) == (3, [(red, b"1"), (blue, b"2"), (red, b"3")])
+    assert merged(send(b"1", key=BOTH), send(b"2", key=BOTH)) == (2, [(BOTH.groups, b"1"), (BOTH.groups, b"2")])
 
 
 def test_types_stay_with_their_messages() -> None:
@@ -46,36 +46,36 @@ def test_types_stay_with_their_messages() -> None:
     assert decode_bundle(merger.send().bundle).types.tolist() == [0, 1, 0]
 
 
-FIFO: Final = RUN.replace(service=Service.FIFO)
+FIFO: Final = KEY.replace(service=Service.FIFO)
 
 
 @pytest.mark.parametrize(
     ("first", "second"),
     [
-        (RUN, RUN.replace(service=Service.SAFE)),
-        (RUN, RUN.replace(self_discard=True)),
-        (RUN, RUN.replace(big_endian=True)),
-        (RUN, RUN.replace(channel=1)),
-        (RUN, RUN.replace(spread_bits=1)),
-        (RUN, RUN.replace(spread_groups=bytes(32))),
-        (RUN.replace(spread_bits=1), RUN),
-        (RUN.replace(spread_groups=bytes(32)), RUN),
-        (RUN, RUN.replace(mark=BatchMark("app", 1))),
-        (RUN, BOTH),
-        (BOTH, RUN),
-        (RUN, BOTH.replace(mixed=True)),
+        (KEY, KEY.replace(service=Service.SAFE)),
+        (KEY, KEY.replace(self_discard=True)),
+        (KEY, KEY.replace(big_endian=True)),
+        (KEY, KEY.replace(channel=1)),
+        (KEY, KEY.replace(spread_bits=1)),
+        (KEY, KEY.replace(spread_groups=bytes(32))),
+        (KEY.replace(spread_bits=1), KEY),
+        (KEY.replace(spread_groups=bytes(32)), KEY),
+        (KEY, KEY.replace(mark=BatchMark("app", 1))),
+        (KEY, BOTH),
+        (BOTH, KEY),
+        (KEY, BOTH.replace(mixed=True)),
         (FIFO, FIFO.replace(groups=BLUE.groups)),
-        (RUN.replace(service=Service.UNRELIABLE), RUN.replace(service=Service.UNRELIABLE)),
+        (KEY.replace(service=Service.UNRELIABLE), KEY.replace(service=Service.UNRELIABLE)),
     ],
 )
-def test_what_differs_too_much_goes_alone(first: Run, second: Run) -> None:
-    count, _ = merged(send(b"1", run=first), send(b"2", run=second))
+def test_what_differs_too_much_goes_alone(first: BundleKey, second: BundleKey) -> None:
+    count, _ = merged(send(b"1", key=first), send(b"2", key=second))
 
     assert count == 1
 
 
 def test_fifo_messages_of_one_group_go_together() -> None:
-    assert merged(send(b"1", run=FIFO), send(b"2", run=FIFO))[0] == 2
+    assert merged(send(b"1", key=FIFO), send(b"2", key=FIFO))[0] == 2
 
 
 def test_a_merged_bundle_is_not_longer_than_it_should_be() -> None:

@@ -11,13 +11,13 @@ from hopring.groups.payloads import seal
 from hopring.ids import GroupName, Process
 from hopring.ordering.entry import CONTROL_SESSION, OrderedMessage, Position
 from hopring.services import Service
-from hopring.wire.bundle import Run, encode_bundle
+from hopring.wire.bundle import BundleKey, encode_bundle
 
 
 def message(desk: FedGroups, at: int, *groups: str, ticket: int = 1, sender: Process = FAR) -> list[Output]:
     """A message of session 9 of that daemon."""
-    run = Run(sender.daemon, 9, Service.AGREED, tuple([GroupName(name) for name in groups]))
-    payload = seal(encode_bundle(run, [b"body"], [7], [ticket]), "sender")
+    key = BundleKey(sender.daemon, 9, Service.AGREED, tuple([GroupName(name) for name in groups]))
+    payload = seal(encode_bundle(key, [b"body"], [7], [ticket]), "sender")
     whole = OrderedMessage(Service.AGREED, sender.daemon, 9, payload)
     return desk.step(Delivered(desk.view, whole, sender, Position(at, 1)))
 

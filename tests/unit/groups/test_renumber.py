@@ -49,7 +49,7 @@ def test_what_waited_goes_out_in_the_name_of_the_new_number_and_comes_back() -> 
     renumber(desk.groups, THEN, SITES, NAMES)
     go_on(desk, (THEN,), 2)
     [submit] = desk.taken()
-    assert decode_bundle(unseal(submit.payload)[1]).run.daemon == THEN.daemon
+    assert decode_bundle(unseal(submit.payload)[1]).key.daemon == THEN.daemon
     message = OrderedMessage(submit.service, THEN.daemon, submit.session, submit.payload)
     out = desk.step(Delivered(desk.view, message, THEN, Position(9, 1)))
 

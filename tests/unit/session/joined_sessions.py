@@ -31,7 +31,7 @@ def events(core: ClientCore) -> list[Event]:
 
 
 def send(core: ClientCore, data: bytes, *groups: str, self_discard: bool = False) -> None:
-    core.outgoing.send(core.outgoing.run(groups, Service.AGREED, self_discard), data, 5)
+    core.outgoing.send(core.outgoing.key(groups, Service.AGREED, self_discard), data, 5)
 
 
 def data(core: ClientCore) -> list[bytes]:

@@ -27,7 +27,7 @@ def joined(front: FakeDaemon, number: int, name: str) -> ClientCore:
 
 def send(front: FakeDaemon, number: int, core: ClientCore, group: str, data: bytes) -> None:
     """A message that has come to the daemon."""
-    core.outgoing.send(core.outgoing.run([group], Service.AGREED, False), data, 0)
+    core.outgoing.send(core.outgoing.key([group], Service.AGREED, False), data, 0)
     front.say(number, core.output())
 
 

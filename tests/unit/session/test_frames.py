@@ -24,7 +24,7 @@ from hopring.session.frames import (
     encode_frame,
 )
 from hopring.session.protocol import decode_control, encode_control
-from hopring.wire.bundle import Run, decode_bundle, encode_bundle
+from hopring.wire.bundle import BundleKey, decode_bundle, encode_bundle
 from hopring.wire.objects import VIEW_BYTES_MIN
 
 VIEW = ViewId(3, DaemonId(1), Incarnation(2**64 - 1))
@@ -62,21 +62,21 @@ def test_every_word_comes_through_however_the_bytes_are_cut(cut: int) -> None:
 
 
 def test_a_bundle_comes_through_with_sender_and_place() -> None:
-    run = Run(DaemonId(1), 9, Service.SAFE, (GroupName("trades"), GroupName("#anna#eu1")), True)
-    bundle = decode_bundle(encode_bundle(run, [b"one", b"", b"three"], [1, 0, 65_535], [0, 0, 0]))
+    key = BundleKey(DaemonId(1), 9, Service.SAFE, (GroupName("trades"), GroupName("#anna#eu1")), True)
+    bundle = decode_bundle(encode_bundle(key, [b"one", b"", b"three"], [1, 0, 65_535], [0, 0, 0]))
     frame = encode_delivered("#anna#eu1", Place(VIEW, 17, 3), bundle)
     ((_, body),) = frames_of(PREAMBLE + frame)
 
     sender, place, again = decode_delivered(body)
-    assert (sender, place, again.run) == ("#anna#eu1", Place(VIEW, 17, 3), run)
+    assert (sender, place, again.key) == ("#anna#eu1", Place(VIEW, 17, 3), key)
     assert again.messages() == [b"one", b"", b"three"]
     assert again.types.tolist() == [1, 0, 65_535]
 
 
 def test_a_long_bundle_is_sent_from_where_it_lies_and_reads_the_same() -> None:
-    run = Run(DaemonId(1), 9, Service.AGREED, (GroupName("trades"),))
+    key = BundleKey(DaemonId(1), 9, Service.AGREED, (GroupName("trades"),))
     for size in (10, PIECE_BYTES_MIN):
-        bundle = decode_bundle(encode_bundle(run, [b"x" * size], [0], [0]))
+        bundle = decode_bundle(encode_bundle(key, [b"x" * size], [0], [0]))
         parts = delivered_parts("#anna#eu1", Place(VIEW, 17, 3), bundle)
 
         assert any(part is bundle.whole for part in parts) is (size >= PIECE_BYTES_MIN)
@@ -158,8 +158,8 @@ def test_random_bodies_are_words_or_refused() -> None:
 
 
 def test_random_bodies_are_messages_or_refused() -> None:
-    run = Run(DaemonId(1), 9, Service.SAFE, (GroupName("trades"),))
-    bundle = decode_bundle(encode_bundle(run, [b"one", b"", b"three"], [1, 0, 65_535], [0, 0, 0]))
+    key = BundleKey(DaemonId(1), 9, Service.SAFE, (GroupName("trades"),))
+    bundle = decode_bundle(encode_bundle(key, [b"one", b"", b"three"], [1, 0, 65_535], [0, 0, 0]))
     ((_, good),) = frames_of(PREAMBLE + encode_delivered("#anna#eu1", Place(VIEW, 17, 3), bundle))
     tally = Tally()
 

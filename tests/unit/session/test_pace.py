@@ -35,7 +35,7 @@ def client(front: FakeDaemon, number: int, name: str, *, priority: bool) -> Clie
 def send(core: ClientCore, group: str, *bodies: bytes) -> None:
     for at, body in enumerate(bodies):
         service = Service.SAFE if at % 2 else Service.AGREED  # So that they are not merged.
-        core.outgoing.send(core.outgoing.run([group], service, False), body, 0)
+        core.outgoing.send(core.outgoing.key([group], service, False), body, 0)
         core.outgoing.seal()
 
 

@@ -11,15 +11,15 @@ from hopring.ordering.entry import OrderedMessage, Position
 from hopring.services import Service
 from hopring.session.protocol import ReceiptNotice
 from hopring.session.receipts import Receipts
-from hopring.wire.bundle import Run, encode_bundle
+from hopring.wire.bundle import BundleKey, encode_bundle
 
 AT = Position(50, 0)
 
 
 def delivered(desk: FedGroups, *groups: str, ticket: int = 3, service: Service = Service.AGREED) -> Delivered:
     """A message of session 5 of this daemon."""
-    run = Run(ME.daemon, 5, service, tuple([GroupName(name) for name in groups]))
-    payload = seal(encode_bundle(run, [b"body"], [7], [ticket]), "me")
+    key = BundleKey(ME.daemon, 5, service, tuple([GroupName(name) for name in groups]))
+    payload = seal(encode_bundle(key, [b"body"], [7], [ticket]), "me")
     event = Delivered(desk.view, OrderedMessage(service, ME.daemon, 5, payload), ME, AT)
     desk.step(event)
     return event

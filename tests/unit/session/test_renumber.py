@@ -8,7 +8,7 @@ from hopring.groups.payloads import unseal
 from hopring.ids import DaemonId, GroupName, Process, SiteId
 from hopring.services import Service
 from hopring.session.frames import FrameKind, encode_frame
-from hopring.wire.bundle import Run, decode_bundle, encode_bundle
+from hopring.wire.bundle import BundleKey, decode_bundle, encode_bundle
 
 SITES = {DaemonId(0): SiteId(0), DaemonId(1): SiteId(0)}
 
@@ -23,8 +23,8 @@ def taken(front: FakeDaemon) -> tuple[int, int]:
     """Whose the next message is."""
     submit = front.desk.take(True, front.now_us)
     assert submit is not None
-    run = decode_bundle(unseal(submit.payload)[1]).run
-    return run.daemon, run.session
+    key = decode_bundle(unseal(submit.payload)[1]).key
+    return key.daemon, key.session
 
 
 def test_what_they_send_goes_out_under_the_present_number() -> None:
@@ -59,7 +59,7 @@ def test_another_number_than_the_one_they_were_told_is_refused(daemon: int) -> N
     joined(front, 1, "anna", "red")
     front.stopped = True
     renumbered(front, 1)
-    run = Run(DaemonId(daemon), 1, Service.AGREED, (GroupName("red"),))
-    front.say(1, encode_frame(FrameKind.SEND, encode_bundle(run, [b"hello"], [0], [0])))
+    key = BundleKey(DaemonId(daemon), 1, Service.AGREED, (GroupName("red"),))
+    front.say(1, encode_frame(FrameKind.SEND, encode_bundle(key, [b"hello"], [0], [0])))
 
     assert front.closed[1][1].startswith("foreign_sender")

@@ -28,7 +28,7 @@ from hopring.wire.bundle import (
     BUNDLE_BYTES_DEFAULT,
     GROUPS_MAX,
     MESSAGES_MAX,
-    Run,
+    BundleKey,
     decode_bundle,
     encode_bundle,
 )
@@ -175,8 +175,8 @@ def test_a_lost_connection_is_a_disconnect_and_half_a_frame_is_nothing() -> None
 
 
 def bundle(session: int, *, daemon: int = 0, size: int = 3, channel: int = 0, **spread: Any) -> bytes:
-    run = Run(DaemonId(daemon), session, Service.AGREED, (GroupName("g"),), channel=channel, **spread)
-    return encode_frame(FrameKind.SEND, encode_bundle(run, [bytes(size)], [0], [0]))
+    key = BundleKey(DaemonId(daemon), session, Service.AGREED, (GroupName("g"),), channel=channel, **spread)
+    return encode_frame(FrameKind.SEND, encode_bundle(key, [bytes(size)], [0], [0]))
 
 
 def with_mark(mark: bytes) -> bytes:
@@ -231,17 +231,19 @@ def test_the_longest_bundle_that_there_can_be_fits_and_one_byte_more_is_refused(
     front.client(1, name)
     limit = front.desk.message_bytes_max
     groups = tuple([GroupName(f"{at:03d}" + "g" * 125) for at in range(GROUPS_MAX)])
-    run = Run(DaemonId(0), 1, Service.AGREED, groups, mixed=True)
+    key = BundleKey(DaemonId(0), 1, Service.AGREED, groups, mixed=True)
     bodies = [b""] * (MESSAGES_MAX - 1)
     front.stopped = True
     front.say(
-        1, encode_frame(FrameKind.SEND, encode_bundle(run, [*bodies, bytes(limit)], *[[0] * MESSAGES_MAX] * 3))
+        1, encode_frame(FrameKind.SEND, encode_bundle(key, [*bodies, bytes(limit)], *[[0] * MESSAGES_MAX] * 3))
     )
     submit = front.desk.take(True, 0)
 
     assert submit is not None
     assert len(submit.payload) == BUNDLE_BYTES_DEFAULT - MESSAGE_HEAD_BYTES
-    too_long = encode_bundle(Run(DaemonId(0), 1, Service.AGREED, groups[:1]), [bytes(limit + 1)], [0], [0])
+    too_long = encode_bundle(
+        BundleKey(DaemonId(0), 1, Service.AGREED, groups[:1]), [bytes(limit + 1)], [0], [0]
+    )
     front.say(1, encode_frame(FrameKind.SEND, too_long))
     assert front.closed[1][1].startswith("limit")
 
@@ -260,10 +262,10 @@ def test_the_library_waits_for_credit() -> None:
     front = FakeDaemon(SessionOptions(window_bytes=200_000))
     anna = joined(front, 1, "anna", "g")
     front.stopped = True
-    run = anna.outgoing.run(["g"], Service.AGREED, False)
+    key = anna.outgoing.key(["g"], Service.AGREED, False)
     count = 0
-    while anna.outgoing.has_room(run, bytes(1000)):
-        anna.outgoing.send(run, bytes(1000), 0)
+    while anna.outgoing.has_room(key, bytes(1000)):
+        anna.outgoing.send(key, bytes(1000), 0)
         count += 1
         front.exchange(1, anna)
     assert 100 < count < 200
@@ -342,9 +344,9 @@ def test_credit_reaches_a_client_that_takes_nothing() -> None:
     front = FakeDaemon()
     anna = joined(front, 1, "anna", "g", window_bytes=4096)
     for _ in range(100):
-        run = anna.outgoing.run(["g"], Service.AGREED, False)
-        assert anna.outgoing.has_room(run, bytes(10_000))
-        anna.outgoing.send(run, bytes(10_000), 0)
+        key = anna.outgoing.key(["g"], Service.AGREED, False)
+        assert anna.outgoing.has_room(key, bytes(10_000))
+        anna.outgoing.send(key, bytes(10_000), 0)
         front.exchange(1, anna)
 
 

@@ -33,7 +33,7 @@ def send(front: FakeDaemon, number: int, core: ClientCore, group: str, *bodies: 
     """Messages that begin with these numbers, each in a frame of its own."""
     for body in bodies:
         data = b"%d" % body + bytes(BODY_BYTES)
-        core.outgoing.send(core.outgoing.run([group], Service.AGREED, False), data, 0)
+        core.outgoing.send(core.outgoing.key([group], Service.AGREED, False), data, 0)
         front.exchange(number, core)
 
 

@@ -374,7 +374,7 @@ def test_messages_of_a_mixed_bundle_are_shown_with_their_own_group(joined: tuple
         alice.write(frame("<", JOIN, "#alice#eu1", (group,)))
     native = desk.front.client(2, "native")
     for group, body in (("one", b"1"), ("two", b"2"), ("one", b"3")):
-        native.outgoing.send(native.outgoing.run([group], Service.AGREED, False), body, 5)
+        native.outgoing.send(native.outgoing.key([group], Service.AGREED, False), body, 5)
     desk.front.exchange(2, native)
 
     wanted = [("one", b"1"), ("two", b"2"), ("one", b"3")]

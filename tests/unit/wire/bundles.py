@@ -8,16 +8,16 @@ from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, GroupName
 from hopring.services import Service
 from hopring.wire.bundle import (
-    Run,
+    BundleKey,
     decode_bundle,
     encode_bundle,
 )
 
-RUN: Final = Run(DaemonId(3), 17, Service.AGREED, (GroupName("orders"), GroupName("grüße")), True, 2)
+KEY: Final = BundleKey(DaemonId(3), 17, Service.AGREED, (GroupName("orders"), GroupName("grüße")), True, 2)
 
 
-def encoded(*bodies: bytes, run: Run = RUN) -> bytes:
-    return encode_bundle(run, bodies, [7] * len(bodies), [1] * len(bodies))
+def encoded(*bodies: bytes, key: BundleKey = KEY) -> bytes:
+    return encode_bundle(key, bodies, [7] * len(bodies), [1] * len(bodies))
 
 
 def reason_of(buffer: bytes | bytearray) -> Drop:
@@ -26,5 +26,5 @@ def reason_of(buffer: bytes | bytearray) -> Drop:
     return caught.value.reason
 
 
-def with_groups(*names: str) -> Run:
-    return Run(RUN.daemon, RUN.session, RUN.service, tuple(GroupName(name) for name in names))
+def with_groups(*names: str) -> BundleKey:
+    return BundleKey(KEY.daemon, KEY.session, KEY.service, tuple(GroupName(name) for name in names))

@@ -5,7 +5,7 @@ from typing import Final
 
 from hopring.ids import DaemonId, Generation, GroupName, Incarnation, SiteId, SiteMask
 from hopring.services import Service
-from hopring.wire.bundle import Run, encode_bundle
+from hopring.wire.bundle import BundleKey, encode_bundle
 from hopring.wire.control import Control, Update
 from hopring.wire.data import SEGMENTS_MAX, Data, Missing, Segment, cut
 from hopring.wire.header import Family, Header, encode_header
@@ -119,9 +119,9 @@ def a_loose(rng: Random) -> Loose:
     return Loose(b"".join([encode_unreliable(an_unreliable(rng)) for _ in range(rng.randint(1, 3))]))
 
 
-def a_run(rng: Random) -> Run:
+def a_run(rng: Random) -> BundleKey:
     names = ["orders", "a", "grüße", "#sally#york", "x" * 128]
-    return Run(
+    return BundleKey(
         DaemonId(rng.randrange(4096)),
         rng.getrandbits(32),
         rng.choice(list(Service)),

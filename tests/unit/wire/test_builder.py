@@ -7,10 +7,10 @@ import pytest
 from hopring.ids import DaemonId, GroupName
 from hopring.services import Service
 from hopring.wire.builder import BundleBuilder
-from hopring.wire.bundle import GROUPS_MAX, MESSAGES_MAX, Run, decode_bundle, encode_bundle
+from hopring.wire.bundle import GROUPS_MAX, MESSAGES_MAX, BundleKey, decode_bundle, encode_bundle
 
-RUN: Final = Run(DaemonId(3), 17, Service.AGREED, (GroupName("orders"), GroupName("grüße")), True, 2)
-ONE: Final = Run(DaemonId(3), 17, Service.AGREED, (GroupName("orders"),))
+KEY: Final = BundleKey(DaemonId(3), 17, Service.AGREED, (GroupName("orders"), GroupName("grüße")), True, 2)
+ONE: Final = BundleKey(DaemonId(3), 17, Service.AGREED, (GroupName("orders"),))
 
 
 def to(name: str) -> tuple[GroupName, ...]:
@@ -18,34 +18,34 @@ def to(name: str) -> tuple[GroupName, ...]:
 
 
 def test_a_builder_takes_messages_until_it_is_full() -> None:
-    builder = BundleBuilder(RUN, message_bytes_max=10)
+    builder = BundleBuilder(KEY, message_bytes_max=10)
     builder.append(b"12345678", message_type=5, hints=6)
 
     assert builder.has_room(2)
     assert not builder.has_room(3)
     with pytest.raises(AssertionError):
         builder.append(b"123")
-    assert b"".join(builder.seal().parts) == encode_bundle(RUN, [b"12345678"], [5], [6])
+    assert b"".join(builder.finish().parts) == encode_bundle(KEY, [b"12345678"], [5], [6])
 
 
 def test_a_builder_takes_no_more_messages_than_a_bundle_may_hold() -> None:
-    builder = BundleBuilder(RUN)
+    builder = BundleBuilder(KEY)
     for _ in range(MESSAGES_MAX):
         builder.append(b"")
 
     assert not builder.has_room(0)
-    assert len(decode_bundle(b"".join(builder.seal().parts))) == MESSAGES_MAX
+    assert len(decode_bundle(b"".join(builder.finish().parts))) == MESSAGES_MAX
 
 
 def test_nothing_is_appended_to_a_sealed_bundle() -> None:
-    builder = BundleBuilder(RUN)
+    builder = BundleBuilder(KEY)
     builder.append(b"one")
-    builder.seal()
+    builder.finish()
 
     with pytest.raises(AssertionError):
         builder.append(b"two")
     with pytest.raises(AssertionError):
-        builder.seal()
+        builder.finish()
 
 
 def test_messages_to_one_group_each_share_a_bundle() -> None:
@@ -53,9 +53,9 @@ def test_messages_to_one_group_each_share_a_bundle() -> None:
     for name, body in (("orders", b"1"), ("news", b"2"), ("orders", b"3")):
         assert builder.takes(to(name), Service.AGREED, False)
         builder.append(body, 7, 0, to(name))
-    bundle = decode_bundle(b"".join(builder.seal().parts))
+    bundle = decode_bundle(b"".join(builder.finish().parts))
 
-    assert bundle.run == ONE.replace(groups=(GroupName("orders"), GroupName("news")), mixed=True)
+    assert bundle.key == ONE.replace(groups=(GroupName("orders"), GroupName("news")), mixed=True)
     assert [(bundle.groups_of(at), bytes(body)) for at, body in enumerate(bundle.messages())] == [
         (to("orders"), b"1"),
         (to("news"), b"2"),
@@ -64,24 +64,24 @@ def test_messages_to_one_group_each_share_a_bundle() -> None:
 
 
 @pytest.mark.parametrize(
-    ("run", "groups", "service", "self_discard"),
+    ("key", "groups", "service", "self_discard"),
     [
         (ONE, to("news"), Service.SAFE, False),
         (ONE, to("news"), Service.AGREED, True),
         (ONE, (*to("orders"), *to("news")), Service.AGREED, False),
-        (RUN, to("news"), Service.AGREED, True),
+        (KEY, to("news"), Service.AGREED, True),
         (ONE.replace(service=Service.FIFO), to("news"), Service.FIFO, False),
         (ONE.replace(service=Service.RELIABLE), to("news"), Service.RELIABLE, False),
         (ONE.replace(service=Service.UNRELIABLE), to("news"), Service.UNRELIABLE, False),
     ],
 )
 def test_what_differs_in_more_than_its_one_group_does_not_share(
-    run: Run, groups: tuple[GroupName, ...], service: Service, self_discard: bool
+    key: BundleKey, groups: tuple[GroupName, ...], service: Service, self_discard: bool
 ) -> None:
-    builder = BundleBuilder(run)
+    builder = BundleBuilder(key)
     builder.append(b"first")
 
-    assert builder.takes(run.groups, run.service, run.self_discard)
+    assert builder.takes(key.groups, key.service, key.self_discard)
     assert not builder.takes(groups, service, self_discard)
 
 
@@ -93,7 +93,7 @@ def test_a_bundle_has_no_more_groups_than_it_may() -> None:
 
     assert builder.takes(to("group 5"), Service.AGREED, False)
     assert not builder.takes(to("one more"), Service.AGREED, False)
-    assert len(decode_bundle(b"".join(builder.seal().parts)).run.groups) == GROUPS_MAX
+    assert len(decode_bundle(b"".join(builder.finish().parts)).key.groups) == GROUPS_MAX
 
 
 def test_what_a_message_adds_is_never_more_than_was_said() -> None:
@@ -101,10 +101,10 @@ def test_what_a_message_adds_is_never_more_than_was_said() -> None:
     builder.append(b"")
     empty = BundleBuilder(ONE)
     empty.append(b"")
-    before = empty.seal().size_bytes
+    before = empty.finish().size_bytes
     for at in range(200):
         groups = to(f"group {at % 50}")
         said += builder.cost_bytes(groups, at)
         builder.append(bytes(at), groups=groups)
 
-    assert builder.seal().size_bytes - before <= said + 1  # The first message has a place now, too.
+    assert builder.finish().size_bytes - before <= said + 1  # The first message has a place now, too.

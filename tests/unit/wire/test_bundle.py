@@ -2,7 +2,7 @@ from random import Random
 from typing import Final
 
 import pytest
-from tests.unit.wire.bundles import RUN, encoded, reason_of, with_groups
+from tests.unit.wire.bundles import KEY, encoded, reason_of, with_groups
 
 from hopring.errors import Drop
 from hopring.ids import DaemonId, GroupName
@@ -13,7 +13,7 @@ from hopring.wire.bundle import (
     GROUPS_MAX,
     MESSAGE_BYTES_MAX,
     Bundle,
-    Run,
+    BundleKey,
     as_of,
     decode_bundle,
     encode_bundle,
@@ -26,9 +26,9 @@ OFFSETS_AT: Final = BUNDLE_HEAD_BYTES
 
 
 def test_a_bundle_comes_out_as_it_went_in() -> None:
-    bundle = decode_bundle(encode_bundle(RUN, [b"one", b"", b"three"], [1, 2, 65_535], [0, 255, 3]))
+    bundle = decode_bundle(encode_bundle(KEY, [b"one", b"", b"three"], [1, 2, 65_535], [0, 255, 3]))
 
-    assert (bundle.run, len(bundle)) == (RUN, 3)
+    assert (bundle.key, len(bundle)) == (KEY, 3)
     assert [bytes(body) for body in bundle.messages()] == [b"one", b"", b"three"]
     assert bytes(bundle.message(2)) == b"three"
     assert bundle.lengths() == [3, 0, 5]
@@ -142,7 +142,7 @@ def test_a_head_out_of_its_limits_is_refused(at: int, value: int, reason: Drop) 
     ],
 )
 def test_names_that_no_group_can_have_are_refused(names: bytes, reason: Drop) -> None:
-    buffer = encoded(b"", run=with_groups("a", "b"))
+    buffer = encoded(b"", key=with_groups("a", "b"))
     broken = bytearray(buffer[:-4] + names)
     broken[16] = len(names)
 
@@ -152,10 +152,10 @@ def test_names_that_no_group_can_have_are_refused(names: bytes, reason: Drop) ->
 def test_names_of_up_to_128_bytes_are_kept_and_longer_ones_are_our_mistake() -> None:
     most = with_groups(*(f"{number:0128}" for number in range(GROUPS_MAX)))
 
-    assert decode_bundle(encoded(b"", run=most)).run == most
+    assert decode_bundle(encoded(b"", key=most)).key == most
     for names in (["x" * 129], ["ü" * 65], [""], ["a\0b"], ["a", "a"], []):
         with pytest.raises(AssertionError):
-            encoded(b"", run=with_groups(*names))
+            encoded(b"", key=with_groups(*names))
 
 
 def test_a_bundle_is_read_at_any_place_of_a_packet() -> None:
@@ -164,7 +164,7 @@ def test_a_bundle_is_read_at_any_place_of_a_packet() -> None:
     assert decode_bundle(memoryview(b"odd" + buffer)[3:]) == decode_bundle(buffer)
 
 
-MIXED: Final = Run(
+MIXED: Final = BundleKey(
     DaemonId(3), 17, Service.AGREED, (GroupName("a"), GroupName("b"), GroupName("c")), mixed=True
 )
 
@@ -177,21 +177,21 @@ def mixed_bundle() -> Bundle:
 def test_a_mixed_bundle_comes_out_as_it_went_in() -> None:
     bundle = mixed_bundle()
 
-    assert bundle.run == MIXED
+    assert bundle.key == MIXED
     assert [bundle.groups_of(at) for at in range(4)] == [("a",), ("c",), ("a",), ("b",)]
     assert peek_groups(bundle.whole) == ("a", "b", "c")
-    assert as_of(bundle, 2).run == MIXED.replace(groups=(GroupName("c"),), mixed=False)
+    assert as_of(bundle, 2).key == MIXED.replace(groups=(GroupName("c"),), mixed=False)
     assert bytes(as_of(bundle, 2).message(1)) == b"one"
 
 
 def test_some_messages_are_picked_with_no_group_that_none_of_them_goes_to() -> None:
     several, one = decode_bundle(pick(mixed_bundle(), [1, 3])), decode_bundle(pick(mixed_bundle(), [0, 2]))
 
-    assert several.run == MIXED.replace(groups=(GroupName("b"), GroupName("c")))
+    assert several.key == MIXED.replace(groups=(GroupName("b"), GroupName("c")))
     assert [several.groups_of(at) for at in range(2)] == [("c",), ("b",)]
     assert [bytes(body) for body in several.messages()] == [b"one", b"three"]
     assert (several.types.tolist(), several.hints.tolist()) == ([6, 8], [9, 1])
-    assert one.run == MIXED.replace(groups=(GroupName("a"),), mixed=False)
+    assert one.key == MIXED.replace(groups=(GroupName("a"),), mixed=False)
     assert one.messages() == [b"zero", b""]
 
 
@@ -209,11 +209,11 @@ def test_a_place_that_there_is_not_and_a_service_that_does_not_mix_are_refused()
 
 
 LISTED: Final = b"orders".ljust(32, b"\0") * 2 + b"\xff" * 32
-SPREAD: Final = RUN.replace(groups=(GroupName("orders"),), channel=0, spread_bits=0x80, spread_groups=LISTED)
+SPREAD: Final = KEY.replace(groups=(GroupName("orders"),), channel=0, spread_bits=0x80, spread_groups=LISTED)
 
 
 @pytest.mark.parametrize(
-    "run",
+    "key",
     [
         SPREAD,
         SPREAD.replace(spread_bits=0),
@@ -222,16 +222,16 @@ SPREAD: Final = RUN.replace(groups=(GroupName("orders"),), channel=0, spread_bit
         SPREAD.replace(groups=tuple([GroupName(f"{at:031}") for at in range(100)])),
     ],
 )
-def test_what_only_spread_clients_say_comes_out_as_it_went_in(run: Run) -> None:
-    bundle = decode_bundle(encode_bundle(run, [b"one", b"two"], [1, 2], [0, 0]))
+def test_what_only_spread_clients_say_comes_out_as_it_went_in(key: BundleKey) -> None:
+    bundle = decode_bundle(encode_bundle(key, [b"one", b"two"], [1, 2], [0, 0]))
 
-    assert bundle.run == run
+    assert bundle.key == key
     assert bundle.messages() == [b"one", b"two"]
-    assert peek_groups(bundle.whole) == run.groups
+    assert peek_groups(bundle.whole) == key.groups
 
 
 def test_what_no_spread_client_says_is_refused() -> None:
-    good = encoded(b"one", run=SPREAD)
+    good = encoded(b"one", key=SPREAD)
     at = good.index(b"orders", good.index(b"\x06orders") + 7) - 2
     assert good[at : at + 2] == b"\x80\x03"
 
@@ -249,7 +249,7 @@ def test_what_no_spread_client_says_is_refused() -> None:
     assert reason_of(good[:at]) is Drop.LENGTH
     assert reason_of(good[: at + 1]) is Drop.LENGTH
     many = with_groups(*(f"{number:032}" for number in range(100)))
-    long = bytearray(encoded(b"\x01\x00", run=many))
+    long = bytearray(encoded(b"\x01\x00", key=many))
     long[1] |= 0x08
     assert reason_of(long) is Drop.LIMIT
     for wrong in (

@@ -154,7 +154,7 @@ def bundle_again(data: bytes) -> bytes:
     bodies = [bytes(body) for body in bundle.messages()]
     assert bodies == [bytes(bundle.message(index)) for index in range(len(bundle))]
     assert bundle.lengths() == [len(body) for body in bodies]
-    return encode_bundle(bundle.run, bodies, bundle.types.tolist(), bundle.hints.tolist())
+    return encode_bundle(bundle.key, bodies, bundle.types.tolist(), bundle.hints.tolist())
 
 
 def stream_again(data: bytes) -> bytes:

@@ -30,7 +30,7 @@ from hopring.sim.client_cluster import SimClientCluster
 from hopring.sim.cluster import CLUSTER
 from hopring.sim.network import SentDatagram
 from hopring.sim.path import Quality
-from hopring.wire.bundle import Run
+from hopring.wire.bundle import BundleKey
 from hopring.wire.data import Data
 from hopring.wire.header import Family
 from hopring.wire.ring import Token
@@ -153,8 +153,8 @@ class SimDaemons:
         """Daemons send in turn, one message at a time, followed by a pause."""
         for number in range(messages):
             host = self.cluster.client_host(self.names[number * STRIDE % len(self.names)])
-            run = Run(host.me.daemon, self.sessions[host.name], Service.AGREED, (GROUP,))
-            host.send(run, (MESSAGE_BYTES,))
+            key = BundleKey(host.me.daemon, self.sessions[host.name], Service.AGREED, (GROUP,))
+            host.send(key, (MESSAGE_BYTES,))
             self.cluster.run_for(EVERY_US)
         self.cluster.run_for(REST_US)
 

@@ -15,7 +15,7 @@ from random import Random
 from hopring.ids import DaemonId, Generation, GroupName, Incarnation
 from hopring.services import Service
 from hopring.wire.builder import BundleBuilder
-from hopring.wire.bundle import Run, decode_bundle, encode_bundle
+from hopring.wire.bundle import BundleKey, decode_bundle, encode_bundle
 from hopring.wire.data import SEGMENT_BYTES_DEFAULT, Data, packet_bytes_of
 from hopring.wire.header import Family, Header, encode_header
 from hopring.wire.hop import Ack
@@ -25,7 +25,7 @@ CLUSTER = 7
 ROUNDS = 50
 ROUND_SECONDS = 0.01
 HEAD = encode_header(Header(Family.HOP, CLUSTER, DaemonId(3), Incarnation(2**60), Generation(2**50)))
-RUN = Run(DaemonId(3), 17, Service.AGREED, (GroupName("orders"),))
+KEY = BundleKey(DaemonId(3), 17, Service.AGREED, (GroupName("orders"),))
 
 
 def best_us(call: Callable[[], object]) -> float:
@@ -66,20 +66,20 @@ def bundles() -> None:
     """A full client buffer of small messages."""
     bodies = [Random(seed).randbytes(100) for seed in range(320)]
     types, hints = [1] * 320, [0] * 320
-    encoded = encode_bundle(RUN, bodies, types, hints)
+    encoded = encode_bundle(KEY, bodies, types, hints)
     bundle = decode_bundle(encoded)
-    report("bundle of 320 x 100 B, append and seal", lambda: build(bodies))
-    report("bundle of 320 x 100 B, encode", lambda: encode_bundle(RUN, bodies, types, hints))
+    report("bundle of 320 x 100 B, append and finish", lambda: build(bodies))
+    report("bundle of 320 x 100 B, encode", lambda: encode_bundle(KEY, bodies, types, hints))
     report("bundle of 320 x 100 B, decode", lambda: decode_bundle(encoded))
     report("bundle of 320 x 100 B, all bodies", bundle.messages)
 
 
 def build(bodies: list[bytes]) -> bytes:
     """Builds a bundle message by message, as a client does."""
-    builder = BundleBuilder(RUN)
+    builder = BundleBuilder(KEY)
     for body in bodies:
         builder.append(body, 1)
-    return b"".join(builder.seal().parts)
+    return b"".join(builder.finish().parts)
 
 
 def main() -> None:

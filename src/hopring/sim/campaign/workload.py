@@ -15,7 +15,7 @@ from hopring.sim.client_cluster import SimClientCluster, SimClientDaemon
 from hopring.sim.cluster import SimCluster
 from hopring.sim.engine import generator
 from hopring.sim.host import HostState
-from hopring.wire.bundle import Run
+from hopring.wire.bundle import BundleKey
 
 BURST_SPAN_US: Final = 25_000
 SPEECH_BYTES: Final = 100
@@ -155,10 +155,10 @@ class ClientWorkload(Workload):
         groups = [GroupName(one) for one in dice.sample(self._clients.groups, count)]
         if dice.random() < 0.1:
             groups.append(private_group(dice.choice(NAMES), dice.choice(sorted(self._hosts.numbers))))
-        run = Run(host.me.daemon, session, service, tuple(groups), dice.random() < 0.1)
+        key = BundleKey(host.me.daemon, session, service, tuple(groups), dice.random() < 0.1)
         sizes = (size,) * dice.choice([1, 1, 1, 3]) if size <= 3_000 else (size,)
         if len(groups) > 1 and service.total and self._mixing.random() < MIXED:
             places = self._mixing.choices(range(len(groups)), k=len(sizes))
-            host.send(run.replace(mixed=True), sizes, tuple(places))
+            host.send(key.replace(mixed=True), sizes, tuple(places))
         else:
-            host.send(run, sizes)
+            host.send(key, sizes)
