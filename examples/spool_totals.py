@@ -14,7 +14,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from hopring.spool.layout import directory_of
+from hopring.spool.files import directory_of
 from hopring.spool.reading import bounds, read
 from hopring.spool.record import RecordKind
 

@@ -40,11 +40,8 @@ HOT = (
     ),
     "services.py",
     *("engine.py", "membership/*.py"),
-    *(
-        f"sim/{name}.py"
-        for name in ("engine", "path", "host", "network", "driver", "cluster", "client_cluster")
-    ),
-    *("check/history.py", "check/naming.py", "check/judge.py", "check/properties/*.py"),
+    *(f"sim/{name}.py" for name in ("engine", "path", "network", "driver", "cluster", "client_cluster")),
+    *("check/history.py", "check/judge.py", "check/properties/*.py"),
     "groups/*.py",
     "session/*.py",
     *(f"client/{name}.py" for name in ("connection", "core", "fast_path", "outgoing", "runs", "stream")),

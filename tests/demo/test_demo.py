@@ -13,7 +13,7 @@ import pytest
 from tests.support.waiting import until
 
 from hopring.demo.summary import LEFT_OUT, TRACE_FILE
-from hopring.spool.layout import spools
+from hopring.spool.files import spools
 from hopring.spool.reading import bounds, read
 from hopring.spool.record import RecordKind
 

@@ -23,8 +23,7 @@ from hopring.bench.harness.workload import BenchWorkload, WorkerTask
 from hopring.bench.options import runs_option, seconds_option, size_option
 from hopring.bench.throughput import counters_for, order_is_ok, start_flood, stop_flood
 from hopring.cli.daemon_session import json_option, service_option
-from hopring.cli.exits import Exit
-from hopring.cli.progress import Steps
+from hopring.cli.terminal import Exit, Steps
 
 VIEW_SECONDS_MAX: Final = 30.0
 

@@ -26,15 +26,17 @@ from hopring.check.trace import (
     ViewInstalled,
     ViewName,
 )
-from hopring.check.trace_clients import client_columns, is_of_client, read_client_event
 from hopring.check.trace_row import (
     COUNTS,
     LATER,
     TraceRow,
+    client_columns,
+    is_of_client,
     message_text,
     ord_columns,
     process_text,
     process_texts,
+    read_client_event,
     read_message_id,
     read_ord,
     read_process,

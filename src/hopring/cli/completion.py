@@ -59,7 +59,7 @@ def group_names(context: click.Context, _parameter: click.Parameter, incomplete:
 def spool_names(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Groups that have a spool in the directory."""
     from hopring.errors import HopError  # noqa: PLC0415
-    from hopring.spool.layout import bases, spools  # noqa: PLC0415
+    from hopring.spool.files import bases, spools  # noqa: PLC0415
     from hopring.spool.reading import read_head  # noqa: PLC0415
 
     root = context.params.get("root") or os.environ.get("HOP_SPOOL")

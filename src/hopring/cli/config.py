@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from hopring.cli.exits import Failure
+from hopring.cli.terminal import Failure
 from hopring.config import Config, ConfigError, cluster_hash, dump_toml, import_spread_conf, load_config
 
 SAMPLE: Final = """\

@@ -6,7 +6,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from hopring.cli.exits import Exit, Failure
+from hopring.cli.terminal import Exit, Failure
 from hopring.client.arguments import SECONDS_MAX, URL_DEFAULT, Reconnect, parse_urls
 from hopring.client.blocking import Session, connect
 from hopring.client.errors import ConnectError, NameInUse, TimedOut

@@ -14,12 +14,12 @@ from typing import Final, NoReturn
 import click
 
 from hopring import __version__
-from hopring.cli.exits import BadConfiguration, Exit, Failure
+from hopring.cli.terminal import BadConfiguration, Exit, Failure
 from hopring.config.error import ConfigError
 
 COMMANDS: Final = {
     "config": "hopring.cli.config:config",
-    "routes": "hopring.cli.routes:routes",
+    "routes": "hopring.cli.queries:routes",
     "pub": "hopring.cli.pubsub:pub",
     "sub": "hopring.cli.pubsub:sub",
     "groups": "hopring.cli.queries:groups",

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hopring.cli.exits import Exit, Failure
-from hopring.cli.progress import Steps
+from hopring.cli.terminal import Exit, Failure, Steps
 from hopring.config import ConfigError, load_config
 from hopring.errors import HopError
 from hopring.spark.audit.reading import Ends
@@ -96,7 +95,7 @@ def _audit(trace: str, ends: Ends, master: str | None, remote: str | None) -> "A
 
 if TYPE_CHECKING:
     from hopring.spark.audit.witness import AuditReport
-    from hopring.spark.pipeline.inputs import PipelineOptions
+    from hopring.spark.pipeline.store import PipelineOptions
 
 
 @pipeline.command()
@@ -181,7 +180,7 @@ def _wish(
     from hopring.spark.session import must_be_installed  # noqa: PLC0415
 
     must_be_installed()
-    from hopring.spark.pipeline.inputs import PipelineOptions, named_spools, sites_of  # noqa: PLC0415
+    from hopring.spark.pipeline.store import PipelineOptions, named_spools, sites_of  # noqa: PLC0415
 
     if trace is not None:
         must_be_there(str(trace))

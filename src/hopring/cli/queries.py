@@ -1,13 +1,22 @@
-"""`hop groups`, `hop members` and `hop view`: queries to a daemon."""
+"""`hop groups`, `hop members`, `hop view` and `hop routes`: queries to a daemon.
+
+`hop routes` also draws the routing trees of a configuration file, which needs no daemon.
+"""
 
 import json
+from collections.abc import Iterator
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
+from typing import Final
 
 import click
 
-from hopring.cli.completion import group_names
-from hopring.cli.daemon_session import at_daemon, json_option, query_session, timeout_option
-from hopring.client.queries import DaemonView, GroupMembers
+from hopring.cli.completion import group_names, site_names
+from hopring.cli.daemon_session import at_daemon, checked_url, json_option, query_session, timeout_option
+from hopring.client.queries import DaemonView, GroupMembers, LinkWeights, WeighedLink
+from hopring.config import Config, load_config
+from hopring.ids import SiteId
+from hopring.routing.trees import Pair, Tree, build_trees, islands, pair, topology_of
 
 
 @click.command()
@@ -43,7 +52,7 @@ def members(group: str, url: str, name: str | None, seconds: float, as_json: boo
     with query_session(url, name, seconds) as session:
         found = session.members(group, timeout_seconds=seconds)
     if as_json:
-        click.echo(json.dumps(_facts(found)))
+        click.echo(json.dumps(_members_facts(found)))
         return
     if found.id is None:
         click.echo(f"hop: {group} has no members", err=True)
@@ -56,7 +65,7 @@ def members(group: str, url: str, name: str | None, seconds: float, as_json: boo
         click.echo(f"{one.daemon:{width}}  {one.name}")
 
 
-def _facts(found: GroupMembers) -> dict[str, object]:
+def _members_facts(found: GroupMembers) -> dict[str, object]:
     return {
         "group": found.group,
         "view": None if found.id is None else _id(found),
@@ -110,3 +119,137 @@ def _print_view(shown: DaemonView, daemon: str, as_json: bool) -> None:
         click.echo(json.dumps(facts))
     else:
         click.echo(f"{when}  {shown.text}  {len(shown.members)}: {' '.join(shown.members)}  ({shown.cause})")
+
+
+_NUMBER_WIDTH = 10  # The largest weight has ten digits.
+
+
+_COLUMNS: Final = ("LINK", "PROTOCOL", "CONFIGURED", "MEASURED", "AGREED", "USE")
+
+
+@click.command()
+@click.argument("file", type=click.Path(), required=False)
+@click.option("--from", "source", metavar="SITE", shell_complete=site_names, help="Only the tree of this site.")
+@click.option("--cut", "cuts", metavar="A,B", multiple=True, help="Leave out this link; may be repeated.")
+@click.option(
+    "--at", "url", metavar="URL", callback=checked_url, help="Ask this daemon instead of reading FILE."
+)
+@timeout_option
+@click.option("--json", "as_json", is_flag=True, help="JSON instead of text.")
+def routes(
+    file: str | None, source: str | None, cuts: tuple[str, ...], url: str | None, seconds: float, as_json: bool
+) -> None:
+    """Draw the routing trees of the cluster of FILE, or list the link weights at a daemon.
+
+    For each source site: the sites it sends to and those that forward, with the weight of each link and the
+    distance, which is the sum of weights on the path.
+
+    With --at: of each link the configured weight, the time to deliver that this daemon has measured, the weight
+    that all daemons of the view route by, and whether some tree uses the link. Only the lowest daemon of a site
+    measures, and only links of its own site.
+    """
+    if (file is None) == (url is None):
+        raise click.UsageError("give FILE, or --at URL")
+    if url is not None:
+        if source is not None or cuts:
+            raise click.UsageError("--from and --cut are for trees of FILE")
+        with query_session(url, None, seconds) as session:
+            _show_weights(session.link_weights(timeout_seconds=seconds), as_json)
+    elif file is not None:
+        _show_trees(load_config(file), source, cuts, as_json)
+
+
+def _show_weights(page: LinkWeights, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps([asdict(line) for line in page.links]))
+        return
+    rows = [_COLUMNS, *[_row(line) for line in page.links]]
+    widths = [max(len(row[at]) for row in rows) for at in range(len(_COLUMNS))]
+    for row in rows:
+        texts = [
+            f"{text:>{widths[at]}}" if 2 <= at <= 4 else f"{text:{widths[at]}}" for at, text in enumerate(row)
+        ]
+        click.echo("  ".join(texts).rstrip())
+    if page.weights == "measured" and page.representative not in ("", page.daemon):
+        click.echo(f"hop: {page.representative} measures the links of this site, not {page.daemon}", err=True)
+
+
+def _row(line: WeighedLink) -> tuple[str, ...]:
+    measured, agreed = ["-" if one is None else str(one) for one in (line.measured, line.agreed)]
+    return ",".join(line.sites), line.protocol, str(line.configured), measured, agreed, line.use
+
+
+def _show_trees(config: Config, source: str | None, cuts: tuple[str, ...], as_json: bool) -> None:
+    sources = range(len(config.sites)) if source is None else [_site(config, source, "--from")]
+    weights = topology_of(config).weights
+    cut = {_link(config, weights, one) for one in cuts}
+    trees = build_trees(map(SiteId, range(len(config.sites))), weights, cut)
+    chosen = [trees[SiteId(site)] for site in sources]
+    if as_json:
+        click.echo(json.dumps([_facts(tree, config, weights) for tree in chosen]))
+    else:
+        click.echo("\n\n".join(draw(tree, config, weights) for tree in chosen))
+    if len(islands(trees)) > 1:
+        parts = [" ".join(_names(config, mask)) for mask in islands(trees)]
+        click.echo(f"hop: the sites fall apart: {' | '.join(parts)}", err=True)
+
+
+def draw(tree: Tree, config: Config, weights: dict[Pair, int]) -> str:
+    """The tree as lines of text."""
+    rows = [(config.sites[tree.source].name, "weight", "distance")]
+    for rails, site in _walk(tree, tree.source, ""):
+        weight = weights[pair(site, tree.parent[site])]
+        rows.append((f"{rails}{config.sites[site].name}", str(weight), str(tree.distance[site])))
+    width = max(len(left) for left, _, _ in rows)
+    lines = [f"{left:{width}}  {mid:>{_NUMBER_WIDTH}}  {right:>{_NUMBER_WIDTH}}" for left, mid, right in rows]
+    lines += [f"{name} is not reached" for name in _unreached(tree, config)]
+    return "\n".join(lines)
+
+
+def _walk(tree: Tree, site: SiteId, rails: str) -> Iterator[tuple[str, SiteId]]:
+    """All sites below this one, each with the tree lines to its left."""
+    branches = tree.branches(site)
+    for branch in branches:
+        last = branch is branches[-1]
+        yield rails + ("└── " if last else "├── "), branch.site
+        yield from _walk(tree, branch.site, rails + ("    " if last else "│   "))
+
+
+def _facts(tree: Tree, config: Config, weights: dict[Pair, int]) -> dict[str, object]:
+    name = [site.name for site in config.sites]
+    reached = [
+        {
+            "site": name[site],
+            "parent": name[parent],
+            "weight": weights[pair(site, parent)],
+            "distance": tree.distance[site],
+        }
+        for site, parent in sorted(tree.parent.items())
+    ]
+    return {"source": name[tree.source], "reached": reached, "not_reached": _unreached(tree, config)}
+
+
+def _unreached(tree: Tree, config: Config) -> list[str]:
+    return _names(config, ~tree.reached)
+
+
+def _names(config: Config, mask: int) -> list[str]:
+    return [site.name for at, site in enumerate(config.sites) if mask >> at & 1]
+
+
+def _site(config: Config, name: str, option: str) -> SiteId:
+    try:
+        return config.site_id(name)
+    except KeyError:
+        known = ", ".join(site.name for site in config.sites)
+        raise click.BadParameter(f"no site {name!r}; there are {known}", param_hint=option) from None
+
+
+def _link(config: Config, weights: dict[Pair, int], text: str) -> Pair:
+    names = text.split(",")
+    if len(names) != 2:
+        raise click.BadParameter(f"{text!r} does not name two sites; write A,B", param_hint="--cut")
+    one, other = [_site(config, name.strip(), "--cut") for name in names]
+    if pair(one, other) not in weights:
+        raise click.BadParameter(f"there is no link between {names[0]} and {names[1]}", param_hint="--cut")
+    return pair(one, other)

@@ -17,8 +17,8 @@ from hopring.cli.daemon_session import (
     reconnect_of,
     timeout_option,
 )
-from hopring.cli.exits import Exit
 from hopring.cli.pubsub import as_line, names
+from hopring.cli.terminal import Exit
 from hopring.client.blocking import Session, connect
 from hopring.client.errors import MessageTooLarge, RequestRefused, TimedOut
 from hopring.client.events import Event, Message, Reconnected

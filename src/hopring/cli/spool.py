@@ -14,8 +14,7 @@ import click
 
 from hopring.cli.completion import spool_names
 from hopring.cli.daemon_session import at_daemon, client_errors, json_option
-from hopring.cli.exits import Failure
-from hopring.cli.progress import Amounts
+from hopring.cli.terminal import Amounts, Failure
 from hopring.client.arguments import Reconnect
 from hopring.client.blocking import connect
 from hopring.config.units import DURATION, SIZE, Quantity
@@ -23,7 +22,7 @@ from hopring.errors import HopError
 from hopring.session.options import Slow, SlowPolicy
 from hopring.spool.archive import archive, waiting_bytes
 from hopring.spool.errors import OffsetMissing
-from hopring.spool.layout import bases, directory_of, index_path, log_path, spools
+from hopring.spool.files import bases, directory_of, index_path, log_path, spools
 from hopring.spool.reading import bounds, read, read_head
 from hopring.spool.record import (
     RecordedGap,

@@ -10,7 +10,7 @@ from hopring.check.picture import PictureError, PictureOptions, draw
 from hopring.check.picture.page import WIDTH_PX_MIN
 from hopring.check.trace import Event
 from hopring.check.trace_files import TraceError, read_json_lines, read_parquet
-from hopring.cli.exits import Failure
+from hopring.cli.terminal import Failure
 from hopring.config.units import DURATION
 
 _PARQUET: Final = b"PAR1"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from hopring.cli.exits import Failure
+from hopring.cli.terminal import Failure
 from hopring.config.spread_conf import SPREAD_PORT_DEFAULT
 from hopring.local.blocking import Cluster
 from hopring.local.plan import SITES_DEFAULT, read_duration, tcp_free

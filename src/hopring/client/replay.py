@@ -14,7 +14,7 @@ from hopring.client.events import Event, Gap, Member, Message, Transition, View
 from hopring.groups.names import GroupViewId
 from hopring.services import Service
 from hopring.spool.errors import OffsetMissing, SpoolError
-from hopring.spool.layout import directory_of
+from hopring.spool.files import directory_of
 from hopring.spool.reading import bounds, marks_before, read
 from hopring.spool.record import (
     RecordedGap,

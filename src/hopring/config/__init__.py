@@ -1,7 +1,6 @@
 """The configuration of a cluster: sites, daemons and links; TOML in, frozen values out."""
 
 from hopring.config.builder import local_config
-from hopring.config.dump import cluster_hash, dump_toml
 from hopring.config.error import ConfigError
 from hopring.config.model import (
     AdminTuning,
@@ -22,8 +21,8 @@ from hopring.config.model import (
     SpreadSlow,
     Weights,
 )
-from hopring.config.parse import load_config, parse_config
 from hopring.config.spread_conf import import_spread_conf
+from hopring.config.toml_file import cluster_hash, dump_toml, load_config, parse_config
 
 __all__ = [
     "AdminTuning",

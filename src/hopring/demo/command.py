@@ -11,7 +11,7 @@ import msgspec
 
 from hopring import __version__
 from hopring.check.trace_files import TraceError
-from hopring.cli.exits import Exit, Failure
+from hopring.cli.terminal import Exit, Failure
 from hopring.cli.up import hold, where
 from hopring.demo import summary
 from hopring.demo.figures import DemoFigures, DemoResult, changes

@@ -9,8 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from hopring.client.aio import Connecting, connect
-from hopring.local.base import LOOK_SECONDS, SETTLE_SECONDS, START_SECONDS, ClusterBase
-from hopring.local.daemons import LocalDaemons
+from hopring.local.daemons import LOOK_SECONDS, SETTLE_SECONDS, START_SECONDS, ClusterBase, LocalDaemons
 from hopring.local.plan import Names
 from hopring.local.process import ClusterError, NotSettled
 

@@ -43,8 +43,7 @@ from hopring.routing.trees import topology_of
 from hopring.services import Service
 from hopring.sim.driver import Driver
 from hopring.sim.engine import SimEngine
-from hopring.sim.host import Address
-from hopring.sim.network import SimNetwork
+from hopring.sim.network import Address, SimNetwork
 from hopring.sim.path import Quality
 from hopring.sim.tcp.links import SimTcpLinks
 from hopring.stack_events import (

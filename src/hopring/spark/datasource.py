@@ -1,20 +1,201 @@
-"""The data source `hopring`: reads spools as tables and streams, writes to spools and live groups."""
+"""The data source `hopring`: reads spools as tables and streams, writes to spools and live groups.
+
+Readers plan on the driver and read on executors. For writers, executors stage the rows of a batch, and the
+driver publishes them with the number of the batch. To a spool a batch is one append; to a live group it is
+messages, each with the batch and its index.
+
+Invariant   the spans of a stream's batch are a function of its start and end, so a batch that is planned again
+            after a crash has the same records.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import gettempdir
+from typing import Any, Final
 
 from pyspark.sql.datasource import (
     DataSource,
+    DataSourceArrowWriter,
     DataSourceReader,
+    DataSourceStreamArrowWriter,
     DataSourceStreamReader,
     DataSourceStreamWriter,
     DataSourceWriter,
+    InputPartition,
+    WriterCommitMessage,
+)
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
 )
 from pyspark.sql.types import StructType
 
 from hopring.spark.errors import SparkError
 from hopring.spark.schema import check_records, records_ddl
 from hopring.spark.sink.options import WriteOptions, check_written, write_options
-from hopring.spark.sink.writers import SinkStreamWriter, SinkWriter
-from hopring.spark.source.options import BATCHES_ONLY, STREAMS_ONLY, read_options, refuse
-from hopring.spark.source.readers import SpoolPushReader, SpoolReader, SpoolStreamReader
+from hopring.spark.sink.publish import Staged, clear, multicast, publish, stage, staging_directory
+from hopring.spark.source.inventory import all_spools, chosen, ranges_of
+from hopring.spark.source.options import (
+    BATCHES_ONLY,
+    STREAMS_ONLY,
+    Pushed,
+    ReadOptions,
+    push,
+    read_options,
+    refuse,
+)
+from hopring.spark.source.progress import Offsets, bounded, bounded_by_bytes, ends, initial, latest, wanted
+from hopring.spark.source.spans import read_span, spans_of
+from hopring.spool.encode import AppendMark
+from hopring.spool.files import directory_of
+
+
+class SpoolStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads spools as a stream; on the driver it exists as long as its query."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self.options = options
+        self.target: Offsets | None = None  # The end of a query with the trigger availableNow.
+
+    def initialOffset(self) -> Offsets:
+        """The start of a query without a checkpoint."""
+        return initial(chosen(self.options), self.options)
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """The limit of the options; if both are given, `latestOffset` applies the one on bytes itself."""
+        if self.options.offsets_max is not None:
+            return ReadMaxRows(self.options.offsets_max)
+        return ReadAllAvailable() if self.options.bytes_max is None else ReadMaxBytes(self.options.bytes_max)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Fixes the end of the query at the present ends of the spools."""
+        self.target = ends(self.options)
+
+    def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:
+        """The end of the next batch; the start if there is nothing to read."""
+        end = latest(start, self.target, self.options)
+        if isinstance(limit, ReadAllAvailable):
+            return end
+        if isinstance(limit, ReadMaxRows):
+            end = bounded(start, end, limit.max_rows)
+        if self.options.bytes_max is not None:
+            end = bounded_by_bytes(all_spools(Path(self.options.path)), start, end, self.options.bytes_max)
+        return end
+
+    def reportLatestOffset(self) -> Offsets:
+        """The ends of the spools, for the progress reports of the query."""
+        return ends(self.options)
+
+    def partitions(self, start: Offsets, end: Offsets) -> Sequence[InputPartition]:
+        """A partition for each span of the batch."""
+        its = self.options
+        spans = spans_of(wanted(start, end, its), fail=its.fail_on_data_loss, partitions_min=its.partitions_min)
+        return [InputPartition(span) for span in spans]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The records of a span as record batches."""
+        its = self.options
+        return read_span(partition.value, payload=its.payload, fail=its.fail_on_data_loss)
+
+    def commit(self, end: Offsets) -> None:
+        """Spark has processed everything before this. It may never call this, so nothing depends on it."""
+
+
+class SpoolReader(DataSourceReader):
+    """Reads spools as a table, as they are when the query is planned."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self.options = options
+        self.pushed = Pushed()
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """A partition for each span of the table."""
+        spools = chosen(self.options)
+        wanted = {
+            spools[group]: self.pushed.applied(group, its)
+            for group, its in ranges_of(spools, self.options).items()
+        }
+        fail, least = self.options.fail_on_data_loss, self.options.partitions_min
+        return [InputPartition(span) for span in spans_of(wanted, fail=fail, partitions_min=least)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The records of a span as record batches."""
+        its = self.options
+        return read_span(partition.value, payload=its.payload, fail=its.fail_on_data_loss)
+
+
+class SpoolPushReader(SpoolReader):
+    """A reader that applies filters. A class of its own: Spark refuses the method where push-down is off."""
+
+    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
+        """Accepts the filters on offsets and groups, and returns the others."""
+        self.pushed, left = push(filters)
+        return left
+
+
+SENDER: Final = "spark"
+
+
+@dataclass
+class StagedTask(WriterCommitMessage):
+    """The commit message of a task."""
+
+    staged: Staged
+
+
+class _Sink:
+    """Common part of both writers; one object per run, on the driver and, as a copy, on executors."""
+
+    def __init__(self, options: WriteOptions) -> None:
+        self.options = options
+        root = options.path or options.kept
+        self.directory = directory_of(Path(root), options.group) if root else None
+        temporary = Path(gettempdir()) / "hopring-staging"
+        self.place = staging_directory(self.directory or temporary, options.app or SENDER)
+
+    def write(self, iterator: Iterator[Any]) -> StagedTask:
+        """Stages the rows of a task, on an executor."""
+        return StagedTask(stage(iterator, self.place))
+
+    def publish(self, messages: Sequence[StagedTask | None], mark: AppendMark | None) -> None:
+        """Publishes the rows of all tasks in the order of the tasks, on the driver."""
+        its = self.options
+        staged = [message.staged for message in messages if message is not None]
+        if its.path:
+            publish(Path(its.path), its.group, its.sender or its.app or SENDER, staged, mark)
+        else:
+            assert mark is not None, "options of live groups require one"
+            multicast(its, self.directory, staged, mark)
+        clear(self.place)
+
+
+class SinkWriter(_Sink, DataSourceArrowWriter):
+    """The writer that `df.write` uses."""
+
+    def commit(self, messages: Sequence[StagedTask | None]) -> None:
+        """Publishes the rows, when all tasks are done."""
+        self.publish(messages, self.options.mark)
+
+    def abort(self, messages: Sequence[StagedTask | None]) -> None:  # noqa: ARG002  Its files are all in one place.
+        """Removes the staged rows, when a task has failed; nothing is published."""
+        clear(self.place)
+
+
+class SinkStreamWriter(_Sink, DataSourceStreamArrowWriter):
+    """The writer that `df.writeStream` uses."""
+
+    def commit(self, messages: Sequence[StagedTask | None], batchId: int) -> None:
+        """Publishes a batch, when all its tasks are done; a killed run may have published it before."""
+        self.publish(messages, AppendMark(self.options.app, batchId))
+
+    def abort(self, messages: Sequence[StagedTask | None], batchId: int) -> None:  # noqa: ARG002
+        """Removes the staged rows, when a task has failed; nothing is published."""
+        clear(self.place)
+
 
 NAME = "hopring"
 

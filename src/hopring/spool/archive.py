@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from hopring.spool.arrow import load_arrow, read_batches, schema
-from hopring.spool.disk import Disk, make_directory
 from hopring.spool.errors import refusal
-from hopring.spool.layout import NEW, archive_path, bases, log_path
+from hopring.spool.files import NEW, Disk, archive_path, bases, log_path, make_directory
 from hopring.spool.reading import Slice
 from hopring.spool.verify import Progress, unwatched
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from hopring.ids import Place
 from hopring.spool.decode import FoundBlock, SpoolBlock, decode_block, scan
 from hopring.spool.errors import NoSpool, OffsetMissing, SpoolDamaged
+from hopring.spool.files import bases, index_path, log_path
 from hopring.spool.format import (
     ENTRY_BYTES,
     INDEX_HEAD_BYTES,
@@ -26,7 +27,6 @@ from hopring.spool.format import (
     is_index_head,
     stand_in,
 )
-from hopring.spool.layout import bases, index_path, log_path
 from hopring.spool.record import SpoolRecord
 
 

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from hopring.spool.disk import Disk
 from hopring.spool.errors import SpoolError
-from hopring.spool.layout import CONSUMERS, NEW, archive_path, bases, index_path, log_path, safe_name
+from hopring.spool.files import CONSUMERS, NEW, Disk, archive_path, bases, index_path, log_path, safe_name
 from hopring.spool.reading import read_head
 
 

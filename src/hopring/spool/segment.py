@@ -1,29 +1,46 @@
-"""The segment that is being written: blocks go to the log, then a sync, then their entries to the index.
+"""The segment that is being written, and its recovery when a writer opens the spool.
+
+Blocks go to the log, then a sync, then their entries to the index.
 
 Invariants  an entry is written to the index only when its block is on disk;
             after a failed append the files are as before it, or the segment is marked as broken.
+
+Recovery: blocks in the index were acknowledged; a damaged one stays where it is, as damage that readers report.
+The log behind the last entry holds appends that were written and perhaps not acknowledged. Complete appends
+there are kept: they are written again, because a failed sync may have left them in memory only, then synced and
+entered in the index. An incomplete append at the end is a torn tail and is cut off.
 """
 
 import contextlib
+import mmap
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from hopring.spool.disk import Disk
+from hopring.spool.decode import FoundBlock, LostBytes, SpoolBlock, decode_block, scan, whole_appends
 from hopring.spool.encode import EncodedBlock
+from hopring.spool.errors import NotASpool, SpoolDamaged
+from hopring.spool.files import INDEX, LOG, NEW, Disk, bases, index_path, log_path
 from hopring.spool.format import (
     ENTRY_BYTES,
     INDEX_HEAD_BYTES,
+    NO_STRING,
+    SPOOL_ID_BYTES,
     IndexEntry,
     SegmentHead,
+    decode_entries,
+    decode_segment_head,
     encode_entry,
     encode_index_head,
     encode_segment_head,
     entry_of,
+    is_index_head,
+    stand_in,
+    unpack_head,
 )
-from hopring.spool.layout import NEW, index_path, log_path
+from hopring.spool.reading import read_head
 
 
 class LogPosition(NamedTuple):
@@ -138,3 +155,182 @@ def create_segment(directory: Path, head: SegmentHead, disk: Disk) -> OpenSegmen
         raise
     size_bytes = len(packed)
     return OpenSegment(head._replace(size_bytes=size_bytes), disk, log, index, size_bytes, 0, size_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """Repairs that were made when the spool was opened."""
+
+    cut_bytes: int = 0  # The size of the torn tail.
+    kept_records: int = 0  # Records that were in the log and not in the index.
+    damage: tuple[LostBytes, ...] = ()  # Damage behind the index that has intact blocks behind it.
+    removed: tuple[str, ...] = ()  # Incomplete files that a crash had left.
+
+
+@dataclass(slots=True)
+class Recovered:
+    """The last segment, open for writing, with the state of its spool."""
+
+    segment: OpenSegment
+    end: int
+    apps: dict[str, int]
+    report: Recovery
+    seal: bool = False  # Nothing may be appended, because acknowledged bytes at its end are gone.
+
+
+def sweep(directory: Path, disk: Disk) -> tuple[str, ...]:
+    """Removes the leftovers of segments that were being created or removed during a crash."""
+    logs = set(bases(directory))
+    left = [path for path in directory.iterdir() if path.suffix == NEW]
+    left += [
+        path
+        for path in directory.iterdir()
+        if path.suffix == INDEX and path.stem.isdecimal() and int(path.stem) not in logs
+    ]
+    for path in left:
+        disk.remove(path)
+    return tuple(sorted([path.name for path in left]))
+
+
+def open_last(directory: Path, disk: Disk) -> Recovered:
+    """Opens the last segment; OSError if the disk fails, SpoolDamaged if its head is lost."""
+    base = bases(directory)[-1]
+    path = log_path(directory, base)
+    log = disk.open(path)
+    index = -1
+    try:
+        size_bytes = os.fstat(log).st_size
+        # An empty file cannot be mapped, and has no head.
+        whole = (
+            memoryview(mmap.mmap(log, size_bytes, access=mmap.ACCESS_READ)) if size_bytes else memoryview(b"")
+        )
+        missing = not index_path(directory, base).exists()
+        index = disk.open(index_path(directory, base), create=missing)
+        head, damaged = _head(directory, base, whole, index)
+        found = _recover(head, whole, log, index, disk)
+        found.seal = found.seal or damaged
+        return found
+    except BaseException:
+        os.close(log)
+        if index >= 0:
+            os.close(index)
+        raise
+
+
+def _head(directory: Path, base: int, whole: memoryview, index: int) -> tuple[SegmentHead, bool]:
+    """The head, and whether it is damaged: it is then made from the index and the segment before."""
+    path = log_path(directory, base)
+    try:
+        head = decode_segment_head(whole, str(path))
+    except SpoolDamaged:
+        other = stand_in(os.pread(index, INDEX_HEAD_BYTES, 0), base)
+        before = [one for one in bases(directory) if one < base]
+        if other is None or not before:
+            raise
+        known = read_head(directory, before[-1])
+        return other._replace(spool_id=known.spool_id, group=known.group, apps=known.apps), True
+    if head.base != base:
+        raise SpoolDamaged(path, f"it was {head.base:020}{LOG} and was renamed", base)
+    return head, False
+
+
+@dataclass(slots=True)
+class _Tail:
+    """The part of the log behind the last entry of the index."""
+
+    position: int
+    first: int
+    parts: list[FoundBlock | LostBytes] = field(default_factory=list)
+
+    @property
+    def end_position(self) -> int:
+        last = self.parts[-1] if self.parts else None
+        return last.position + last.block.head.size_bytes if isinstance(last, FoundBlock) else self.position
+
+    @property
+    def entries(self) -> list[IndexEntry]:
+        return [entry_of(one.block.head, one.position) for one in self.parts if isinstance(one, FoundBlock)]
+
+
+def _recover(head: SegmentHead, whole: memoryview, log: int, index: int, disk: Disk) -> Recovered:
+    entries = _entries(index, head, disk)
+    last = entries[-1] if entries else None
+    tail = _Tail(last.end_position if last else head.size_bytes, last.end if last else head.base)
+    short = tail.position > len(whole)
+    tail.parts = [] if short else whole_appends(list(scan(whole, tail.position, tail.first, head.key)))
+    kept = tail.entries
+    apps = dict(head.apps) | _marks(whole, entries, head.key) | _marks_of(tail.parts)
+    if kept:
+        disk.write(log, [bytes(whole[tail.position : tail.end_position])], tail.position)
+    cut_bytes = 0 if short else len(whole) - tail.end_position
+    if cut_bytes:
+        disk.cut(log, tail.end_position)
+    disk.sync(log)
+    at = INDEX_HEAD_BYTES + len(entries) * ENTRY_BYTES
+    disk.write(index, [b"".join(map(encode_entry, kept))], at)
+    disk.cut(index, at + len(kept) * ENTRY_BYTES)
+    entries += kept
+    segment = OpenSegment(head, disk, log, index, tail.end_position, len(entries), tail.end_position)
+    damage = tuple([one for one in tail.parts if isinstance(one, LostBytes)])
+    report = Recovery(cut_bytes, sum([entry.records for entry in kept]), damage)
+    return Recovered(segment, entries[-1].end if entries else head.base, apps, report, seal=short)
+
+
+def _entries(index: int, head: SegmentHead, disk: Disk) -> list[IndexEntry]:
+    """The entries up to the first damaged one; an index with a damaged head is emptied."""
+    whole = os.pread(index, os.fstat(index).st_size, 0)
+    if is_index_head(whole, head.base, head.key):
+        return decode_entries(whole)
+    disk.cut(index, 0)
+    disk.write(index, [encode_index_head(head.base, head.key)], 0)
+    return []
+
+
+def _marks(whole: memoryview, entries: list[IndexEntry], key: int) -> dict[str, int]:
+    """The last batch of each application among the intact blocks of the index."""
+    apps: dict[str, int] = {}
+    for entry in entries:
+        head = unpack_head(whole, entry.position) if entry.end_position <= len(whole) else "gone"
+        if isinstance(head, str) or head.app == NO_STRING:
+            continue
+        block = decode_block(whole, entry.position, key)
+        if isinstance(block, SpoolBlock):
+            apps |= _marks_of([FoundBlock(entry.position, block)])
+    return apps
+
+
+def _marks_of(parts: Sequence[FoundBlock | LostBytes]) -> dict[str, int]:
+    marks = [one.block.mark for one in parts if isinstance(one, FoundBlock)]
+    return {mark.app: mark.batch for mark in marks if mark is not None}
+
+
+class OpenedSpool(NamedTuple):
+    """An opened spool: its last segment and its state."""
+
+    segment: OpenSegment
+    end: int
+    apps: dict[str, int]  # The last batch of each application.
+    report: Recovery
+
+
+def open_spool(directory: Path, group: str, disk: Disk, now_us: int) -> OpenedSpool:
+    """Opens the spool of a group under its lock; OSError if the disk fails, SpoolError if it is damaged."""
+    removed = sweep(directory, disk)
+    if not bases(directory):
+        head = SegmentHead(0, now_us, os.urandom(SPOOL_ID_BYTES), group, {})
+        return OpenedSpool(create_segment(directory, head, disk), 0, {}, Recovery(removed=removed))
+    last = open_last(directory, disk)
+    segment = last.segment
+    try:
+        if segment.head.group != group:
+            held = f"the spool of {segment.head.group!r}"
+            raise NotASpool(directory, held, "each group has a directory of its own")
+        if last.seal:
+            head = SegmentHead(last.end, now_us, segment.head.spool_id, group, last.apps)
+            segment = create_segment(directory, head, disk)
+    except BaseException:
+        last.segment.close()
+        raise
+    if segment is not last.segment:
+        last.segment.close()
+    return OpenedSpool(segment, last.end, last.apps, replace(last.report, removed=removed))

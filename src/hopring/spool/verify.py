@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from hopring.spool.decode import FoundBlock, LostBytes, scan
 from hopring.spool.errors import SpoolError
+from hopring.spool.files import bases, index_path, log_path
 from hopring.spool.format import SegmentHead, decode_entries, is_index_head
-from hopring.spool.layout import bases, index_path, log_path
 from hopring.spool.reading import bounds, mapped, read_head
 
 

@@ -16,7 +16,6 @@ from typing import Final, NamedTuple
 
 from hopring.groups.names import is_legal_group
 from hopring.ids import GroupName
-from hopring.spool.disk import BackgroundSync, Disk, make_directory, take_lock
 from hopring.spool.encode import AppendMark, EncodedBlock, encode_append
 from hopring.spool.errors import (
     AppendFailed,
@@ -27,12 +26,11 @@ from hopring.spool.errors import (
     WriterClosed,
     refusal,
 )
+from hopring.spool.files import BackgroundSync, Disk, directory_of, make_directory, take_lock
 from hopring.spool.format import APP_BYTES_MAX, APPS_MAX, SegmentHead
-from hopring.spool.layout import directory_of
 from hopring.spool.record import RecordRun
-from hopring.spool.recovery import open_spool
 from hopring.spool.retention import Retention, retain
-from hopring.spool.segment import LogPosition, create_segment
+from hopring.spool.segment import LogPosition, create_segment, open_spool
 
 SEGMENT_BYTES_DEFAULT: Final = 64 * 1024 * 1024
 

@@ -34,8 +34,7 @@ from hopring.links.ring import ring
 from hopring.links.ring.events import FromMember, Passed, Release, TransmitTo, Visit, Wish
 from hopring.links.ring.packing import Room
 from hopring.sim.driver import Driver
-from hopring.sim.host import Address
-from hopring.sim.network import SimNetwork
+from hopring.sim.network import Address, SimNetwork
 from hopring.sim.tcp.stream import SimTcpStream
 from hopring.testing.trace import (
     DatagramDropped,

@@ -26,8 +26,7 @@ from hopring.links.ring.options import RingOptions
 from hopring.links.ring.ring import open_ring
 from hopring.links.tcp import Tcp, TcpOptions
 from hopring.sim.engine import EVENTS_MAX_DEFAULT, SimEngine, generator
-from hopring.sim.host import Address, HostState
-from hopring.sim.network import SimNetwork
+from hopring.sim.network import Address, HostState, SimNetwork
 from hopring.sim.path import Quality
 from hopring.sim.tcp.links import SimTcpHost
 from hopring.sim.tcp.stream import SimTcpOptions

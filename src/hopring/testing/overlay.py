@@ -18,8 +18,7 @@ from hopring.routing.network import NetworkFailed
 from hopring.routing.trees import Pair, pair, topology_of
 from hopring.sim.driver import Driver
 from hopring.sim.engine import SimEngine
-from hopring.sim.host import Address
-from hopring.sim.network import SimNetwork
+from hopring.sim.network import Address, SimNetwork
 from hopring.sim.path import Quality
 from hopring.sim.tcp.links import SimTcpConnection, SimTcpHost
 from hopring.stack import Stack

@@ -14,7 +14,7 @@ from hopring.bench.harness.daemons import BenchDaemons
 from hopring.bench.harness.processes import memory_bytes
 from hopring.bench.harness.workload import BenchWorkload
 from hopring.bench.throughput import measure_throughput
-from hopring.cli.exits import Failure
+from hopring.cli.terminal import Failure
 
 
 def run_bench(*words: str) -> subprocess.CompletedProcess[str]:

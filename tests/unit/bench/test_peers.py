@@ -6,10 +6,9 @@ from xml.etree import ElementTree
 import pytest
 
 from hopring.bench.harness.workload import BenchWorkload, WorkerTask
-from hopring.bench.peers.__main__ import present, summaries
+from hopring.bench.peers.__main__ import as_picture, as_table, present, ratio_to_ours, summaries
 from hopring.bench.peers.jgroups import JGroups
 from hopring.bench.peers.peer import PeerSystem
-from hopring.bench.peers.report import as_picture, as_table, ratio_to_ours
 from hopring.bench.peers.worker import PEERS
 
 

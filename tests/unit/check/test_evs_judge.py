@@ -3,9 +3,8 @@
 import pytest
 from tests.unit.check.evs_notation import history
 
-from hopring.check.history import index
+from hopring.check.history import HistoryNames, index
 from hopring.check.judge import check_evs, first_broken
-from hopring.check.naming import HistoryNames
 from hopring.check.trace import Crash, MessageId, ProcessName, ViewName
 
 EMPTY_HISTORY = ""

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from hopring.cli.progress import Amounts
+from hopring.cli.terminal import Amounts
 from hopring.ids import Place
 from hopring.services import Service
 from hopring.spool.archive import archive, waiting_bytes
-from hopring.spool.layout import log_path
+from hopring.spool.files import log_path
 from hopring.spool.record import NO_VIEW, RecordHeader, RecordKind, run_of
 from hopring.spool.verify import log_bytes, verify
 from hopring.spool.writer import SpoolOptions, SpoolWriter

@@ -8,7 +8,7 @@ from tests.unit.cli.conftest import Hop
 
 from hopring.ids import Place
 from hopring.services import Service
-from hopring.spool.layout import log_path
+from hopring.spool.files import log_path
 from hopring.spool.record import NO_VIEW, RecordHeader, RecordKind, run_of
 from hopring.spool.retention import permit
 from hopring.spool.writer import SpoolOptions, SpoolWriter

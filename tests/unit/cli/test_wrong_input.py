@@ -11,8 +11,8 @@ import click
 import pytest
 from tests.unit.cli.conftest import Hop
 
-from hopring.cli.exits import Exit
 from hopring.cli.main import COMMANDS, cli
+from hopring.cli.terminal import Exit
 
 PAGE = (Path(__file__).parents[3] / "docs" / "commands.md").read_text()
 NOBODY = "hop://127.0.0.1:1"

@@ -3,8 +3,7 @@ from hopring.sim.campaign.fault_injector import FaultInjector, sides
 from hopring.sim.campaign.fault_schedule import Fault
 from hopring.sim.cluster import SimCluster
 from hopring.sim.engine import SimEngine
-from hopring.sim.host import Address
-from hopring.sim.network import SimNetwork
+from hopring.sim.network import Address, SimNetwork
 from hopring.sim.path import Path, Quality
 
 

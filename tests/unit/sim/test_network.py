@@ -1,8 +1,7 @@
 import pytest
 
 from hopring.sim.engine import SimEngine
-from hopring.sim.host import Address
-from hopring.sim.network import Delay, Duplicate, Flight, Lose, SentDatagram, SimNetwork, TargetedFault
+from hopring.sim.network import Address, Delay, Duplicate, Flight, Lose, SentDatagram, SimNetwork, TargetedFault
 from hopring.sim.path import IP_UDP_BYTES, LossReason, Quality
 
 Inbox = list[tuple[int, str, bytes]]

@@ -18,9 +18,14 @@ pa = pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows  # noqa: E402
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType  # noqa: E402
 
-from hopring.spark.datasource import SpoolDataSource  # noqa: E402
-from hopring.spark.sink.writers import SinkStreamWriter, SinkWriter  # noqa: E402
-from hopring.spark.source.readers import SpoolPushReader, SpoolReader, SpoolStreamReader  # noqa: E402
+from hopring.spark.datasource import (  # noqa: E402  # noqa: E402
+    SinkStreamWriter,
+    SinkWriter,
+    SpoolDataSource,
+    SpoolPushReader,
+    SpoolReader,
+    SpoolStreamReader,
+)
 
 PAYLOADS = StructType([StructField("payload", BinaryType())])
 

@@ -21,9 +21,8 @@ from hopring.spark.audit import AuditFinding, AuditReport
 from hopring.spark.audit.reading import as_parquet
 from hopring.spark.errors import ForeignInput, SparkError
 from hopring.spark.pipeline.ingest import interrupted
-from hopring.spark.pipeline.inputs import PipelineOptions, SpoolRoot, named_spools, sites_of
 from hopring.spark.pipeline.reconcile import body_columns
-from hopring.spark.pipeline.store import Store, on_disk
+from hopring.spark.pipeline.store import PipelineOptions, SpoolRoot, Store, named_spools, on_disk, sites_of
 from hopring.spool.record import RecordedGap, RecordedMember, RecordedView, encode_body
 
 

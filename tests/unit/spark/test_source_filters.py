@@ -1,6 +1,6 @@
 from dataclasses import dataclass
 
-from hopring.spark.source.filters import OFFSETS_END, Pushed, push
+from hopring.spark.source.options import OFFSETS_END, Pushed, push
 
 
 @dataclass

@@ -23,7 +23,7 @@ from hopring.spark.source.progress import (
     wanted,
 )
 from hopring.spool.archive import archive
-from hopring.spool.layout import bases
+from hopring.spool.files import bases
 
 pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
 

@@ -23,7 +23,7 @@ from hopring.spark.source.spans import ReadSpan, cut, read_span, spans_of
 from hopring.spool.archive import archive
 from hopring.spool.arrow import COLUMNS, schema
 from hopring.spool.errors import NoSpool, OffsetMissing, SpoolDamaged
-from hopring.spool.layout import archive_path, bases, log_path
+from hopring.spool.files import archive_path, bases, log_path
 
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
 

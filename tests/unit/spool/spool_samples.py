@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hopring.ids import DaemonId, Incarnation, Place, ViewId
 from hopring.services import Service
-from hopring.spool.disk import Disk
+from hopring.spool.files import Disk
 from hopring.spool.reading import bounds, read
 from hopring.spool.record import RecordHeader, RecordKind, RecordRun, run_of
 

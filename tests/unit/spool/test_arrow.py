@@ -16,7 +16,7 @@ from hopring.services import Service
 from hopring.spool.archive import archive
 from hopring.spool.arrow import ArrowMissing, read_batches, run_of_array
 from hopring.spool.errors import AppendFailed, SpoolDamaged
-from hopring.spool.layout import archive_path, log_path
+from hopring.spool.files import archive_path, log_path
 from hopring.spool.reading import plan, read
 from hopring.spool.record import RecordHeader, RecordKind, RecordRun, SpoolRecord, run_of
 from hopring.spool.writer import SpoolOptions, SpoolWriter

@@ -11,7 +11,7 @@ import pytest
 from tests.unit.spool.spool_samples import FailingDisk, bodies_in, messages
 
 from hopring.spool.encode import AppendMark
-from hopring.spool.layout import bases, directory_of
+from hopring.spool.files import bases, directory_of
 from hopring.spool.reading import bounds, read
 from hopring.spool.verify import verify
 from hopring.spool.writer import SpoolOptions, SpoolWriter

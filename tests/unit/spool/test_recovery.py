@@ -8,8 +8,8 @@ from tests.unit.spool.spool_samples import bodies_in, messages
 
 from hopring.spool.encode import AppendMark
 from hopring.spool.errors import SpoolDamaged
+from hopring.spool.files import bases, index_path, log_path
 from hopring.spool.format import ENTRY_BYTES, INDEX_HEAD_BYTES
-from hopring.spool.layout import bases, index_path, log_path
 from hopring.spool.reading import bounds, read
 from hopring.spool.verify import verify
 from hopring.spool.writer import SpoolOptions, SpoolWriter

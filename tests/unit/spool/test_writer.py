@@ -9,7 +9,7 @@ from tests.unit.spool.spool_samples import VIEW, bodies_in, messages
 
 from hopring.spool.encode import AppendMark
 from hopring.spool.errors import NotASpool, OffsetMissing, SpoolOwned, WriterClosed
-from hopring.spool.layout import archive_path, bases, directory_of, safe_name, spools
+from hopring.spool.files import archive_path, bases, directory_of, safe_name, spools
 from hopring.spool.reading import Bounds, Slice, after_place, bounds, plan, read, since_time, slice_blocks
 from hopring.spool.record import RecordKind
 from hopring.spool.retention import Retention, consumers, forget, permit

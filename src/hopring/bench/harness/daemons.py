@@ -21,7 +21,7 @@ from hopring.bench.harness.processes import (
     terminate_all,
 )
 from hopring.bench.harness.workload import WorkerTask
-from hopring.cli.exits import Failure
+from hopring.cli.terminal import Failure
 from hopring.client.aio import Session, connect
 from hopring.config import dump_toml, local_config
 from hopring.local.plan import ClusterPlan, free_base_port

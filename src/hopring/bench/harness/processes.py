@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, Protocol, Self
 
 import hopring
 from hopring.bench.harness.workload import WorkerTask
-from hopring.cli.exits import Failure
+from hopring.cli.terminal import Failure
 
 _CPUCLOCK_SCHED = 2
 

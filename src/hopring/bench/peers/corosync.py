@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from hopring.bench.harness.workload import WorkerTask
 from hopring.bench.peers.peer import BUILT, SOURCES, PeerSystem
-from hopring.cli.exits import Failure
+from hopring.cli.terminal import Failure
 
 NODES = 3
 MTU_SECONDS = 7.0

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from hopring.bench.harness.workload import WorkerTask
 from hopring.bench.peers.peer import BUILT, SOURCES, PeerSystem
-from hopring.cli.exits import Failure
+from hopring.cli.terminal import Failure
 
 JAR = "/usr/share/java/jgroups.jar"
 _CLASSES = BUILT / "jgroups"

@@ -31,7 +31,7 @@ from hopring.bench.harness.shared_counters import (
 )
 from hopring.bench.harness.worker import LOOK_SECONDS, WARM_PROBES
 from hopring.bench.harness.workload import WorkerTask
-from hopring.cli.exits import Failure
+from hopring.cli.terminal import Failure
 from hopring.local.plan import free_base_port
 
 START_SECONDS: Final = 30.0

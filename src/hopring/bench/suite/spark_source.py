@@ -23,7 +23,7 @@ from hopring.bench.suite.spool import BATCH, BODY_BYTES, batch_of
 from hopring.spark import register, session
 from hopring.spool.archive import archive
 from hopring.spool.arrow import load_arrow, read_batches, schema
-from hopring.spool.layout import bases
+from hopring.spool.files import bases
 from hopring.spool.reading import bounds, plan
 from hopring.spool.writer import SpoolOptions, SpoolWriter
 

@@ -4,8 +4,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from hopring.check.history import History, Stay
-from hopring.check.naming import HistoryNames
+from hopring.check.history import History, HistoryNames, Stay
 from hopring.check.properties.property import Clause, Property, PropertyInstance, in_each_group
 from hopring.check.properties.sql import RELIABLE, Masks
 

@@ -8,8 +8,7 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import combinations, pairwise
 from typing import Final
 
-from hopring.check.history import NEVER_SENT, History, Life
-from hopring.check.naming import HistoryNames, first_delivery
+from hopring.check.history import NEVER_SENT, History, HistoryNames, Life, first_delivery
 from hopring.check.properties.property import Clause, Property, PropertyInstance, Query, over_all_groups
 from hopring.check.properties.sql import TOTAL, Masks
 from hopring.check.trace import MessageSent, ProcessName

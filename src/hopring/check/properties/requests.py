@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from hopring.check.client_history import ClientHistory, SessionSend, SessionTrace
-from hopring.check.history import History
-from hopring.check.naming import HistoryNames
+from hopring.check.history import History, HistoryNames
 from hopring.check.properties.property import Clause, Property, PropertyInstance
 from hopring.check.properties.sql import LOOSE, RELIABLE, Masks
 from hopring.check.trace import AsksEnd, AsksJoin, AsksLeave, GroupLeft, ProcessName

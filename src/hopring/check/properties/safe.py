@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hopring.check.client_history import ClientHistory
-from hopring.check.history import History, Stay
-from hopring.check.naming import HistoryNames
+from hopring.check.history import History, HistoryNames, Stay
 from hopring.check.properties.property import Clause, Property, PropertyInstance
 from hopring.check.properties.sql import STABLE, Masks
 from hopring.check.trace import ProcessName, ViewName

@@ -8,8 +8,7 @@ from itertools import pairwise
 from typing import Final
 
 from hopring.check.client_history import ClientHistory, SessionTrace
-from hopring.check.history import History, Life
-from hopring.check.naming import HistoryNames
+from hopring.check.history import History, HistoryNames, Life
 from hopring.check.properties.property import Clause, Property, PropertyInstance, over_all_groups
 from hopring.check.properties.sql import RELIABLE, Masks
 from hopring.check.trace import (

@@ -3,8 +3,7 @@
 from typing import Final
 
 from hopring.check.client_history import ClientHistory
-from hopring.check.history import History, Stay
-from hopring.check.naming import HistoryNames
+from hopring.check.history import History, HistoryNames, Stay
 from hopring.check.properties.property import Clause, Property, PropertyInstance
 from hopring.check.properties.sql import TOTAL, Masks
 from hopring.check.properties.synchrony import agreed_of, companions, first_difference, moved, only_one, without

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from hopring.check.client_history import ClientHistory
-from hopring.check.history import History, Life, Stay
-from hopring.check.naming import HistoryNames
+from hopring.check.history import History, HistoryNames, Life, Stay
 from hopring.check.properties.property import Clause, Property, PropertyInstance, in_each_group
 from hopring.check.properties.sql import Masks
 from hopring.check.trace import ClientDelivered, GroupSignal, MessageDelivered, ProcessName, ViewName

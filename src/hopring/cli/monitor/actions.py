@@ -7,8 +7,8 @@ from itertools import combinations
 from typing import Final
 
 from hopring.cli.daemon_session import Late
-from hopring.cli.exits import Exit, Failure
 from hopring.cli.monitor.admin_client import AdminClient, AdminReply, Fleet, ReachedDaemon, choose
+from hopring.cli.terminal import Exit, Failure
 
 Sides = list[frozenset[str]]
 LOOK_SECONDS: Final = 0.1

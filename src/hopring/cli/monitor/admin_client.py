@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from hopring.cli.daemon_session import Unreachable
-from hopring.cli.exits import Failure
+from hopring.cli.terminal import Failure
 
 SUFFIX: Final = ".admin"
 ANSWER_BYTES_MAX: Final = 16 * 2**20

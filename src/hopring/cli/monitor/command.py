@@ -11,12 +11,12 @@ import click
 
 from hopring.cli.completion import daemon_names, side_names
 from hopring.cli.daemon_session import Unreachable, json_option, timeout_option
-from hopring.cli.exits import Failure
 from hopring.cli.monitor import actions
 from hopring.cli.monitor.actions import Sides, in_force, read_sides, show_sides
 from hopring.cli.monitor.admin_client import AdminClient, AdminReply, Fleet, choose, default_places
 from hopring.cli.monitor.screen import MonitorScreen, read_cut_time, words
 from hopring.cli.monitor.table import plain_rows, plain_table
+from hopring.cli.terminal import Failure
 from hopring.config.units import DURATION, SIZE
 
 SETTLE_SECONDS: Final = 30.0

@@ -22,11 +22,11 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from hopring.cli.exits import Failure
 from hopring.cli.monitor import actions
 from hopring.cli.monitor.actions import Sides, in_force, read_sides, show_sides
 from hopring.cli.monitor.admin_client import AdminClient, AdminReply, Fleet, choose
 from hopring.cli.monitor.table import HEADS, RIGHT, StatusCounters, counts_of, heads_that_fit, rates, row_of
+from hopring.cli.terminal import Failure
 from hopring.config.units import DURATION, SIZE
 from hopring.daemon.admin.protocol import CUT_US_MAX
 

@@ -7,7 +7,7 @@ from typing import Final
 from hopring.engine import EngineState
 from hopring.sim.campaign.fault_schedule import Fault
 from hopring.sim.cluster import SimCluster
-from hopring.sim.host import HostState
+from hopring.sim.network import HostState
 
 LOOK_US: Final = 500
 """The period in which the moment of a waiting fault is looked for."""

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hopring.check.client_history import ClientHistory, index_clients, short_view
-from hopring.check.history import History, index
-from hopring.check.naming import HistoryNames
+from hopring.check.history import History, HistoryNames, index
 from hopring.check.properties.property import EVS_C, Verdict
 from hopring.check.trace import (
     AsksEnd,

@@ -14,7 +14,7 @@ from hopring.sim.campaign.world import HEALED_US, ClientLoad, SimWorld
 from hopring.sim.client_cluster import SimClientCluster, SimClientDaemon
 from hopring.sim.cluster import SimCluster
 from hopring.sim.engine import generator
-from hopring.sim.host import HostState
+from hopring.sim.network import HostState
 from hopring.wire.bundle import BundleKey
 
 BURST_SPAN_US: Final = 25_000

@@ -26,8 +26,7 @@ from hopring.links.events import (
     StreamReceived,
     StreamWritten,
 )
-from hopring.sim.host import Address, HostState
-from hopring.sim.network import SimNetwork
+from hopring.sim.network import Address, HostState, SimNetwork
 from hopring.sim.tcp.stream import (
     SimTcpFlags,
     SimTcpOptions,

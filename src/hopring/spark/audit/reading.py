@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from hopring.check.trace_clients import KINDS as SESSION_KINDS
-from hopring.check.trace_row import TraceRow
+from hopring.check.trace_row import SESSION_KINDS, TraceRow
 from hopring.spark.errors import ForeignInput, readable
 from hopring.spark.schema import KINDS, RUN, TRACE, check_columns, check_version, with_later_columns
 

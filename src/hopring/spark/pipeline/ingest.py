@@ -17,8 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from hopring.spark.audit.reading import read_trace
-from hopring.spark.pipeline.inputs import PipelineOptions, SpoolRoot
-from hopring.spark.pipeline.store import CHECKPOINTS, Store, uri
+from hopring.spark.pipeline.store import CHECKPOINTS, PipelineOptions, SpoolRoot, Store, uri
 from hopring.spark.schema import BRONZE, RUN, ddl, shaped
 
 TRIGGER: Final = "5 seconds"

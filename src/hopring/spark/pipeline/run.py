@@ -13,8 +13,7 @@ from hopring.spark.audit.tables import partitions
 from hopring.spark.audit.witness import as_json_text
 from hopring.spark.errors import readable
 from hopring.spark.pipeline import ingest, measure, reconcile
-from hopring.spark.pipeline.inputs import PipelineOptions
-from hopring.spark.pipeline.store import AUDIT, REPORT, Store, on_disk, uri
+from hopring.spark.pipeline.store import AUDIT, REPORT, PipelineOptions, Store, on_disk, uri
 from hopring.spark.report import write_report
 from hopring.spark.schema import BODIES, LAYERS, ddl, shaped
 

@@ -33,7 +33,7 @@ from hopring.spark.sink.options import WriteOptions
 from hopring.spool.arrow import load_arrow, run_of_array
 from hopring.spool.encode import AppendMark
 from hopring.spool.errors import AppendTooLarge, SpoolOwned
-from hopring.spool.layout import safe_name
+from hopring.spool.files import safe_name
 from hopring.spool.record import RecordHeader, RecordKind, RecordRun
 from hopring.spool.writer import Appended, SpoolWriter, wall_us
 

@@ -19,7 +19,7 @@ import msgspec
 
 from hopring.spark.source.options import EARLIEST, LATEST, Offsets, ReadOptions, WrongOption
 from hopring.spool.errors import NoSpool, OffsetMissing
-from hopring.spool.layout import ARCHIVE, DIGITS, PARQUET, archive_path, bases, spools
+from hopring.spool.files import ARCHIVE, DIGITS, PARQUET, archive_path, bases, spools
 from hopring.spool.reading import bounds, read_head, since_time
 
 _GLOB: Final = re.compile(r"[*?\[]")

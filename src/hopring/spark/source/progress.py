@@ -21,7 +21,7 @@ from hopring.spark.source.inventory import (
     start_of,
 )
 from hopring.spark.source.options import ReadOptions
-from hopring.spool.layout import archive_path
+from hopring.spool.files import archive_path
 from hopring.spool.reading import entries
 
 Offsets = dict[str, int]

@@ -15,7 +15,7 @@ import msgspec
 from hopring.spark.source.inventory import Part, checked, parts_of
 from hopring.spool.arrow import load_arrow, read_batches, schema
 from hopring.spool.errors import OffsetMissing, SpoolDamaged
-from hopring.spool.layout import archive_path, log_path
+from hopring.spool.files import archive_path, log_path
 from hopring.spool.reading import Slice, bounds
 
 SPAN_RECORDS: Final = 50_000

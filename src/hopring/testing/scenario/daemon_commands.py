@@ -16,7 +16,7 @@ from hopring.membership.options import MembershipOptions
 from hopring.ordering.entry import MESSAGE_HEAD_BYTES
 from hopring.services import Service
 from hopring.sim.cluster import SimCluster, SimDaemon
-from hopring.sim.host import HostState
+from hopring.sim.network import HostState
 from hopring.stack_events import StackOptions
 from hopring.testing.link_world import LinkWorld
 from hopring.testing.scenario.daemon_render import (

@@ -8,8 +8,7 @@ from typing import Final
 
 from hopring.errors import PeerError
 from hopring.membership.messages import decode_daemon_message
-from hopring.sim.host import Address
-from hopring.sim.network import SentDatagram
+from hopring.sim.network import Address, SentDatagram
 from hopring.sim.path import LossReason
 from hopring.sim.tcp.links import TCP_PORT
 from hopring.sim.tcp.stream import SimTcpFlags, SimTcpSegment, decode_segment

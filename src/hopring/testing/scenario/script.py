@@ -20,8 +20,7 @@ from hopring.errors import HopError
 from hopring.sim.path import Quality
 from hopring.testing.link_world import LinkWorld
 from hopring.testing.scenario.daemon_commands import DaemonCommands
-from hopring.testing.scenario.fault_commands import FaultCommands
-from hopring.testing.scenario.link_commands import LinkCommands, OverlayCommands
+from hopring.testing.scenario.network_commands import FaultCommands, LinkCommands, OverlayCommands
 from hopring.testing.scenario.render import KINDS, ScenarioLine, WireNames, align, line_of, summary
 from hopring.testing.scenario.values import BadValue, duration_us, exactly
 

@@ -1,13 +1,29 @@
-"""Sends and messages: every message with its place in the one order.
+"""The large tables: messages with their places in the one order, and the processes that delivered each.
 
-A message is known by a hash of 64 bits of its name; among 20 million messages two share one with a chance of
-one in 100 000, and then a violation would be seen that is none. Its `place` is a number that rises with the
-stamp; from there on the place is its name.
+A message is known by a hash of 64 bits of its name. Among 20 million messages, two share a hash with a chance
+of one in 100 000; the audit would then report a violation that is none. The `place` of a message is a number
+that rises with its stamp, and identifies it from there on.
+
+A delivery is a few numbers: the place of its message, its stay, its position, and *marks*, bits that record
+facts about it. Deliveries are reduced to *reach*, one row per message, and to *pieces*, one per message and
+view, with the processes that delivered it there before the signal (`early`) and behind it (`late`).
+
+Most messages are alike: they have one service and one sender, and the same processes have them on the same
+side. *Patterns* are pieces of a kind with the lowest place of each. Queries about the bits are run on patterns
+first, and on each message only where a pattern is wrong. A query may compare the place only upwards (`place <
+x`), so that the result for the lowest place holds for all.
+
+The order at each process is checked by one pass over each *leg* in its order. A leg is a part of one stay, of
+up to `LEG_POSITIONS` events. A running maximum tells whether an event came too late within it. The highest
+place before the leg is carried over on the small table of legs. So a long life or a long stay is divided into
+as many tasks as it has legs, and none is too large for memory.
 """
 
 from enum import IntFlag
+from typing import Final
 
-from hopring.check.properties.sql import RELIABLE, SERVICE_NUMBER
+from hopring.check.properties.sql import FIFO, LIVES_MAX, RELIABLE, SERVICE_NUMBER, TOTAL, Masks
+from hopring.services import Service
 
 SERVICE = f"CAST({SERVICE_NUMBER} AS INT)"
 STAMP = "xxhash64(run, ord_lts, ord_site, ord_view, ord_place)"
@@ -168,3 +184,260 @@ FROM audit_sends s JOIN audit_twice t ON t.key = s.key JOIN audit_messages m ON 
 WHERE s.stay_id <> m.stay_id OR s.position <> m.sent_at
 """
 """Every send with the place of its message."""
+
+
+_FIRST: Final = 1 << max(Service).bit_length()
+
+
+class DeliveryMark(IntFlag):
+    """Marks of a delivery; the lowest bits are the service of the message."""
+
+    SERVICE = _FIRST - 1
+    LATE = _FIRST  # After the signal.
+    MISPLACED = _FIRST << 1  # It names another view than its process is in.
+    OTHER_STAMP = _FIRST << 2  # Than the message was sent with.
+    OTHER_SERVICE = _FIRST << 3
+    TOO_EARLY = _FIRST << 4  # By its sender, and before it was sent.
+    NOT_SENT = _FIRST << 5
+    ELSEWHERE = _FIRST << 6  # In another view than it was stamped in.
+    SENDING = _FIRST << 7  # No delivery at all, but the send, where both are looked at in their order.
+
+
+_VIEW_ID = f"stay_id DIV {LIVES_MAX}"
+_NUMBER = f"stay_id % {LIVES_MAX}"
+
+
+def _mark(condition: str, mark: DeliveryMark) -> str:
+    return f"IF({condition}, {int(mark)}, 0)"
+
+
+def marked(mark: IntFlag, marks: str = "marks") -> str:
+    """The condition that a delivery has this mark."""
+    return f"({marks} & {int(mark)}) <> 0"
+
+
+_MARKS = " + ".join(
+    (
+        "m.service",
+        _mark("e.position > coalesce(named.cut, other.cut)", DeliveryMark.LATE),
+        _mark("named.id IS NULL", DeliveryMark.MISPLACED),
+        _mark("e.stamp <> m.stamp", DeliveryMark.OTHER_STAMP),
+        _mark("e.promised <> m.service", DeliveryMark.OTHER_SERVICE),
+        _mark("e.position < m.sent_at AND m.own AND e.sender = e.process", DeliveryMark.TOO_EARLY),
+        _mark("NOT m.sent", DeliveryMark.NOT_SENT),
+        _mark("coalesce(named.view_key, other.view_key) <> m.view_key", DeliveryMark.ELSEWHERE),
+    )
+)
+
+
+def delivered(hint: str) -> str:
+    """Every delivery; without place, if there is no such message."""
+    return placed(
+        "deliver",
+        f"""
+        m.place, coalesce(named.id, other.id) AS stay_id, e.position, {_MARKS} AS marks, m.session, m.sent_at
+        """,
+        "LEFT JOIN audit_messages m ON m.key = e.key",
+        hint,
+    )
+
+
+MISSING = "SELECT 1 AS one FROM audit_delivered WHERE place IS NULL LIMIT 1"
+"""Whether there is a delivery of what nobody sent."""
+
+DELIVERIES = f"""
+SELECT place, stay_id, position, session, sent_at, {_VIEW_ID} AS view_id,
+       marks & {int(DeliveryMark.SERVICE)} AS service, {marked(DeliveryMark.LATE)} AS late,
+       {marked(DeliveryMark.MISPLACED)} AS misplaced
+FROM audit_delivered
+"""
+"""The same with names for what the numbers say."""
+
+
+def _sides(m: Masks) -> str:
+    late = marked(DeliveryMark.LATE)
+    return f"""
+    {m.each(f"bit_or({m.bit(_NUMBER, late)}) AS early#")},
+    {m.each(f"bit_or({m.bit(_NUMBER, f'NOT {late}')}) AS late#")}
+    """
+
+
+def reach(m: Masks) -> str:
+    """By message: who has it, how often it was delivered, in which views, and what is to be said of it.
+
+    Rows go to where their message is first, and are grouped there. The other way round Spark groups the rows of
+    each file before, for nothing: a daemon delivers a message once.
+    """
+    return f"""
+    SELECT *, {m.each("early# | late# AS got#")}, marks & {int(DeliveryMark.SERVICE)} AS service FROM (
+      SELECT place, count(*) AS times, min({_VIEW_ID}) AS low_view_id, max({_VIEW_ID}) AS high_view_id,
+             bit_or(marks) AS marks, min(session) AS session, {_sides(m)}
+      FROM (SELECT place, stay_id, marks, session FROM audit_delivered DISTRIBUTE BY place)
+      GROUP BY place)
+    """
+
+
+SCATTERED = "SELECT place FROM audit_reach WHERE low_view_id <> high_view_id"
+"""Messages that were delivered in several views; none, if all is well."""
+
+
+def apart(m: Masks) -> str:
+    """By message and view, of these messages."""
+    return f"""
+    SELECT d.place, {_VIEW_ID} AS view_id, bit_or(marks) AS marks, {_sides(m)}
+    FROM audit_delivered d JOIN audit_scattered s ON s.place = d.place GROUP BY d.place, {_VIEW_ID}
+    """
+
+
+def pieces(m: Masks) -> str:
+    """By message and view: what its deliveries there say, and who has it there and anywhere."""
+    twice = f"r.times > {m.count('r.got')} AS twice"
+    return f"""
+    SELECT place, low_view_id AS view_id, marks & ~{int(DeliveryMark.LATE)} AS marks, session, {twice},
+           {m.columns("early")}, {m.columns("late")}, {m.columns("got")}
+    FROM audit_reach r WHERE low_view_id = high_view_id
+    UNION ALL
+    SELECT a.place, a.view_id, a.marks & ~{int(DeliveryMark.LATE)}, r.session, {twice},
+           {m.columns("a.early")}, {m.columns("a.late")}, {m.columns("r.got")}
+    FROM audit_apart a JOIN audit_reach r ON r.place = a.place
+    """
+
+
+def patterns(m: Masks) -> str:
+    """Pieces that differ in nothing but their place are one pattern."""
+    kind = f"view_id, marks, session, twice, {m.columns('early')}, {m.columns('late')}, {m.columns('got')}"
+    return f"(SELECT min(place) AS place, {kind} FROM audit_pieces GROUP BY {kind})"
+
+
+def holdings(m: Masks, pieces_table: str, named: bool) -> str:
+    """Pieces or patterns, with what they are in words; with the message's name only where it is wanted."""
+    names = "x.message, x.sent_view" if named else "'' AS message, '' AS sent_view"
+    join = "JOIN audit_named x ON x.place = h.place" if named else ""
+    return f"""
+    SELECT /*+ BROADCAST(r), BROADCAST(p) */ h.place, h.view_id, h.twice, r.run, '' AS group_name, r.view,
+           r.nth, {names}, p.process AS sender, h.marks & {int(DeliveryMark.SERVICE)} AS service, {_flags()},
+           {m.each("coalesce(p.self#, 0) AS sender#")}, {m.columns("h.early")}, {m.columns("h.late")},
+           {m.columns("h.got")}, {m.each("h.early# | h.late# AS here#")}, {m.columns("r.installed")},
+           {m.columns("r.ended")}, {m.columns("r.signalled")}
+    FROM {pieces_table} h JOIN audit_views r ON r.view_id = h.view_id
+         LEFT JOIN audit_processes p ON p.run = r.run AND p.number = h.session {join}
+    """
+
+
+def _flags() -> str:
+    """The marks that questions are asked about, under their names."""
+    flags = set(DeliveryMark) - {DeliveryMark.LATE, DeliveryMark.SENDING}
+    return ", ".join(f"{marked(flag, 'h.marks')} AS {str(flag.name).lower()}" for flag in sorted(flags))
+
+
+LEG_BITS: Final = 12
+LEG_POSITIONS: Final = 1 << LEG_BITS
+_LEGS_BITS: Final = 24  # Of one stay; more positions than any process lives to.
+
+_LEG = f"shiftleft(stay_id, {_LEGS_BITS}) + shiftright(position, {LEG_BITS})"
+_SENDING, _LATE = marked(DeliveryMark.SENDING), marked(DeliveryMark.LATE)
+_SERVICE = f"(marks & {int(DeliveryMark.SERVICE)})"
+_RELIABLE = f"{_SERVICE} IN {RELIABLE}"
+_IS_FIFO = f"{_SERVICE} IN {FIFO}"
+_AGREED = f"{_SERVICE} IN {TOTAL} AND NOT {_SENDING}"
+
+
+_STEPS: Final = f"""
+SELECT {_LEG} AS leg, position, place, session, sent_at, marks FROM audit_delivered WHERE {_RELIABLE}
+UNION ALL
+SELECT {_LEG}, position, place, session, NULL, service + {int(DeliveryMark.SENDING)}
+FROM audit_posts WHERE service IN {RELIABLE}
+"""
+
+_PASSED: Final = f"""
+SELECT *, max(place) OVER earlier AS top, max(IF({_AGREED}, place, NULL)) OVER earlier AS top_agreed,
+       max(IF({_IS_FIFO}, sent_at, NULL)) OVER earlier_of_session AS last
+FROM (SELECT * FROM ({_STEPS}) DISTRIBUTE BY leg)
+WINDOW earlier AS (PARTITION BY leg ORDER BY position ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
+       earlier_of_session AS (PARTITION BY leg, session ORDER BY position
+                              ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+"""
+
+# Without WITH: Spark makes a kept table anew where both its query and that over it have one.
+PACES: Final = f"""
+SELECT leg, session, shiftright(leg, {_LEGS_BITS}) AS stay_id, max(place) AS highest,
+       max(IF({_AGREED}, place, NULL)) AS highest_agreed,
+       min(IF({_AGREED}, place, NULL)) AS lowest_agreed,
+       min(IF({_SENDING}, NULL, place)) AS lowest_delivered,
+       min(IF({_SENDING}, place, NULL)) AS lowest_sent,
+       max(IF({_AGREED} AND NOT {_LATE}, place, NULL)) AS agreed_early,
+       max(IF({_AGREED} AND {_LATE}, place, NULL)) AS agreed_late,
+       min(IF({_SENDING} AND place <= top, position, NULL)) AS sent_below,
+       min(IF(NOT {_SENDING} AND place < top_agreed, position, NULL)) AS came_late,
+       bool_or({_AGREED} AND place < top_agreed) AS unsorted,
+       max(IF({_IS_FIFO}, sent_at, NULL)) AS latest, min(sent_at) AS oldest,
+       min(IF(sent_at < last, position, NULL)) AS came_late_of_session
+FROM ({_PASSED}) GROUP BY leg, session
+"""
+"""By leg and session: what came too late, and between which places it all was.
+
+Of a session: a delivery that came after one that was sent later. Of all: too late are sends that are not above
+all before, and deliveries below an agreed one.
+"""
+
+COURSES: Final = """
+SELECT * FROM (
+  SELECT /*+ BROADCAST(s) */ s.run, s.process, s.id, d.*,
+         max(d.highest) OVER earlier AS carried, max(d.highest_agreed) OVER earlier AS carried_agreed
+  FROM (SELECT leg, stay_id, max(highest) AS highest, max(highest_agreed) AS highest_agreed,
+               min(lowest_agreed) AS lowest_agreed, min(lowest_delivered) AS lowest_delivered,
+               min(lowest_sent) AS lowest_sent, min(sent_below) AS sent_below, min(came_late) AS came_late,
+               bool_or(unsorted) AS unsorted
+        FROM audit_paces GROUP BY leg, stay_id) d
+       JOIN audit_stays s ON s.id = d.stay_id
+  WINDOW earlier AS (PARTITION BY s.run, s.process ORDER BY s.stay, d.leg
+                     ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))
+WHERE sent_below IS NOT NULL OR came_late IS NOT NULL
+      OR lowest_sent <= carried OR lowest_delivered < carried_agreed
+"""
+"""Legs with events that came too late, in them or after what was highest before; none, if all is well."""
+
+TOPS: Final = """
+SELECT /*+ BROADCAST(s) */ s.id AS stay_id, s.view_id, c.agreed_early AS early_top, c.agreed_late AS late_top
+FROM (SELECT stay_id, max(agreed_early) AS agreed_early, max(agreed_late) AS agreed_late
+      FROM audit_paces GROUP BY stay_id) c
+     JOIN audit_stays s ON s.id = c.stay_id
+"""
+"""By stay: its highest agreed messages on either side of the signal."""
+
+FIFO_LEGS: Final = """
+SELECT * FROM (
+  SELECT /*+ BROADCAST(s) */ s.run, s.process, s.id, d.session, d.came_late_of_session AS came_late, d.oldest,
+         max(d.latest) OVER (PARTITION BY s.run, s.process, d.session ORDER BY s.stay, d.leg
+                             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS carried
+  FROM audit_paces d JOIN audit_stays s ON s.id = d.stay_id)
+WHERE came_late IS NOT NULL OR oldest < carried
+"""
+"""Of legs and sessions the same: a delivery that came after one that was sent later."""
+
+MISSTEPS: Final = """
+SELECT run, process, came_late AS position, 'fifo' AS order FROM audit_fifo WHERE came_late IS NOT NULL
+UNION ALL
+SELECT /*+ BROADCAST(f) */ f.run, f.process, d.position, 'fifo'
+FROM audit_fifo f
+     JOIN audit_deliveries d ON d.stay_id = f.id AND d.session = f.session AND d.sent_at = f.oldest
+WHERE f.oldest < f.carried
+UNION ALL
+SELECT run, process, sent_below, 'causal' FROM audit_courses WHERE sent_below IS NOT NULL
+UNION ALL
+SELECT /*+ BROADCAST(c) */ c.run, c.process, s.position, 'causal'
+FROM audit_courses c JOIN audit_posts s ON s.stay_id = c.id AND s.place = c.lowest_sent
+WHERE c.lowest_sent <= c.carried
+UNION ALL
+SELECT run, process, came_late, 'agreed' FROM audit_courses WHERE came_late IS NOT NULL
+UNION ALL
+SELECT /*+ BROADCAST(c) */ c.run, c.process, d.position, 'agreed'
+FROM audit_courses c JOIN audit_deliveries d ON d.stay_id = c.id AND d.place = c.lowest_delivered
+WHERE c.lowest_delivered < c.carried_agreed
+"""
+"""Events that came too late, by the order that they break: 2.11, 2.12 or 2.13(2)."""
+
+UNSORTED: Final = """
+SELECT DISTINCT run FROM audit_courses WHERE unsorted OR lowest_agreed < carried_agreed
+"""
+"""Histories in which some process does not deliver agreed messages in the order of their places."""

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from hopring.check.properties.sql import LIVES_MAX, WORD_BITS, Masks
 from hopring.spark.audit import constants, reading
-from hopring.spark.audit.daemons import holdings, lives, messages
+from hopring.spark.audit.daemons import lives, messages
 from hopring.spark.audit.reading import Ends, rows_of
 from hopring.spark.audit.tables import Tables, partitions
 from hopring.spark.errors import SparkError
@@ -74,7 +74,7 @@ class DaemonTables(Tables):
         seen = self._is_any("twice") or self._is_any("ties")
         self._make_deliveries(messages.FIRST_OF_TWO if seen else messages.FIRST_SENDS, seen)
         first = messages.FIRST_OF_TWO
-        self._keep_rare("missing", holdings.MISSING)
+        self._keep_rare("missing", messages.MISSING)
         if self._is_any("missing"):
             self._keep_rare("never_sent", messages.NEVER_SENT)
             first, seen = f"{first} UNION ALL {messages.UNSENT}", True
@@ -84,36 +84,36 @@ class DaemonTables(Tables):
             self._keep_rare("alike", messages.ALIKE)
         self._view("named", messages.named(first))
         self._view("posts", messages.POSTS)
-        self._view("deliveries", holdings.DELIVERIES)
+        self._view("deliveries", messages.DELIVERIES)
 
     def _make_deliveries(self, first: str, seen: bool) -> None:
         """Messages as far as they are known, and deliveries with the places of these."""
         self._keep_long("messages", messages.messages(first, seen))
         self.say("what was delivered")
-        self._keep_long("delivered", holdings.delivered(self._hint()))
+        self._keep_long("delivered", messages.delivered(self._hint()))
 
     def _make_holdings(self) -> None:
         self.say("who has which message")
-        self._keep_long("reach", holdings.reach(self.masks))
-        self._keep_rare("scattered", holdings.SCATTERED)
-        self._keep_rare("apart", holdings.apart(self.masks))
-        self._view("pieces", holdings.pieces(self.masks))
-        patterns = holdings.patterns(self.masks)
-        self._keep_rare("holdings", holdings.holdings(self.masks, patterns, named=False))
+        self._keep_long("reach", messages.reach(self.masks))
+        self._keep_rare("scattered", messages.SCATTERED)
+        self._keep_rare("apart", messages.apart(self.masks))
+        self._view("pieces", messages.pieces(self.masks))
+        patterns = messages.patterns(self.masks)
+        self._keep_rare("holdings", messages.holdings(self.masks, patterns, named=False))
 
     def spell_out(self) -> None:
         """From now on holdings are of each message, with its name, and not of each pattern."""
         self._cut_into(partitions(self._events))
-        self._keep_long("holdings", holdings.holdings(self.masks, "audit_pieces", named=True))
+        self._keep_long("holdings", messages.holdings(self.masks, "audit_pieces", named=True))
 
     def _make_order(self) -> None:
         self.say("in which order")
-        self._keep_long("paces", holdings.PACES)
-        self._keep_rare("courses", holdings.COURSES)
-        self._keep_rare("fifo", holdings.FIFO_LEGS)
-        self._keep_rare("tops", holdings.TOPS)
-        self._view("missteps", holdings.MISSTEPS)
-        self._view("unsorted", holdings.UNSORTED)
+        self._keep_long("paces", messages.PACES)
+        self._keep_rare("courses", messages.COURSES)
+        self._keep_rare("fifo", messages.FIFO_LEGS)
+        self._keep_rare("tops", messages.TOPS)
+        self._view("missteps", messages.MISSTEPS)
+        self._view("unsorted", messages.UNSORTED)
 
 
 def _words(numbers: Mapping[str, lives.Numbers]) -> int:

@@ -1,13 +1,48 @@
-"""Progress on stderr: a line that is redrawn on a terminal, plain lines elsewhere where wanted."""
+"""The terminal side of a command: exit codes, the exceptions that carry them, and progress on stderr.
+
+Progress is a line that is redrawn on a terminal; elsewhere it is plain lines, where these are wanted.
+"""
 
 import os
 import sys
 import time
+from enum import IntEnum
 from types import TracebackType
-from typing import Final, Self
+from typing import IO, Final, Self
 
+import click
 from rich import progress as rich
 from rich.console import Console
+
+
+class Exit(IntEnum):
+    """Exit codes; scripts may rely on them."""
+
+    OK = 0
+    FAILURE = 1
+    USAGE = 2
+    UNREACHABLE = 3
+    TIMEOUT = 4
+    AUTH = 6
+    BAD_CONFIGURATION = 7
+    INTERRUPTED = 130
+
+
+class Failure(click.ClickException):
+    """Ends the command with a message for people and a code for scripts."""
+
+    exit_code = int(Exit.FAILURE)
+
+    def show(self, file: IO[str] | None = None) -> None:
+        """Prints the message on stderr."""
+        click.echo(f"hop: {self.message}", file, err=True)
+
+
+class BadConfiguration(Failure):
+    """A configuration that cannot be used; the message names the place and the remedy."""
+
+    exit_code = int(Exit.BAD_CONFIGURATION)
+
 
 BAR_WIDTH: Final = 24
 PLAIN_EVERY_SECONDS: Final = 5.0
