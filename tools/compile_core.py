@@ -34,6 +34,7 @@ HOT = (
         "links/*/*.py",
         "routing/*.py",
         "ordering/*.py",
+        "sealing/*.py",
         "stack.py",
         "stack_events.py",
         "value.py",

@@ -26,6 +26,11 @@ class Drop(StrEnum):
     OUT_OF_WINDOW = "out_of_window"
     INCONSISTENT = "inconsistent"
     LIMIT = "limit"
+    CLEAR_TEXT = "clear_text"
+    KEY = "unknown_key"
+    SEAL = "wrong_seal"
+    REPLAY = "replay"
+    UNMET = "not_met"
 
 
 class PeerError(HopError):

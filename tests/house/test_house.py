@@ -16,7 +16,7 @@ PURE_PACKAGES = (
     "links",
     "routing",
     "ordering",
-    "engine",
+    "sealing",
     "membership",
     "groups",
     "session",
@@ -24,12 +24,10 @@ PURE_PACKAGES = (
     "check",
 )
 PURE_FILES = (
-    *("value.py", "ids.py", "ids.py", "errors.py", "services.py", "stack.py", "stack_events.py"),
+    *("value.py", "ids.py", "errors.py", "services.py", "engine.py", "stack.py", "stack_events.py"),
     "daemon/loop/sleeping.py",
-    *("compat/constants.py", "compat/sp_membership.py", "compat/frames.py", "compat/frames.py"),
-    "compat/sp_membership.py",
+    *("compat/constants.py", "compat/sp_membership.py", "compat/frames.py"),
     *("spool/format.py", "spool/decode.py", "spool/encode.py", "spool/record.py"),
-    "spool/format.py",
 )
 IMPURE = {
     "asyncio",
@@ -63,6 +61,7 @@ PACKAGES = (
         "links",
         "routing",
         "ordering",
+        "sealing",
     ),
     *(
         "engine",

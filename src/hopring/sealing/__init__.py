@@ -1,0 +1,1 @@
+"""Encryption of datagrams between daemons: keys, sealed packets, protection against replay."""

@@ -1,0 +1,151 @@
+"""The layout of sealed datagrams: a head in the clear, then what the cipher made of a datagram of version 1.
+
+A sealed datagram is the head, the ciphertext and its tag. A sealed train is one ciphertext in several
+datagrams, each with the head and its place in the train. The head is authenticated together with the
+ciphertext.
+
+| field | bytes | meaning |
+| magic, version | 2 + 1 | `HR`, 2 |
+| form | 1 | 1 datagram, 2 segment of a train, 3 challenge, 4 response |
+| key | 4 | id of the cluster key |
+| sender, receiver | 2 + 2 | daemon numbers; receiver 0xFFFF is the whole site |
+| incarnation | 8 | nonce of the sender's start |
+| counter | 8 | number of the packet among those of this process; also the nonce of the cipher |
+| index, count, bytes | 1 + 1 + 4 | only in trains: which segment, of how many, bytes of the whole ciphertext |
+"""
+
+from enum import IntEnum
+from struct import Struct, unpack_from
+from typing import Final, NamedTuple
+
+from hopring.errors import Drop, PeerError
+from hopring.ids import DaemonId, Incarnation
+from hopring.wire.data import SEGMENTS_MAX
+from hopring.wire.header import MAGIC
+from hopring.wire.header import VERSION as CLEAR_VERSION
+
+SEALED_VERSION: Final = 2
+EVERYBODY: Final = DaemonId(0xFFFF)
+"""The receiver of packets for the whole site."""
+
+_HEAD: Final = Struct("<2sBBIHHQQ")
+HEAD_BYTES: Final = _HEAD.size
+_PLACE: Final = Struct("<BBI")
+PLACE_BYTES: Final = _PLACE.size
+TAG_BYTES: Final = 16
+OVERHEAD_BYTES: Final = HEAD_BYTES + TAG_BYTES
+"""Bytes that a sealed datagram has more than the same datagram in the clear."""
+
+_NONCE: Final = Struct("<QI")
+_INDEXES: Final = bytes(range(SEGMENTS_MAX + 1))
+SEALED_BYTES_MAX: Final = 66_000
+"""The longest ciphertext of a train."""
+
+
+class Form(IntEnum):
+    """What a sealed datagram carries."""
+
+    DATAGRAM = 1
+    TRAIN = 2
+    CHALLENGE = 3
+    RESPONSE = 4
+
+
+_FORMS: Final = {int(form): form for form in Form}
+
+
+class SealedHead(NamedTuple):
+    """The head of a sealed datagram."""
+
+    form: Form
+    key: int
+    sender: DaemonId
+    receiver: DaemonId
+    incarnation: Incarnation
+    counter: int
+
+
+class TrainPlace(NamedTuple):
+    """The place of a datagram in its train: its index, how many there are, bytes of the whole ciphertext."""
+
+    segment: int
+    segments: int
+    sealed_bytes: int
+
+
+def encode_head(head: SealedHead) -> bytes:
+    """The head as bytes, which the cipher authenticates too."""
+    form, key, sender, receiver, incarnation, counter = head
+    return _HEAD.pack(MAGIC, SEALED_VERSION, form, key, sender, receiver, incarnation, counter)
+
+
+def decode_head(datagram: bytes | memoryview) -> SealedHead:
+    """The head of a sealed datagram, or the reason why it is none."""
+    if len(datagram) < HEAD_BYTES:
+        raise PeerError(Drop.TRUNCATED, f"{len(datagram)} bytes hold no sealed head of {HEAD_BYTES}")
+    magic, version, form, key, sender, receiver, incarnation, counter = _HEAD.unpack_from(datagram)
+    if magic != MAGIC:
+        raise PeerError(Drop.MAGIC, f"datagram starts with {magic!r}")
+    if version == CLEAR_VERSION:
+        raise PeerError(Drop.CLEAR_TEXT, "a datagram without encryption (version 1), and this daemon has a key")
+    if version != SEALED_VERSION:
+        raise PeerError(Drop.VERSION, f"protocol version {version}, we speak {SEALED_VERSION}")
+    kind = _FORMS.get(form)
+    if kind is None:
+        raise PeerError(Drop.UNKNOWN_TYPE, f"sealed datagram of form {form}")
+    return SealedHead(kind, key, DaemonId(sender), DaemonId(receiver), Incarnation(incarnation), counter)
+
+
+def nonce_of(counter: int) -> bytes:
+    """The 96-bit nonce of a packet."""
+    return _NONCE.pack(counter, 0)
+
+
+def encode_place(place: TrainPlace) -> bytes:
+    """The place in a train as bytes, behind the head."""
+    return _PLACE.pack(*place)
+
+
+def decode_place(datagram: bytes | memoryview) -> TrainPlace:
+    """The place of a train's datagram; refused where no whole train could have it."""
+    if len(datagram) <= HEAD_BYTES + PLACE_BYTES:
+        raise PeerError(Drop.TRUNCATED, f"{len(datagram)} bytes hold no segment of a sealed train")
+    index, count, sealed_bytes = _PLACE.unpack_from(datagram, HEAD_BYTES)
+    length = len(datagram) - HEAD_BYTES - PLACE_BYTES
+    if not 2 <= count <= SEGMENTS_MAX + 1 or index >= count:
+        raise PeerError(Drop.INCONSISTENT, f"segment {index} of {count} of a sealed train")
+    if sealed_bytes <= TAG_BYTES or sealed_bytes > SEALED_BYTES_MAX:
+        raise PeerError(Drop.LIMIT, f"sealed train of {sealed_bytes} bytes")
+    if index < count - 1:
+        fits = (count - 1) * length < sealed_bytes <= count * length
+    else:
+        each, rest = divmod(sealed_bytes - length, count - 1)
+        fits = rest == 0 and 0 < length <= each
+    if not fits:
+        raise PeerError(Drop.INCONSISTENT, f"segment {index} of {count}, {length} of {sealed_bytes} bytes")
+    return TrainPlace(index, count, sealed_bytes)
+
+
+def train_heads(head: bytes, segments: int, sealed_bytes: int, count: int) -> bytes:
+    """Head and place of the first `count` datagrams of a train, end to end."""
+    heads = bytearray((head + _PLACE.pack(0, segments, sealed_bytes)) * count)
+    heads[HEAD_BYTES :: HEAD_BYTES + PLACE_BYTES] = _INDEXES[:count]
+    return bytes(heads)
+
+
+def join_train(heads: bytes, sealed: bytes, chunk_bytes: int) -> bytes:
+    """The datagrams of a train, end to end: its heads, each followed by a chunk of the ciphertext."""
+    size = HEAD_BYTES + PLACE_BYTES
+    count = len(heads) // size
+    parts: list[bytes] = [b""] * (2 * count)
+    parts[::2] = unpack_from(f"{size}s" * count, heads)
+    parts[1:-1:2] = unpack_from(f"{chunk_bytes}s" * (count - 1), sealed)
+    parts[-1] = sealed[(count - 1) * chunk_bytes :]
+    return b"".join(parts)
+
+
+def split_train(buffer: memoryview, segment_bytes: int, full: int) -> tuple[bytes, bytes]:
+    """Undoes `join_train` for the first `full` datagrams of a buffer: their heads, and the whole ciphertext."""
+    size = HEAD_BYTES + PLACE_BYTES
+    columns = unpack_from(f"{size}s{segment_bytes - size}s" * full, buffer)
+    return b"".join(columns[::2]), b"".join([*columns[1::2], buffer[full * segment_bytes + size :]])

@@ -1,0 +1,451 @@
+"""Sealing: datagrams between daemons are encrypted, authenticated, and accepted once.
+
+Implements  AES-256-GCM with a key for each sending process and its packet counter as nonce; a window against
+            replay for each process; a challenge to every process that was not met before.
+Below       datagrams that anybody may read, change, repeat, send to another daemon, or make up.
+Above       wire formats of version 1 as before: `open` returns datagrams that a holder of a cluster key sealed
+            for this daemon, each once.
+Invariants  nothing of a packet is returned before its seal, its receiver and its counter were checked, and its
+            process has answered a challenge that this daemon made after its own start. A failed check changes
+            nothing but a count. State is bounded: LIVES_MAX processes for each daemon, ASSEMBLIES_MAX
+            incomplete trains for each process.
+Limits      whoever has the cluster key may speak for any daemon. A process that LIVES_MAX later ones of the
+            same daemon have displaced can be met again by a replay of its last CHALLENGE_SLOT_US.
+
+Forms. A packet that fits in a datagram is sealed by itself. A longer one is sealed once, and its ciphertext is
+cut into a train: that is several times cheaper than to seal every datagram, but one lost datagram loses the
+packet. So repeats, and whatever follows them for a while, are sealed singly (`singly`), and links ask for
+single segments as without encryption.
+
+Challenge. Counters of an unknown process cannot be compared with anything: its packets may be repeats from
+before this daemon started. The first one is dropped and answered with a nonce, which the process sends back in
+a packet of its own; later counters are accepted. Nonces are derived from a secret of this start, the process
+and the time, so challenges need no memory and a flood of old packets fills no table.
+
+Rotation. At most two keys are live. A process seals with the key that its key ring says as soon as all
+processes heard lately have announced it, and with the other one until then.
+"""
+
+import hmac
+from collections.abc import Sequence
+from struct import Struct
+from typing import Final, final
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from hopring.errors import Drop, PeerError
+from hopring.ids import DaemonId, Process
+from hopring.sealing.keys import EPOCH_SHIFT, KEYS_MAX, KeyRing
+from hopring.sealing.packet import (
+    EVERYBODY,
+    HEAD_BYTES,
+    OVERHEAD_BYTES,
+    PLACE_BYTES,
+    TAG_BYTES,
+    Form,
+    SealedHead,
+    TrainPlace,
+    decode_head,
+    decode_place,
+    encode_head,
+    encode_place,
+    join_train,
+    nonce_of,
+    split_train,
+    train_heads,
+)
+from hopring.sealing.replay import ReplayWindow
+from hopring.wire.data import datagrams_max_of
+from hopring.wire.train import Frame, Train, encode
+
+LIVES_MAX: Final = 2
+"""Processes of one daemon that are known at a time: the one of now, and the one before it."""
+
+ASSEMBLIES_MAX: Final = 4
+"""Incomplete sealed trains that wait for each process."""
+
+CHALLENGE_SLOT_US: Final = 1_000_000
+"""The time for which a challenge is answered: this slot and the next."""
+
+CHALLENGE_PAUSE_US: Final = 20_000
+"""The least time between two challenges to one daemon."""
+
+ANNOUNCE_US: Final = 1_000_000
+"""How often key ids are announced to a process while two keys are live."""
+
+HEARD_US: Final = 60_000_000
+"""A process that was silent for longer does not delay the use of a new key."""
+
+NONCE_BYTES: Final = 16
+SECRET_BYTES: Final = 32
+COUNTER_MAX: Final = 2**63
+"""A process that has sent this many packets has to start again."""
+
+# receiver's incarnation, nonce, number of key ids; then the ids
+_HANDSHAKE: Final = Struct("<Q16sB")
+_KEY_ID: Final = Struct("<I")
+
+
+class CountersUsedUp(Exception):
+    """This process has sent as many packets as its keys allow."""
+
+
+@final
+class _Assembly:
+    """The datagrams of a sealed train that have arrived so far."""
+
+    def __init__(self, aad: bytes, count: int) -> None:
+        self.aad: Final = aad
+        self.chunks: Final[list[bytes | None]] = [None] * count
+        self.missing = count
+
+
+@final
+class _Life:
+    """What is known of a process that answered a challenge."""
+
+    def __init__(self, window: ReplayWindow, now_us: int) -> None:
+        self.window: Final = window
+        self.heard_us = now_us
+        self.announced_us = now_us
+        self.keys: Final[set[int]] = set()
+        self.assemblies: Final[dict[int, _Assembly]] = {}
+
+
+@final
+class Sealing:
+    """Seals what one process sends, and opens what it receives."""
+
+    def __init__(self, me: Process, cluster: str, ring: KeyRing, secret: bytes, counter: int = 0) -> None:
+        assert len(secret) == SECRET_BYTES, "the caller draws the secret of this start"
+        self.replies: list[tuple[DaemonId, Train]] = []
+        """Challenges, responses and announcements that the driver sends and takes out."""
+        self._me = me
+        self._cluster = cluster.encode()
+        self._ring = ring
+        self._secret = secret
+        self._counter = counter
+        self._sealing_key = ring.use
+        self._ciphers: dict[tuple[int, int], AESGCM] = {}  # Own ones, by key id and epoch.
+        self._their_ciphers: dict[tuple[Process, int, int], AESGCM] = {}  # Of lives, by key id and epoch too.
+        self._lives: dict[Process, _Life] = {}
+        self._challenged_us: dict[DaemonId, int] = {}
+
+    # Keys.
+
+    @property
+    def key_in_use(self) -> int:
+        """The id of the key that this process seals with."""
+        return self._sealing_key
+
+    @property
+    def met(self) -> list[Process]:
+        """The processes that have answered a challenge."""
+        return list(self._lives)
+
+    def keys_of(self, process: Process) -> frozenset[int]:
+        """The ids of keys that a process is known to have."""
+        life = self._lives.get(process)
+        return frozenset() if life is None else frozenset(life.keys)
+
+    def change_keys(self, ring: KeyRing, now_us: int) -> None:
+        """Takes another key ring; the keys that it has no more are forgotten at once."""
+        self._ring = ring
+        self._ciphers.clear()
+        self._their_ciphers.clear()
+        for life in self._lives.values():
+            life.announced_us = now_us - ANNOUNCE_US
+        if self._sealing_key not in ring.keys:
+            self._sealing_key = ring.use
+        for process in self._lives:
+            self._announce(process, now_us)
+        self._choose_key(now_us)
+
+    def _choose_key(self, now_us: int) -> None:
+        lately = [life for life in self._lives.values() if now_us - life.heard_us <= HEARD_US]
+        wanted = self._ring.use
+        if all(wanted in life.keys for life in lately):
+            self._sealing_key = wanted
+            return
+        for other in self._ring.keys:
+            if all(other in life.keys for life in lately):
+                self._sealing_key = other
+
+    def _announce(self, process: Process, now_us: int) -> None:
+        life = self._lives[process]
+        if len(self._ring.keys) < 2 or now_us - life.announced_us < ANNOUNCE_US:
+            return
+        life.announced_us = now_us
+        self._handshake(Form.RESPONSE, process, bytes(NONCE_BYTES), self._sealing_key)
+
+    # Out.
+
+    def seal_frames(
+        self, head: bytes, frames: Sequence[Frame], segment_bytes: int, to: DaemonId, singly: bool
+    ) -> list[Train]:
+        """Packs frames into datagrams of version 1 and seals these, as trains unless `singly`."""
+        wire_bytes = segment_bytes + OVERHEAD_BYTES
+        if singly:
+            return [
+                Train(b"".join([self._seal(one, to) for one in train.datagrams()]), wire_bytes)
+                for train in encode(head, frames, segment_bytes)
+            ]
+        chunk_bytes = wire_bytes - HEAD_BYTES - PLACE_BYTES
+        longest = max(segment_bytes, datagrams_max_of(segment_bytes) * chunk_bytes - TAG_BYTES)
+        trains: list[Train] = []
+        for train in encode(head, frames, longest):
+            for clear in train.datagrams():
+                if len(clear) <= segment_bytes:
+                    trains.append(Train(self._seal(clear, to), wire_bytes))
+                else:
+                    trains.append(Train(self._seal_train(clear, to, chunk_bytes), wire_bytes))
+        return trains
+
+    def seal_datagram(self, clear: bytes, to: DaemonId) -> Train:
+        """Seals one datagram, of whatever size, for one daemon."""
+        sealed = self._seal(clear, to)
+        return Train(sealed, len(sealed))
+
+    def _seal(self, clear: bytes, to: DaemonId) -> bytes:
+        key, counter = self._sealing_key, self._next_counter()
+        head = self._head(Form.DATAGRAM, key, to, counter)
+        return head + self._cipher(key, counter).encrypt(nonce_of(counter), clear, head)
+
+    def _seal_train(self, clear: bytes, to: DaemonId, chunk_bytes: int) -> bytes:
+        key, counter = self._sealing_key, self._next_counter()
+        head = self._head(Form.TRAIN, key, to, counter)
+        sealed_bytes = len(clear) + TAG_BYTES
+        count = -(-sealed_bytes // chunk_bytes)
+        aad = head + encode_place(TrainPlace(0, count, sealed_bytes))
+        sealed = self._cipher(key, counter).encrypt(nonce_of(counter), clear, aad)
+        return join_train(train_heads(head, count, sealed_bytes, count), sealed, chunk_bytes)
+
+    def _head(self, form: Form, key: int, to: DaemonId, counter: int) -> bytes:
+        return encode_head(SealedHead(form, key, self._me.daemon, to, self._me.incarnation, counter))
+
+    def _next_counter(self) -> int:
+        self._counter += 1
+        if self._counter >= COUNTER_MAX:
+            raise CountersUsedUp("this process has used all numbers of packets: start it again")
+        return self._counter
+
+    def _cipher(self, key: int, counter: int) -> AESGCM:
+        epoch = counter >> EPOCH_SHIFT
+        cipher = self._ciphers.get((key, epoch))
+        if cipher is None:
+            cipher = self._ring.keys[key].sender_key(self._cluster, self._me, epoch)
+            if len(self._ciphers) > KEYS_MAX:
+                self._ciphers.clear()
+            self._ciphers[key, epoch] = cipher
+        return cipher
+
+    # In.
+
+    def open(self, buffer: memoryview, segment_bytes: int, now_us: int) -> list[bytes | PeerError]:
+        """The datagrams of version 1 in one receive buffer, bad packets as the errors to count."""
+        opened: list[bytes | PeerError] = []
+        if len(buffer) > segment_bytes and self._open_whole(buffer, segment_bytes, now_us, opened):
+            return opened
+        for at in range(0, len(buffer), segment_bytes):
+            try:
+                self._open_one(buffer[at : at + segment_bytes], now_us, opened)
+            except PeerError as error:
+                opened.append(error)
+        return opened
+
+    def _open_one(self, datagram: memoryview, now_us: int, opened: list[bytes | PeerError]) -> None:
+        head = decode_head(datagram)
+        process = self._check_head(head)
+        if head.form is Form.TRAIN:
+            self._assemble(head, process, datagram, now_us, opened)
+            return
+        aad, sealed = bytes(datagram[:HEAD_BYTES]), bytes(datagram[HEAD_BYTES:])
+        life = self._lives.get(process)
+        if life is not None and not life.window.is_new(head.counter):
+            raise PeerError(Drop.REPLAY, f"packet {head.counter} of daemon {process.daemon} again, or too late")
+        clear = self._decrypt(head, process, sealed, aad, life is not None)
+        if head.form is not Form.DATAGRAM:
+            self._shake(head, process, clear, now_us)
+        elif life is None:
+            self._challenge(head, process, now_us)
+        else:
+            self._heard(life, process, head, now_us)
+            opened.append(clear)
+
+    def _check_head(self, head: SealedHead) -> Process:
+        if head.sender == self._me.daemon:
+            raise PeerError(Drop.FOREIGN_SENDER, "a packet in our own name")
+        if head.receiver != self._me.daemon and (
+            head.receiver != EVERYBODY or head.form in (Form.CHALLENGE, Form.RESPONSE)
+        ):
+            raise PeerError(Drop.FOREIGN_SENDER, f"a packet for daemon {head.receiver}")
+        if head.key not in self._ring.keys:
+            raise PeerError(Drop.KEY, f"key {head.key:08x}, which this daemon does not have")
+        return Process(head.sender, head.incarnation)
+
+    def _decrypt(self, head: SealedHead, process: Process, sealed: bytes, aad: bytes, keep: bool) -> bytes:
+        which = (process, head.key, head.counter >> EPOCH_SHIFT)
+        cipher = self._their_ciphers.get(which)
+        if cipher is None:
+            cipher = self._ring.keys[head.key].sender_key(self._cluster, process, which[2])
+        try:
+            clear = cipher.decrypt(nonce_of(head.counter), sealed, aad)
+        except InvalidTag:
+            raise PeerError(
+                Drop.SEAL, f"packet {head.counter} of daemon {process.daemon}: wrong seal"
+            ) from None
+        if keep and which not in self._their_ciphers:
+            if len(self._their_ciphers) > 2 * KEYS_MAX * max(1, len(self._lives)):
+                self._their_ciphers.clear()
+            self._their_ciphers[which] = cipher
+        return clear
+
+    def _heard(self, life: _Life, process: Process, head: SealedHead, now_us: int) -> None:
+        life.window.accept(head.counter)
+        life.heard_us = now_us
+        if head.key not in life.keys:
+            life.keys.add(head.key)
+            self._choose_key(now_us)
+        self._announce(process, now_us)
+
+    # Trains.
+
+    def _open_whole(
+        self, buffer: memoryview, segment_bytes: int, now_us: int, opened: list[bytes | PeerError]
+    ) -> bool:
+        """Opens a buffer that is exactly one sealed train in its order; False if it is anything else."""
+        chunk_bytes = segment_bytes - HEAD_BYTES - PLACE_BYTES
+        full = (len(buffer) - 1) // segment_bytes
+        if chunk_bytes <= 0:
+            return False
+        try:
+            head, place = decode_head(buffer), decode_place(buffer[:segment_bytes])
+            if head.form is not Form.TRAIN or place.segment or place.segments != full + 1:
+                return False
+            last = decode_place(buffer[full * segment_bytes :])
+            process = self._check_head(head)
+        except PeerError:
+            return False  # Each datagram is judged by itself.
+        life = self._lives.get(process)
+        if last != TrainPlace(full, full + 1, place.sealed_bytes) or life is None:
+            return False
+        start = bytes(buffer[:HEAD_BYTES])
+        heads, sealed = split_train(buffer, segment_bytes, full)
+        same_end = buffer[full * segment_bytes : full * segment_bytes + HEAD_BYTES] == start
+        if not same_end or heads != train_heads(start, full + 1, place.sealed_bytes, full):
+            return False
+        self._open_train(head, process, life, sealed, start + encode_place(place), now_us, opened)
+        return True
+
+    def _assemble(
+        self,
+        head: SealedHead,
+        process: Process,
+        datagram: memoryview,
+        now_us: int,
+        opened: list[bytes | PeerError],
+    ) -> None:
+        place = decode_place(datagram)
+        life = self._lives.get(process)
+        if life is None:
+            raise PeerError(
+                Drop.UNMET, f"a train of daemon {process.daemon}, which has not been challenged yet"
+            )
+        if not life.window.is_new(head.counter):
+            raise PeerError(Drop.REPLAY, f"train {head.counter} of daemon {process.daemon} again, or too late")
+        aad = bytes(datagram[:HEAD_BYTES]) + encode_place(TrainPlace(0, place.segments, place.sealed_bytes))
+        assembly = life.assemblies.get(head.counter)
+        if assembly is None:
+            if len(life.assemblies) == ASSEMBLIES_MAX:
+                del life.assemblies[next(iter(life.assemblies))]
+            assembly = life.assemblies[head.counter] = _Assembly(aad, place.segments)
+        if assembly.aad != aad:
+            raise PeerError(Drop.INCONSISTENT, f"segments of different trains under number {head.counter}")
+        if assembly.chunks[place.segment] is not None:
+            return
+        assembly.chunks[place.segment] = bytes(datagram[HEAD_BYTES + PLACE_BYTES :])
+        assembly.missing -= 1
+        if not assembly.missing:
+            del life.assemblies[head.counter]
+            sealed = b"".join([chunk for chunk in assembly.chunks if chunk is not None])
+            self._open_train(head, process, life, sealed, aad, now_us, opened)
+
+    def _open_train(
+        self,
+        head: SealedHead,
+        process: Process,
+        life: _Life,
+        sealed: bytes,
+        aad: bytes,
+        now_us: int,
+        opened: list[bytes | PeerError],
+    ) -> None:
+        try:
+            if not life.window.is_new(head.counter):
+                raise PeerError(Drop.REPLAY, f"train {head.counter} of daemon {process.daemon} again")
+            clear = self._decrypt(head, process, sealed, aad, keep=True)
+        except PeerError as error:
+            opened.append(error)
+            return
+        self._heard(life, process, head, now_us)
+        opened.append(clear)
+
+    # Challenges.
+
+    def _challenge(self, head: SealedHead, process: Process, now_us: int) -> None:
+        """Asks an unknown process, whose packet had a right seal, to answer."""
+        last_us = self._challenged_us.get(process.daemon)
+        if last_us is None or now_us - last_us >= CHALLENGE_PAUSE_US:
+            self._challenged_us[process.daemon] = now_us
+            nonce = self._nonce(process, now_us // CHALLENGE_SLOT_US)
+            self._handshake(Form.CHALLENGE, process, nonce, head.key)
+        raise PeerError(Drop.UNMET, f"daemon {process.daemon} has to answer a challenge first")
+
+    def _shake(self, head: SealedHead, process: Process, body: bytes, now_us: int) -> None:
+        """Takes a challenge, a response, or an announcement, which is a response without a nonce."""
+        if len(body) < _HANDSHAKE.size:
+            raise PeerError(Drop.TRUNCATED, f"handshake of {len(body)} bytes")
+        incarnation, nonce, count = _HANDSHAKE.unpack_from(body)
+        if count > KEYS_MAX or len(body) != _HANDSHAKE.size + count * _KEY_ID.size:
+            raise PeerError(Drop.LENGTH, f"handshake with {count} keys in {len(body)} bytes")
+        if incarnation != self._me.incarnation:
+            raise PeerError(Drop.STALE_INCARNATION, "a handshake with an earlier start of this daemon")
+        life = self._lives.get(process)
+        if head.form is Form.CHALLENGE:
+            if life is not None:
+                life.window.accept(head.counter)
+            self._handshake(Form.RESPONSE, process, nonce, head.key)
+            return
+        if life is None:
+            slot = now_us // CHALLENGE_SLOT_US
+            fresh = [self._nonce(process, slot), self._nonce(process, slot - 1)]
+            if not any(hmac.compare_digest(nonce, one) for one in fresh):
+                raise PeerError(Drop.UNMET, f"daemon {process.daemon} answers no challenge of ours")
+            life = self._meet(process, head.counter, now_us)
+        else:
+            life.window.accept(head.counter)
+            life.heard_us = now_us
+        life.keys.clear()
+        life.keys.add(head.key)
+        life.keys.update([one[0] for one in _KEY_ID.iter_unpack(body[_HANDSHAKE.size :])])
+        self._choose_key(now_us)
+
+    def _meet(self, process: Process, counter: int, now_us: int) -> _Life:
+        known = [one for one in self._lives if one.daemon == process.daemon]
+        if len(known) == LIVES_MAX:
+            del self._lives[known[0]]
+        life = self._lives[process] = _Life(ReplayWindow(counter), now_us)
+        return life
+
+    def _nonce(self, process: Process, slot: int) -> bytes:
+        what = f"{process.daemon} {process.incarnation} {slot}".encode()
+        return hmac.digest(self._secret, what, "sha256")[:NONCE_BYTES]
+
+    def _handshake(self, form: Form, process: Process, nonce: bytes, key: int) -> None:
+        counter = self._next_counter()
+        head = self._head(form, key, process.daemon, counter)
+        keys = b"".join([_KEY_ID.pack(one) for one in sorted(self._ring.keys)])
+        body = _HANDSHAKE.pack(process.incarnation, nonce, len(self._ring.keys)) + keys
+        sealed = head + self._cipher(key, counter).encrypt(nonce_of(counter), body, head)
+        self.replies.append((process.daemon, Train(sealed, len(sealed))))

@@ -1,0 +1,59 @@
+"""Two or more sealing layers that exchange trains by hand, with the challenge already answered or not."""
+
+from hopring.errors import PeerError
+from hopring.ids import DaemonId, Generation, Incarnation, Process
+from hopring.sealing.keys import ClusterKey, KeyRing
+from hopring.sealing.sealing import SECRET_BYTES, Sealing
+from hopring.wire.header import Family, Header, encode_header
+from hopring.wire.train import Train
+
+KEY = ClusterKey(bytes(range(32)))
+OTHER_KEY = ClusterKey(bytes(range(1, 33)))
+RING = KeyRing([KEY], KEY.id)
+CLUSTER = "paris"
+
+
+def process(daemon: int, start: int = 1) -> Process:
+    return Process(DaemonId(daemon), Incarnation(1000 * daemon + start))
+
+
+def make(
+    daemon: int, start: int = 1, ring: KeyRing = RING, cluster: str = CLUSTER, counter: int = 0
+) -> Sealing:
+    return Sealing(process(daemon, start), cluster, ring, bytes([daemon, start]) * (SECRET_BYTES // 2), counter)
+
+
+def head_of(daemon: int, start: int = 1) -> bytes:
+    me = process(daemon, start)
+    return encode_header(Header(Family.HOP, 0xC1, me.daemon, me.incarnation, Generation(7)))
+
+
+def give(to: Sealing, train: Train, now_us: int = 0) -> list[bytes | PeerError]:
+    """Lets a layer open a train that arrived in one read."""
+    return to.open(memoryview(train.buffer), train.segment_bytes, now_us)
+
+
+def reasons(results: list[bytes | PeerError]) -> list[str]:
+    return [one.reason.value for one in results if isinstance(one, PeerError)]
+
+
+def settle(ends: dict[int, Sealing], now_us: int = 0) -> None:
+    """Delivers challenges, responses and announcements until there are none."""
+    for _ in range(20):
+        waiting = [reply for end in ends.values() for reply in end.replies]
+        for end in ends.values():
+            end.replies = []
+        if not waiting:
+            return
+        for daemon, train in waiting:
+            if daemon in ends:
+                give(ends[daemon], train, now_us)
+    raise AssertionError("the handshakes do not end")
+
+
+def meet(one: Sealing, other: Sealing, ids: tuple[int, int] = (1, 2), now_us: int = 0) -> None:
+    """Lets both answer each other's challenge."""
+    ends = {ids[0]: one, ids[1]: other}
+    give(other, one.seal_datagram(b"first", DaemonId(ids[1])), now_us)
+    give(one, other.seal_datagram(b"first", DaemonId(ids[0])), now_us)
+    settle(ends, now_us)

@@ -1,0 +1,383 @@
+"""Sealing between daemons: what is opened, and what is refused under which reason."""
+
+from itertools import pairwise
+
+import pytest
+from tests.unit.sealing.sealed_ends import (
+    KEY,
+    OTHER_KEY,
+    RING,
+    give,
+    head_of,
+    make,
+    meet,
+    process,
+    reasons,
+    settle,
+)
+
+from hopring.errors import PeerError
+from hopring.ids import DaemonId
+from hopring.sealing.keys import BadKey, ClusterKey, KeyRing
+from hopring.sealing.packet import EVERYBODY, HEAD_BYTES, OVERHEAD_BYTES
+from hopring.sealing.replay import WINDOW, ReplayWindow
+from hopring.sealing.sealing import (
+    ASSEMBLIES_MAX,
+    CHALLENGE_PAUSE_US,
+    COUNTER_MAX,
+    HEARD_US,
+    CountersUsedUp,
+    Sealing,
+)
+from hopring.wire.data import Data
+from hopring.wire.train import Train, decode
+
+ONE, TWO, THREE = DaemonId(1), DaemonId(2), DaemonId(3)
+
+
+def met() -> tuple[Sealing, Sealing]:
+    one, two = make(1), make(2)
+    meet(one, two)
+    return one, two
+
+
+def test_a_datagram_is_opened_by_its_receiver_after_the_challenge() -> None:
+    one, two = met()
+
+    assert give(two, one.seal_datagram(b"hello", TWO)) == [b"hello"]
+
+
+def test_a_packet_of_an_unknown_process_is_dropped_and_challenged() -> None:
+    one, two = make(1), make(2)
+
+    assert reasons(give(two, one.seal_datagram(b"hello", TWO))) == ["not_met"]
+    assert [to for to, _ in two.replies] == [ONE]
+    assert two.met == []
+
+
+def test_challenges_to_one_daemon_are_limited_in_rate() -> None:
+    one, two = make(1), make(2)
+    for at_us in (0, 1, CHALLENGE_PAUSE_US - 1):
+        give(two, one.seal_datagram(b"hello", TWO), at_us)
+    assert len(two.replies) == 1
+
+    give(two, one.seal_datagram(b"hello", TWO), CHALLENGE_PAUSE_US)
+    assert len(two.replies) == 2
+
+
+def test_the_clear_text_does_not_occur_in_what_is_sent() -> None:
+    one, _ = met()
+    frames = (Data(1, b"attack at dawn" * 500),)
+
+    for singly in (False, True):
+        trains = one.seal_frames(head_of(1), frames, 1400, TWO, singly)
+        assert all(b"attack" not in train.buffer for train in trains)
+    assert b"attack" not in one.seal_datagram(b"attack", TWO).buffer
+
+
+@pytest.mark.parametrize("singly", [False, True])
+@pytest.mark.parametrize("size", [1, 1300, 1356, 1357, 5_000, 62_376])
+def test_frames_come_out_as_they_went_in(singly: bool, size: int) -> None:
+    one, two = met()
+    frames = (Data(1, bytes(range(256)) * (size // 256) + bytes(size % 256)), Data(2, b"more"))
+
+    found: list[bytes] = []
+    for train in one.seal_frames(head_of(1), frames, 1400, TWO, singly):
+        assert train.segment_bytes == 1400 + OVERHEAD_BYTES
+        assert len(train.buffer) <= 65_000 or singly
+        found.extend(one for one in give(two, train) if isinstance(one, bytes))
+
+    if not singly:
+        assert [frame for clear in found for frame in decode(clear, 0xC1).frames] == list(frames)
+    else:
+        assert all(len(clear) <= 1400 for clear in found)
+        assert found == [clear for clear in found if decode(clear, 0xC1).frames]
+
+
+def test_a_sealed_train_is_assembled_from_single_reads_in_any_order() -> None:
+    one, two = met()
+    frame = Data(1, bytes(20_000))
+    (train,) = one.seal_frames(head_of(1), (frame,), 1400, TWO, singly=False)
+    datagrams = train.datagrams()
+    assert len(datagrams) > 10
+
+    results = [give(two, Train(one, len(one))) for one in [*datagrams[::-1]]]
+
+    assert results[:-1] == [[]] * (len(datagrams) - 1)
+    (clear,) = results[-1]
+    assert isinstance(clear, bytes)
+    assert decode(clear, 0xC1).frames == (frame,)
+
+
+def test_incomplete_trains_are_bounded_and_the_oldest_is_given_up() -> None:
+    one, two = met()
+    trains = [
+        one.seal_frames(head_of(1), (Data(at, bytes(3_000)),), 1400, TWO, singly=False)[0].datagrams()
+        for at in range(ASSEMBLIES_MAX + 1)
+    ]
+    for datagrams in trains:
+        assert give(two, Train(datagrams[0], len(datagrams[0]))) == []
+
+    rests = [[give(two, Train(one, len(one))) for one in datagrams[1:]] for datagrams in trains[1:]]
+
+    assert all(rest[-1] and isinstance(rest[-1][0], bytes) for rest in rests)
+    assert [give(two, Train(one, len(one))) for one in trains[0][1:]] == [[]] * len(trains[0][1:])
+
+
+def test_a_forged_segment_in_a_train_spoils_that_train_and_nothing_else() -> None:
+    one, two = met()
+    (train,) = one.seal_frames(head_of(1), (Data(1, bytes(3_000)),), 1400, TWO, singly=False)
+    first, *others = train.datagrams()
+    forged = first[:-1] + bytes([first[-1] ^ 1])
+
+    assert give(two, Train(forged, len(forged))) == []
+    assert give(two, Train(first, len(first))) == []  # The place is taken.
+    assert [reasons(give(two, Train(one, len(one)))) for one in others][-1] == ["wrong_seal"]
+    (again,) = one.seal_frames(head_of(1), (Data(1, bytes(3_000)),), 1400, TWO, singly=True)
+    assert all(isinstance(clear, bytes) for clear in give(two, again))
+
+
+def test_a_flipped_bit_anywhere_in_a_datagram_is_refused() -> None:
+    one, two = met()
+    sealed = one.seal_datagram(b"hello", TWO).buffer
+
+    for bit in range(8 * len(sealed)):
+        bad = bytearray(sealed)
+        bad[bit // 8] ^= 1 << bit % 8
+        assert reasons(give(two, Train(bytes(bad), len(bad)))), f"bit {bit} of byte {bit // 8}"
+
+    assert give(two, Train(sealed, len(sealed))) == [b"hello"]
+
+
+def test_a_packet_is_accepted_once() -> None:
+    one, two = met()
+    sealed = one.seal_datagram(b"hello", TWO)
+    (train,) = one.seal_frames(head_of(1), (Data(1, bytes(3_000)),), 1400, EVERYBODY, singly=False)
+
+    assert give(two, sealed) == [b"hello"]
+    assert reasons(give(two, sealed)) == ["replay"]
+    assert reasons(give(two, train)) == []
+    assert set(reasons(give(two, train))) == {"replay"}
+
+
+def test_packets_from_before_the_receivers_start_are_refused() -> None:
+    one, two = met()
+    old = [one.seal_datagram(b"old", TWO) for _ in range(3)]
+    assert [give(two, train) for train in old] == [[b"old"]] * 3
+
+    again = make(2, start=2)
+    for train in old:
+        assert reasons(give(again, train, 0)) == ["not_met"]
+    settle({1: one, 2: again})
+    for train in old:
+        assert reasons(give(again, train, 1)) == ["replay"]
+    assert give(again, one.seal_datagram(b"new", TWO)) == [b"new"]
+
+
+def test_packets_of_an_earlier_start_of_the_sender_are_not_heard_by_a_new_receiver() -> None:
+    one, two = met()
+    old = one.seal_datagram(b"old", TWO)
+    later = make(1, start=2)
+    receiver = make(2, start=2)
+    meet(later, receiver)
+
+    assert reasons(give(receiver, old)) == ["not_met"]
+    settle({1: later, 2: receiver}, CHALLENGE_PAUSE_US)  # Nobody answers the challenge to the earlier one.
+    assert process(1) not in receiver.met
+    assert process(1, 2) in receiver.met
+    assert two.met == [process(1)]
+
+
+def test_an_old_response_does_not_answer_a_new_challenge() -> None:
+    one, two = make(1), make(2)
+    give(two, one.seal_datagram(b"first", TWO), 0)
+    ((_, challenge),) = two.replies
+    give(one, challenge)
+    ((_, response),) = one.replies
+
+    again = make(2, start=2)
+    assert reasons(give(again, response)) == ["stale_incarnation"]
+    assert reasons(give(two, response, 2_500_000)) == ["not_met"]  # Two slots later.
+    assert two.met == []
+
+
+def test_a_packet_for_one_daemon_is_refused_by_another_and_by_its_sender() -> None:
+    one, two = met()
+    three = make(3)
+    meet(one, three, (1, 3))
+
+    for_two, for_all = one.seal_datagram(b"hello", TWO), one.seal_datagram(b"hello", EVERYBODY)
+
+    assert reasons(give(three, for_two)) == ["foreign_sender"]
+    assert reasons(give(one, for_two)) == ["foreign_sender"]
+    assert reasons(give(one, for_all)) == ["foreign_sender"]
+    assert give(three, for_all) == [b"hello"]
+    assert give(two, for_all) == [b"hello"]
+
+
+def test_clear_text_foreign_keys_and_foreign_clusters_are_named() -> None:
+    one, two = met()
+    stranger = make(1, ring=KeyRing([OTHER_KEY], OTHER_KEY.id))
+    elsewhere = make(1, cluster="london", counter=50)
+
+    assert reasons(give(two, Train(head_of(1) + b"body", 100))) == ["clear_text"]
+    assert reasons(give(two, stranger.seal_datagram(b"hello", TWO))) == ["unknown_key"]
+    assert reasons(give(two, elsewhere.seal_datagram(b"hello", TWO))) == ["wrong_seal"]
+    assert give(two, one.seal_datagram(b"hello", TWO)) == [b"hello"]
+
+
+def test_counters_end_before_they_repeat() -> None:
+    one = make(1, counter=COUNTER_MAX - 2)
+    one.seal_datagram(b"last", TWO)
+
+    with pytest.raises(CountersUsedUp):
+        one.seal_datagram(b"more", TWO)
+
+
+def test_the_key_changes_with_the_epoch_and_packets_of_both_are_opened() -> None:
+    one, two = make(1, counter=2**32 - 10), make(2)
+    meet(one, two)
+
+    found = [give(two, one.seal_datagram(b"%d" % at, TWO)) for at in range(20)]
+
+    assert found == [[b"%d" % at] for at in range(20)]
+
+
+def test_no_two_sealed_packets_are_equal() -> None:
+    one, two = met()
+    sealed = [one.seal_datagram(b"same", TWO).buffer for _ in range(10)]
+    sealed += [two.seal_datagram(b"same", TWO).buffer for _ in range(10)]
+    sealed += [make(1, start=2).seal_datagram(b"same", TWO).buffer]
+
+    assert len({one[HEAD_BYTES:] for one in sealed}) == len(sealed)
+
+
+@pytest.mark.parametrize("size", range(0, OVERHEAD_BYTES + 8, 3))
+def test_short_datagrams_are_refused(size: int) -> None:
+    one, two = met()
+    sealed = one.seal_datagram(b"", TWO).buffer + bytes(8)
+
+    results = two.open(memoryview(sealed[:size] or b"?"), max(size, 1), 0)
+
+    assert all(isinstance(result, PeerError) for result in results)
+
+
+# Rotation.
+
+
+def rings() -> tuple[KeyRing, KeyRing, KeyRing]:
+    both = [KEY, OTHER_KEY]
+    return KeyRing(both, KEY.id), KeyRing(both, OTHER_KEY.id), KeyRing([OTHER_KEY], OTHER_KEY.id)
+
+
+def test_a_new_key_is_added_used_and_the_old_one_dropped_without_losing_a_packet() -> None:
+    ends = {1: make(1), 2: make(2), 3: make(3)}
+    for pair in pairwise([1, 2, 3, 1]):
+        meet(ends[pair[0]], ends[pair[1]], pair)
+    lost: list[str] = []
+    now_us = 0
+
+    def exchange() -> None:
+        for sender in ends.values():
+            train = sender.seal_datagram(b"load", EVERYBODY)
+            for to in ends.values():
+                if to is not sender:
+                    lost.extend(reasons(give(to, train, now_us)))
+        settle(ends, now_us)
+
+    for ring in rings():
+        for end in ends.values():
+            now_us += 5_000_000
+            end.change_keys(ring, now_us)
+            for _ in range(3):
+                exchange()
+
+    assert lost == []
+    assert {end.key_in_use for end in ends.values()} == {OTHER_KEY.id}
+
+
+def test_a_new_key_is_not_used_before_everybody_heard_lately_has_it() -> None:
+    one, two = met()
+    add, use, _ = rings()
+    one.change_keys(add, 5_000_000)
+    one.change_keys(use, 6_000_000)
+    settle({1: one, 2: two}, 6_000_000)
+    assert one.key_in_use == KEY.id  # Two has said nothing of the new key.
+
+    two.change_keys(add, 7_000_000)
+    settle({1: one, 2: two}, 7_000_000)
+    assert one.key_in_use == OTHER_KEY.id
+    assert give(two, one.seal_datagram(b"new key", TWO), 7_000_001) == [b"new key"]
+
+
+def test_a_process_that_is_silent_for_long_does_not_delay_a_new_key() -> None:
+    one, two = met()
+    three = make(3)
+    meet(one, three, (1, 3))
+    add, use, _ = rings()
+    one.change_keys(add, HEARD_US - 1)
+    one.change_keys(use, HEARD_US)
+    assert one.key_in_use == KEY.id
+
+    two.change_keys(add, HEARD_US + 2)
+    settle({1: one, 2: two}, HEARD_US + 2)
+
+    assert one.key_in_use == OTHER_KEY.id
+
+
+def test_a_process_that_starts_with_a_key_that_others_lack_falls_back_to_theirs() -> None:
+    two = make(2)
+    late = make(1, start=2, ring=rings()[1])
+    give(late, two.seal_datagram(b"alive", ONE))
+    settle({1: late, 2: two})
+
+    assert late.key_in_use == KEY.id
+    give(two, late.seal_datagram(b"alive", TWO))
+    settle({1: late, 2: two})
+    assert give(two, late.seal_datagram(b"hello", TWO)) == [b"hello"]
+
+
+def test_a_dropped_key_is_refused_at_once() -> None:
+    one, two = met()
+    two.change_keys(KeyRing([OTHER_KEY], OTHER_KEY.id), 0)
+
+    assert reasons(give(two, one.seal_datagram(b"hello", TWO))) == ["unknown_key"]
+
+
+def test_keys_of_a_wrong_size_and_rings_without_their_key_are_refused() -> None:
+    with pytest.raises(BadKey, match="32 bytes, this one 31"):
+        ClusterKey(bytes(31))
+    with pytest.raises(BadKey, match="not among the live ones"):
+        KeyRing([KEY], OTHER_KEY.id)
+    with pytest.raises(BadKey, match="between 1 and 2"):
+        KeyRing([], KEY.id)
+
+
+def test_a_key_does_not_show_its_secret() -> None:
+    assert repr(KEY) == f"ClusterKey({KEY.id:08x})"
+    assert repr(RING) == f"KeyRing({KEY.id:08x}; use {KEY.id:08x})"
+
+
+# The window.
+
+
+def test_a_window_accepts_each_counter_once_in_any_order() -> None:
+    window = ReplayWindow(100)
+    for counter in (101, 105, 103, 104, 102, 101 + WINDOW, 110):
+        assert window.is_new(counter)
+        window.accept(counter)
+
+    assert [one for one in range(95, 111) if window.is_new(one)] == [106, 107, 108, 109]
+
+
+def test_a_window_forgets_flags_of_skipped_counters() -> None:
+    window = ReplayWindow(0)
+    for counter in range(1, WINDOW + 1):
+        window.accept(counter)
+    window.accept(WINDOW + 100)
+
+    assert window.is_new(WINDOW + 50)
+    assert not window.is_new(101)
+    window.accept(3 * WINDOW + 200)
+    assert window.is_new(3 * WINDOW)
+    assert not window.is_new(2 * WINDOW)
