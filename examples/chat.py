@@ -31,7 +31,7 @@ async def show(room: Group) -> None:
 
 
 async def send_lines(room: Group) -> None:
-    """Sends each line of stdin."""
+    """Sends each line of stdin to the group."""
     lines = asyncio.StreamReader()
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
@@ -40,7 +40,7 @@ async def send_lines(room: Group) -> None:
 
 
 async def main() -> None:
-    """Runs one client of the chat."""
+    """Runs one client until its input ends."""
     parser = ArgumentParser(description="A chat room.")
     parser.add_argument("room")
     parser.add_argument("--name")

@@ -1,10 +1,10 @@
-"""The user program that comes with Spread, in small and in Python: what is typed goes out, what comes is shown.
+"""A small version, in Python, of the user program that comes with Spread: sends typed lines and shows messages.
 
 python examples/spuser.py -s 4803@localhost -u alice
 
 j GROUP        join
 l GROUP        leave
-s GROUP TEXT   send TEXT, Agreed; GROUP may be several with commas between them, or a private group
+s GROUP TEXT   send TEXT, Agreed; GROUP may be several names separated by commas, or a private group
 q              quit
 """
 
@@ -16,7 +16,7 @@ from hopring.compat import sp
 
 
 def main() -> int:
-    """A session from its beginning to its end."""
+    """Runs a session from connect to disconnect."""
     options = ArgumentParser()
     options.add_argument("-s", dest="spread_name", default="4803", metavar="PORT[@HOST]")
     options.add_argument("-u", dest="user", default="user")
@@ -26,7 +26,7 @@ def main() -> int:
         sp.SP_error(ret)
         return 1
     print(f"connected to {given.spread_name} with private group {private_group}", flush=True)
-    # Without a buffer, so that select knows of every line.
+    # Unbuffered, so that select sees every line.
     with open(0, "rb", buffering=0, closefd=False) as keys:
         while True:
             ready, _, _ = select([keys.fileno(), mbox], [], [])
@@ -40,7 +40,7 @@ def main() -> int:
 
 
 def command(mbox: int, line: str) -> int:
-    """Does what was typed; the end of the input is a wish to quit."""
+    """Carries out a typed command; the end of the input means quit."""
     if not line or line.split() == ["q"]:
         sp.SP_disconnect(mbox)
         return sp.ILLEGAL_SESSION
@@ -58,7 +58,7 @@ def command(mbox: int, line: str) -> int:
 
 
 def show(mbox: int) -> int:
-    """Receives one message; says what it is."""
+    """Receives one message and prints it."""
     got = sp.SP_receive(mbox)
     if got.ret < 0:
         return got.ret
@@ -75,7 +75,7 @@ def show(mbox: int) -> int:
 
 
 def show_change(got: sp.Received) -> None:
-    """Who joined or left; after a change of the network, who came together."""
+    """Prints the members that joined or left, or that came together after a change of network."""
     info = sp.SP_get_memb_info(got.mess, got.service_type)
     if info.ret < 0:
         sp.SP_error(info.ret)

@@ -36,10 +36,10 @@ class Watcher:
         return None
 
     def describe_view(self, view: View) -> str:
-        """The change from the last view: after a change of network, who was lost and who came back."""
+        """Describes the change since the last view: members lost and regained by a change of network."""
         before = set() if self.view is None else set(self.view.members)
         lost = sorted(one.private_group for one in before - set(view.members))
-        # Members that did not come along from our view have seen other messages than we have.
+        # Members that did not come from our view have received other messages than we have.
         met = sorted(one.private_group for one in set(view.members) - set(view.together))
         line = f"view: {_names(view)} after {self.messages} messages ({view.cause})"
         self.view, self.messages = view, 0

@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-# Tests plant bugs and look into objects, so they run the sources; HOPRING_PURE=0 runs them compiled.
+# Tests plant bugs and inspect objects, so they run the sources; HOPRING_PURE=0 runs them compiled.
 os.environ.setdefault("HOPRING_PURE", "1")
 
 

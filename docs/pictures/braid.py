@@ -1,6 +1,6 @@
-"""The braid of docs/pipeline.md, as the report draws it, from a run of the simulator.
+"""Draws the braid of docs/pipeline.md from a run of the simulator, with the code of the report.
 
-python -m docs.pictures.braid     draws it anew
+python -m docs.pictures.braid     rewrites the picture
 """
 
 from pathlib import Path
@@ -20,7 +20,7 @@ WIDTH_PX = 860.0
 
 
 def run() -> tuple[list[trace.Event], int]:
-    """Two sites part and come together again; then a daemon dies and comes back. With the time at the end."""
+    """Runs a split, a merge, a crash and a restart; returns the history and the time at its end."""
     stage = Stage()
     stage.run(3 * SECOND)
     stage.split()
@@ -37,7 +37,7 @@ def run() -> tuple[list[trace.Event], int]:
 
 
 def stays(history: list[trace.Event]) -> list[StayRow]:
-    """What daemons saw, as the table of the pipeline has it."""
+    """Stays of daemons in views, as the pipeline's table has them."""
     found: list[StayRow] = []
     for process in sorted({event.process for event in history}):
         own = [event for event in history if event.process == process]
@@ -64,7 +64,7 @@ def stays(history: list[trace.Event]) -> list[StayRow]:
 
 
 def picture() -> str:
-    """A file of its own, with the colours of the page."""
+    """The braid as a standalone SVG file with the colours of the report."""
     history, end_us = run()
     found = stays(history)
     daemons = sorted({stay.daemon for stay in found})
@@ -80,7 +80,7 @@ def picture() -> str:
 
 
 def main() -> None:
-    """Writes it."""
+    """Writes the picture to its file."""
     FILE.write_text(picture())
 
 

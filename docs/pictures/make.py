@@ -1,6 +1,6 @@
-"""The pictures of docs/views.md, each from a run of the simulator.
+"""Draws the pictures of docs/views.md, each from a run of the simulator.
 
-python -m docs.pictures.make     draws them anew
+python -m docs.pictures.make     rewrites all pictures
 """
 
 from collections.abc import Callable
@@ -18,18 +18,18 @@ HERE = Path(__file__).parent
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """What happened, and what of it is drawn."""
+    """The history of a run and the options of its picture."""
 
     history: list[Event]
     wish: PictureOptions
-    components: list[set[str]]  # Who could reach whom in the end.
+    components: list[set[str]]  # Daemons that could reach each other at the end.
 
 
 ALL = [{"eu1", "eu2", "us1", "us2"}]
 
 
 def joins() -> Story:
-    """Views come and go with members, and two messages that cross have one order."""
+    """Members join and leave, and two concurrent messages are delivered in one order."""
     stage = Stage()
     begin_us = stage.now_us
     for name, at in (("anna", "eu1"), ("bert", "eu2"), ("carl", "us1")):
@@ -46,7 +46,7 @@ def joins() -> Story:
 
 
 def services() -> Story:
-    """What each service waits for."""
+    """One message of each service, to show how long each one waits."""
     stage = four()
     begin_us = stage.now_us
     stage.run(10 * MS)
@@ -58,7 +58,7 @@ def services() -> Story:
 
 
 def split() -> Story:
-    """A Safe message that one side gets before the signal and the other after it; then two that stay there."""
+    """A Safe message that one side delivers before the signal and the other after it, then two more."""
     stage = four()
     begin_us = stage.now_us
     stage.run(20 * MS)
@@ -77,7 +77,7 @@ def split() -> Story:
 
 
 def merge() -> Story:
-    """Two sides that went on alone come together again, and tell each other where they stand."""
+    """Two sides merge, and the first member of each side sends its state."""
     stage = four()
     stage.split()
     stage.run(3 * SECOND)
@@ -88,7 +88,7 @@ def merge() -> Story:
     stage.run(100 * MS)
     stage.heal()
     stage.settle()
-    stage.send("anna")  # The first of each side tells its state.
+    stage.send("anna")  # The first member of each side sends its state.
     stage.send("carl")
     stage.run(200 * MS)
     wish = PictureOptions(GROUP, begin_us, stage.now_us, "A merge: those who come from one view are together")
@@ -96,7 +96,7 @@ def merge() -> Story:
 
 
 def crash() -> Story:
-    """A daemon dies and comes back as another process: the daemons' own views."""
+    """A daemon crashes and comes back as another process; the views of its group."""
     stage = four()
     begin_us = stage.now_us
     stage.run(20 * MS)
@@ -113,7 +113,7 @@ def crash() -> Story:
 
 
 def daemons() -> Story:
-    """The same, seen from the daemons."""
+    """The same crash, as views of daemons."""
     story = crash()
     return replace(story, wish=replace(story.wish, group=None, title="The same crash among the daemons"))
 
@@ -129,13 +129,13 @@ STORIES: dict[str, Callable[[], Story]] = {
 
 
 def picture(name: str) -> str:
-    """The picture of this name."""
+    """Renders the picture with this name."""
     story = STORIES[name]()
     return draw(story.history, story.wish)
 
 
 def main() -> None:
-    """Writes all of them."""
+    """Writes all pictures to their files."""
     for name in STORIES:
         (HERE / f"{name}.svg").write_text(picture(name))
 

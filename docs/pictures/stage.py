@@ -1,4 +1,4 @@
-"""A cluster of two sites in the simulator, with clients of one group: the stage of all stories."""
+"""A simulated cluster of two sites with clients of one group, for the runs that are drawn."""
 
 from hopring.check.trace import Event, ProcessName
 from hopring.config.builder import local_config
@@ -33,20 +33,20 @@ class Stage:
 
     @property
     def history(self) -> list[Event]:
-        """All that has happened."""
+        """All recorded events of the run."""
         return self.cluster.history
 
     @property
     def now_us(self) -> int:
-        """The time; it begins with 0."""
+        """The virtual time, which begins at 0."""
         return self.cluster.engine.now_us
 
     def run(self, duration_us: int) -> None:
-        """Lets time pass."""
+        """Lets virtual time pass."""
         self.cluster.run_for(duration_us)
 
     def settle(self) -> None:
-        """Until all daemons that can reach each other share a view, and the groups are through with it."""
+        """Runs until all daemons that can reach each other share a view and their groups are complete."""
         for _ in range(SETTLE_SECONDS_MAX):
             self.run(SECOND)
             states = {self.cluster.client_host(name).groups.state for name in self.cluster.hosts}
@@ -63,22 +63,22 @@ class Stage:
         self.sessions[name] = host.process._replace(session=session)
 
     def leave(self, name: str) -> None:
-        """It asks to leave."""
+        """The client asks to leave the group."""
         client = self.sessions[name]
         self.cluster.client_host(client.daemon).leave(client.session, GROUP)
 
     def send(self, name: str, service: Service = Service.AGREED) -> None:
-        """It sends a message to the group."""
+        """The client sends a message to the group."""
         client = self.sessions[name]
         host = self.cluster.client_host(client.daemon)
         host.send(BundleKey(host.me.daemon, client.session, service, (GROUP,)), (10,))
 
     def split(self) -> None:
-        """From now on nothing passes between the sites."""
+        """Cuts every path between the two sites."""
         self.cluster.network.partition(EU, US)
 
     def heal(self) -> None:
-        """It passes again."""
+        """Restores the paths between the two sites."""
         self.cluster.network.heal()
 
 

@@ -1,7 +1,7 @@
-"""Planted bugs, each with a seed whose world catches it and the property that does."""
+"""Planted bugs, each with a seed that catches it and the property that is broken."""
 
-# By bug: a seed whose world catches it, and the property that does. `rift-ignored` takes too many worlds
-# (docs/campaign.md); tests/unit/groups/test_rifts.py holds what it breaks.
+# By bug: a seed whose world catches it, and the property that is broken. `rift-ignored` takes too many worlds
+# (docs/campaign.md); tests/unit/groups/test_rifts.py tests what it breaks.
 CAUGHT = {
     "early-missed": (12, "EVS-C 2.15 self delivery"),
     "interest-per-site": (3, "EVS-C 2.7 virtual synchrony"),

@@ -15,7 +15,7 @@ from hopring.testing.trace import digest
 SEEDS_FILE = Path(__file__).parents[1] / "seeds.txt"
 JOBS = 2
 
-# By bug: a seed whose world is quick and catches it, and the property that does.
+# By bug: a seed whose world is quick and catches it, and the property that is broken.
 CAUGHT = {
     "duplicates-held": (2, "2.5 no duplication"),
     "line-forgotten": (237, "2.14(3) after the signal, safe for all that come along"),
@@ -62,7 +62,7 @@ def test_a_seed_that_failed_once_holds_now(seed: int) -> None:
     assert run_seed(seed).broken == ()
 
 
-def test_every_seed_in_the_file_says_what_it_was() -> None:
+def test_every_seed_in_the_file_has_a_description() -> None:
     assert all(draw <= DRAW and len(what.split()) > 2 for draw, _, what in seeds_that_failed())
 
 

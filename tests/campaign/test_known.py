@@ -1,4 +1,4 @@
-"""What the campaign found, each as small as it could be made."""
+"""Bugs that the campaign found, each reduced to the smallest run that shows it."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from hopring.sim.path import Quality
 
 
 def quiet_world(*schedule: Fault) -> SimWorld:
-    """Three sites, nothing lost, nothing sent."""
+    """Three sites without loss and without load."""
     local = local_config({"ams": 2, "ber": 1, "cai": 1})
     pairs = [("ams", "ber"), ("ams", "cai"), ("ber", "cai")]
     config = Config(local.cluster, local.sites, tuple(LinkConfig(pair, 1_000, tuning=LINK) for pair in pairs))
@@ -23,7 +23,7 @@ def test_a_pause_as_a_network_begins_does_not_lengthen_the_search_after_it() -> 
     outcome = run_world(
         quiet_world(
             Fault(1_000_000, "crash", ("cai1",)),
-            # The attempt without cai1 has just begun, so its links have no round trip but this one.
+            # The attempt without cai1 has just begun, so its links have measured only this round trip.
             Fault(1_330_000, "pause", ("ams1",), 700),
         )
     )

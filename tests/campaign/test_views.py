@@ -33,7 +33,7 @@ def faults_of(world: SimWorld, kind: str) -> tuple[Fault, ...]:
 
 
 def with_one_fault(seed: int, kind: str) -> SimWorld:
-    """The cluster of a seed on a good network, and one thing that goes wrong."""
+    """The cluster of a seed on a good network, with a single fault."""
     drawn = draw_world(seed)
     quality = replace(drawn.quality, loss=0, duplicate=0, duplicate_delay_us=0)
     load = replace(drawn.load, per_second=10, sizes=(100,))

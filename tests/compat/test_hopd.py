@@ -1,4 +1,7 @@
-"""The facades at daemons that run: two sites, views through a split and a merge, native clients beside them."""
+"""Both compatibility modules at running daemons:
+
+two sites, a split and a merge, native clients in the groups.
+"""
 
 import inspect
 import os
@@ -50,12 +53,12 @@ def cluster() -> Iterator[sync.Cluster]:
 
 @pytest.fixture
 def group() -> str:
-    """One that no other test uses."""
+    """A group that no other test uses."""
     return f"group{next(numbers)}"
 
 
 class Sessions:
-    """Connects, and disconnects in the end."""
+    """Connects sessions and disconnects all of them at the end."""
 
     def __init__(self, cluster: sync.Cluster) -> None:
         self._cluster = cluster
@@ -66,7 +69,7 @@ class Sessions:
         answers: list[tuple[int, int, str]] = []
 
         def is_free() -> bool:
-            """The end of the last session of this name may be under way."""
+            """Whether a name is free; the end of its last session may not be ordered yet."""
             answers.append(sp.SP_connect_timeout(place, name, 0, membership, WAIT_S))
             return answers[-1][0] != sp.REJECT_NOT_UNIQUE
 
@@ -89,8 +92,8 @@ def sessions(cluster: sync.Cluster) -> Iterator[Sessions]:
 
 
 def receive(mbox: int, *arguments: int) -> sp.Received:
-    """The next message, which has to come."""
-    assert select([mbox], [], [], WAIT_S)[0], "nothing came"
+    """The next message; fails if none comes."""
+    assert select([mbox], [], [], WAIT_S)[0], "no message came"
     return sp.SP_receive(mbox, *arguments)
 
 
@@ -105,7 +108,7 @@ def join(mbox: int, group: str) -> sp.Received:
     return receive(mbox)
 
 
-def test_a_join_is_the_same_view_at_both(sessions: Sessions, group: str) -> None:
+def test_both_sessions_see_the_same_view_after_a_join(sessions: Sessions, group: str) -> None:
     alice, bob = sessions.connect("eu1", "alice"), sessions.connect("us1", "bob")
     first = join(alice, group)
     at_bob, at_alice = join(bob, group), receive(alice)
@@ -192,13 +195,13 @@ def test_a_leave_and_a_disconnect(sessions: Sessions, group: str) -> None:
     assert (info(gone).changed_member, gone.groups) == ("#carol#us1", ("#alice#eu1",))
 
 
-def test_what_was_sent_before_the_end_is_delivered_before_it(sessions: Sessions, group: str) -> None:
+def test_messages_sent_before_a_disconnect_are_delivered_before_it(sessions: Sessions, group: str) -> None:
     alice, bob = sessions.connect("eu1", "alice"), sessions.connect("us1", "bob")
     for mbox in (alice, bob):
         join(mbox, group)
     for at in range(300):
         assert sp.SP_multicast(alice, sp.AGREED_MESS, group, at, bytes(1000)) == 1000
-    assert sp.SP_disconnect(alice) == 0  # Its own copies are unread.
+    assert sp.SP_disconnect(alice) == 0  # Its own copies are still unread.
     assert [receive(bob).mess_type for _ in range(300)] == list(range(300))
     assert sp.Is_caused_disconnect_mess(receive(bob).service_type)
 
@@ -219,7 +222,7 @@ def test_native_clients_are_in_the_same_groups(cluster: sync.Cluster, sessions: 
     with cluster.connect("us1", name="nina") as nina:
         members = nina.join(group)
         assert receive(alice).groups == ("#alice#eu1", "#nina#us1")
-        members.multicast(bytes(147_000))  # Longer than a Spread client could send.
+        members.multicast(bytes(147_000))  # Longer than a Spread client can send.
         assert receive(alice).ret == 147_000
         members.multicast(b"from nina")
         assert receive(alice)[2:5] == ("#nina#us1", 1, (group,))
@@ -228,7 +231,7 @@ def test_native_clients_are_in_the_same_groups(cluster: sync.Cluster, sessions: 
         assert [one.data for one in heard[1:]] == [b"from nina", b"from alice"]
 
 
-def test_the_old_module(cluster: sync.Cluster, group: str) -> None:
+def test_a_session_of_the_old_spread_module(cluster: sync.Cluster, group: str) -> None:
     otto = spread.connect(where(cluster, "eu1"), "otto")
     olga = spread.connect(where(cluster, "us1"), "olga")
     otto.join(group)
@@ -246,7 +249,7 @@ def test_the_old_module(cluster: sync.Cluster, group: str) -> None:
 
 
 def network_view(mbox: int) -> sp.Received:
-    """The next view that the network made; signals may come before it."""
+    """The next view caused by the network; skips the signals before it."""
     got = receive(mbox)
     while not sp.Is_caused_network_mess(got.service_type):
         assert sp.Is_transition_mess(got.service_type)
@@ -297,10 +300,12 @@ def test_a_unix_socket_and_a_daemon_that_dies() -> None:
         assert sp.SP_receive(mbox).ret == sp.NET_ERROR_ON_SESSION
         assert sp.SP_disconnect(mbox) == 0
         assert sp.SP_connect(str(port), "alice").ret == sp.COULD_NOT_CONNECT
-    Path(f"/tmp/{port}").unlink()  # Killed, the daemon could not.
+    Path(f"/tmp/{port}").unlink()  # The daemon was killed, so its socket file is still there.
 
 
-def test_the_ported_program(cluster: sync.Cluster, sessions: Sessions, group: str) -> None:
+def test_the_example_program_for_spread_runs_at_a_daemon(
+    cluster: sync.Cluster, sessions: Sessions, group: str
+) -> None:
     bob = sessions.connect("us1", "bob")
     join(bob, group)
     program = [sys.executable, str(ROOT / "examples" / "spuser.py"), "-s", where(cluster, "eu1"), "-u", "ute"]
@@ -312,7 +317,7 @@ def test_the_ported_program(cluster: sync.Cluster, sessions: Sessions, group: st
         assert sp.Is_caused_join_mess(receive(bob).service_type)
         assert receive(bob).mess == b"hello bob"
         while "hello bob" not in (line := alice.stdout.readline()):
-            assert line, "it ended"
+            assert line, "the program ended early"
         print("q", file=alice.stdin, flush=True)
         assert alice.wait(WAIT_S) == 0
     assert sp.Is_caused_disconnect_mess(receive(bob).service_type)

@@ -1,4 +1,4 @@
-"""The demonstration as users start it: a command, six more processes, a verdict, and nothing left of them."""
+"""The demonstration as users start it: one command, six more processes, a verdict, and no process left over."""
 
 import json
 import os
@@ -22,7 +22,7 @@ PATIENCE_SECONDS = 240
 
 
 def daemons_of(directory: Path) -> list[int]:
-    """The processes that run as daemons of the demonstration with this directory."""
+    """The running daemons of the demonstration that uses this directory."""
     mark = str(directory / "hop.toml").encode()
     return [int(entry.name) for entry in Path("/proc").glob("[0-9]*") if mark in _command_line(entry)]
 
@@ -31,11 +31,11 @@ def _command_line(entry: Path) -> bytes:
     try:
         return (entry / "cmdline").read_bytes()
     except OSError:
-        return b""  # It is gone.
+        return b""  # The process has ended meanwhile.
 
 
 def wait_for(count: int, directory: Path) -> list[int]:
-    """Waits until so many daemons run."""
+    """Waits until this number of daemons runs."""
     until(lambda: len(daemons_of(directory)) == count, lambda: daemons_of(directory), PATIENCE_SECONDS)
     return daemons_of(directory)
 
@@ -58,9 +58,9 @@ def start(directory: Path, *words: str) -> "subprocess.Popen[str]":
 
 
 def messages_in(root: Path) -> int:
-    """Messages in all spools below a directory, those to both groups once."""
+    """Counts the messages in all spools below a directory; one in both groups counts once."""
     found = {
-        record.data  # It begins with the message's name.
+        record.data  # A body begins with the message's name.
         for directory in spools(root)
         for record in read(directory, *bounds(directory))
         if record.header.kind is RecordKind.MESSAGE
@@ -69,7 +69,7 @@ def messages_in(root: Path) -> int:
 
 
 def swap_two_deliveries(rows: list[dict[str, object]]) -> None:
-    """Two messages of different senders that one client got one after the other, the other way round."""
+    """Swaps two consecutive deliveries, from different senders, of one client's trace."""
     places = [at for at, row in enumerate(rows) if row["kind"] == "deliver" and "groups" in row]
     for one, other in pairwise(places):
         if rows[one]["process"] == rows[other]["process"] and rows[one]["sender"] != rows[other]["sender"]:
@@ -79,13 +79,13 @@ def swap_two_deliveries(rows: list[dict[str, object]]) -> None:
 
 
 def lose_a_delivery(rows: list[dict[str, object]]) -> None:
-    """The last message that one client got."""
+    """Removes the last delivery of one client's trace."""
     last = max(at for at, row in enumerate(rows) if row["kind"] == "deliver" and "groups" in row)
     del rows[last]
 
 
 def shrink_a_view(rows: list[dict[str, object]]) -> None:
-    """A daemon's last view, which has a member less than the others say."""
+    """Removes a member from the last view of one daemon's trace."""
     views = [row for row in rows if row["kind"] == "view" and "group" not in row]
     members = views[-1]["members"]
     assert isinstance(members, list)
@@ -96,7 +96,7 @@ CORRUPTIONS = (swap_two_deliveries, lose_a_delivery, shrink_a_view)
 
 
 @pytest.mark.slow
-def test_the_demonstration_splits_merges_and_is_found_good_and_a_corrupted_trace_is_not(tmp_path: Path) -> None:
+def test_the_demonstration_passes_its_checks_and_a_corrupted_trace_does_not(tmp_path: Path) -> None:
     out = tmp_path / "out"
     words = ("--seconds-per-phase", "1", "--limit-seconds", "150", "--no-spark", "--json", "--out", out)
     done = hop("demo", *words)
@@ -113,7 +113,7 @@ def test_the_demonstration_splits_merges_and_is_found_good_and_a_corrupted_trace
     assert {(one["service"], one["phase"]) for one in facts["latencies"]} == {
         (service, phase) for service in ("agreed", "safe") for phase in ("together", "apart", "together again")
     }
-    # A busy machine makes latencies longer, never shorter than the wire.
+    # A busy machine lengthens latencies, but they are never shorter than the delay of the wire.
     assert all(one["p99_ms"] > 80 for one in facts["latencies"] if len(one["sites"]) == 3)
     for one in facts["reached"]:
         if one["phase"] == "apart":
@@ -126,7 +126,7 @@ def test_the_demonstration_splits_merges_and_is_found_good_and_a_corrupted_trace
     sent = sum(one["sent"] for one in facts["clients"])
     spooled = {site: messages_in(Path(directory)) for site, directory in facts["spools"].items()}
     assert set(spooled) == {"eu", "us", "ap"}
-    # A spooler has what was sent on its side, and nothing of the other one while they were apart.
+    # While the sides were apart, a spooler has only the messages of its own side.
     assert all(0 < count < sent for count in spooled.values())
     assert spooled["us"] == spooled["ap"]
 
@@ -142,11 +142,11 @@ def test_the_demonstration_splits_merges_and_is_found_good_and_a_corrupted_trace
 
         assert judged.returncode == 1, corrupt.__doc__
         assert re.search(r"✗ (clients|daemons), EVS", judged.stdout), judged.stdout
-    assert hop("demo", "--out", out).returncode == 1  # It does not write over what is there.
+    assert hop("demo", "--out", out).returncode == 1  # It does not overwrite existing files.
 
 
 @pytest.mark.slow
-def test_what_does_not_come_in_time_is_told_and_is_no_success(tmp_path: Path) -> None:
+def test_a_step_that_times_out_is_reported_and_is_a_failure(tmp_path: Path) -> None:
     done = hop("demo", "--limit-seconds", "1", "--no-spark", "--json", "--out", tmp_path)
     facts = json.loads(done.stdout)
 
@@ -159,7 +159,9 @@ def test_what_does_not_come_in_time_is_told_and_is_no_success(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)]
 )
-def test_however_it_is_stopped_no_daemon_outlives_it(tmp_path: Path, number: int, code: int) -> None:
+def test_no_daemon_outlives_the_demonstration_however_it_is_stopped(
+    tmp_path: Path, number: int, code: int
+) -> None:
     demo = start(tmp_path, "--no-spark", "--json")
     wait_for(6, tmp_path)
     os.kill(demo.pid, number)
@@ -172,7 +174,7 @@ def test_however_it_is_stopped_no_daemon_outlives_it(tmp_path: Path, number: int
 
 
 @pytest.mark.slow
-def test_the_death_of_a_daemon_is_told_and_ends_the_others(tmp_path: Path) -> None:
+def test_the_death_of_a_daemon_is_reported_and_ends_the_others(tmp_path: Path) -> None:
     demo = start(tmp_path, "--no-spark", "--json")
     os.kill(wait_for(6, tmp_path)[0], signal.SIGKILL)
     out, err = demo.communicate(timeout=PATIENCE_SECONDS)
@@ -183,12 +185,12 @@ def test_the_death_of_a_daemon_is_told_and_ends_the_others(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_it_stays_up_for_playing_and_says_where(tmp_path: Path) -> None:
+def test_with_play_the_cluster_stays_up_and_its_addresses_are_printed(tmp_path: Path) -> None:
     demo = start(tmp_path, "--hold", "--no-spark", "--seconds-per-phase", "0.5", "--limit-seconds", "150")
     assert demo.stderr is not None
     lines = []
     while "try `hop sub" not in (line := demo.stderr.readline()):
-        assert line, "it ended"
+        assert line, "the demonstration ended early"
         lines.append(line)
     (url,) = [line.split()[-1] for line in lines if line.startswith("hop: us2 is at ")]
     published = hop("pub", "news", "hello", "--at", url)
@@ -201,7 +203,7 @@ def test_it_stays_up_for_playing_and_says_where(tmp_path: Path) -> None:
     assert daemons_of(tmp_path) == []
 
 
-def test_a_directory_that_has_no_trace_is_not_judged(tmp_path: Path) -> None:
+def test_a_directory_without_a_trace_is_an_error(tmp_path: Path) -> None:
     judged = hop("demo", "--judge", tmp_path)
 
     assert judged.returncode == 1

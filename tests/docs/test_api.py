@@ -1,4 +1,4 @@
-"""The page of the interface names all that is public, with arguments and fields, and nothing else."""
+"""The API page names everything that is public, with arguments and fields, and nothing else."""
 
 import dataclasses
 import inspect
@@ -18,7 +18,7 @@ SYNC_ONLY = {"poll", "fileno"}
 
 
 def section(name: str) -> str:
-    """What stands below a heading, up to the next."""
+    """The text below a heading, up to the next heading."""
     (text,) = re.findall(rf"^##+ `?{re.escape(name)}`?\n(.*?)(?=^##|\Z)", PAGE, re.MULTILINE | re.DOTALL)
     return str(text)
 
@@ -28,7 +28,7 @@ def first_column(text: str) -> list[str]:
 
 
 def members(kind: type) -> set[str]:
-    """Methods, properties, and what `__init__` sets."""
+    """Methods, properties, and attributes that `__init__` sets."""
     source = inspect.getsource(vars(kind)["__init__"])
     names = {name for name in dir(kind) if not name.startswith("_")}
     return names | set(re.findall(r"^ +self\.([a-z]\w*)\b.* = ", source, re.MULTILINE))
@@ -52,7 +52,7 @@ def test_every_public_name_is_on_the_page() -> None:
     assert set(hopring.__all__) - code == set()
 
 
-def test_no_heading_names_what_is_not_public() -> None:
+def test_every_heading_names_something_public() -> None:
     named = set(re.findall(r"^##+ `(\w+)`$", PAGE, re.MULTILINE))
 
     assert named <= set(hopring.__all__)
@@ -137,7 +137,7 @@ def test_the_schema_of_tables() -> None:
         assert kind == kinds.get(ours, ours)
 
 
-def test_words_with_few_values() -> None:
+def test_literal_types_list_their_values() -> None:
     rows = re.findall(r"^\| `(\w+)` \| (.*) \|$", section("Words with few values"), re.MULTILINE)
     public = {name: getattr(hopring, name) for name in hopring.__all__}
     literals = {name: get_args(one) for name, one in public.items() if get_origin(one) is Literal}
@@ -145,7 +145,7 @@ def test_words_with_few_values() -> None:
     assert {name: tuple(re.findall(r'"(\w+)"', values)) for name, values in rows} == literals
 
 
-def test_what_only_the_blocking_session_has() -> None:
+def test_members_that_only_the_blocking_session_has() -> None:
     shown = {one.removesuffix("()") for one in first_column(section("hopring.sync"))}
 
     assert shown == SYNC_ONLY | {"timeout_seconds"}

@@ -21,7 +21,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "api.md").read_text()
 PUBLIC = {name: getattr(hopring, name) for name in hopring.__all__}
 MODULES = (hopring, sync)
 ELSEWHERE = ("hopring.config", "hopring.check.trace")
-"""Modules of which the page says that `Cluster` hands out their values."""
+"""Modules whose values `Cluster` returns, as the page says."""
 
 MADE_BY_CALLS = {"Session", "Group", "Connecting", "Joining", "Cluster"}
 """Classes whose `__init__` is not for users."""
@@ -31,7 +31,7 @@ TIMES = re.compile(r"_(us|ms|ns|s|sec|secs|msec|usec|micros|millis|minutes)$")
 
 
 def parts(kind: Any) -> Iterator[Any]:
-    """A type and all that it is made of."""
+    """A type and all types that it is composed of."""
     if isinstance(kind, list):
         for one in kind:
             yield from parts(one)
@@ -55,13 +55,13 @@ def members_of(kind: type) -> Iterator[tuple[str, dict[str, Any]]]:
         call = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
         wanted = name in SPECIAL if name.startswith("_") else True
         if name == "__init__" and (kind.__name__ in MADE_BY_CALLS or fields):
-            wanted = False  # Fields are looked at by themselves.
+            wanted = False  # Fields are checked separately.
         if wanted and inspect.isfunction(call) and (call.__module__ or "").startswith("hopring"):
             yield name, hints_of(call)
 
 
 def met_in(module: ModuleType) -> Iterator[tuple[str, str, Any]]:
-    """Where, under which name, and which type."""
+    """Yields place, name and type of every annotation in the public interface."""
     for name in module.__all__:
         one = getattr(module, name)
         if inspect.isfunction(one):
@@ -88,20 +88,20 @@ def test_every_type_that_users_meet_is_exported() -> None:
         if isinstance(part, type) and part.__module__.startswith("hopring")
     ]
 
-    assert len(ours) > 100, "it looks at something"
+    assert len(ours) > 100, "no types were found"
     hidden = [(where, kind) for where, kind in ours if kind not in public]
     assert [one for one in hidden if not one[1].__module__.startswith(ELSEWHERE)] == []
     assert all(f"`{one}" in PAGE for one in ELSEWHERE)
 
 
-def test_texts_with_few_values_have_a_type_that_is_exported() -> None:
+def test_literal_types_are_exported() -> None:
     literals = {get_args(part) for _, _, kind in met() for part in parts(kind) if get_origin(part) is Literal}
     exported = {get_args(one) for one in PUBLIC.values() if get_origin(one) is Literal}
 
     assert literals == exported
 
 
-def test_they_are_the_values_that_daemons_know() -> None:
+def test_literal_types_have_the_values_that_daemons_accept() -> None:
     assert set(get_args(hopring.SlowPolicy)) == {one.value for one in Slow}
     assert set(get_args(hopring.ViewCause)) == {one.value for one in Cause}
     assert set(get_args(hopring.DaemonPhase)) == {one.value for one in MembershipPhase}
@@ -113,7 +113,7 @@ def test_times_are_floats_in_seconds_everywhere(module: ModuleType) -> None:
     assert [one for one in named if TIMES.search(one[1])] == []
 
     seconds = [(where, kind) for where, name, kind in named if "seconds" in name.split("_")]
-    assert len(seconds) > 5, "it looks at something"
+    assert len(seconds) > 5, "no times were found"
     allowed = {float, UnionType, type(None)}
     assert [one for one in seconds if not allowed.issuperset(parts(one[1]))] == []
 

@@ -1,4 +1,4 @@
-"""What README shows is what happens, and what it links to is there."""
+"""README shows the real output of its commands, and its links have targets."""
 
 import io
 import os
@@ -52,16 +52,16 @@ def test_the_python_runs() -> None:
     exec(compile(code, "README.md", "exec"), {})
 
 
-def test_the_picture_of_the_demonstration_has_the_words_that_it_prints() -> None:
+def test_the_picture_of_the_demonstration_has_the_text_that_it_prints() -> None:
     (picture,) = blocks("text")
     lines = played(Console(file=io.StringIO(), soft_wrap=True))
-    printed = words_of(lines + text_of(summary.opening(), summary.closing(FACTS)))
+    printed = lines_without_figures(lines + text_of(summary.opening(), summary.closing(FACTS)))
 
-    assert words_of(picture) <= printed
+    assert lines_without_figures(picture) <= printed
 
 
-def words_of(text: str) -> set[str]:
-    """The lines without their figures; names of sites and daemons are figures here too."""
+def lines_without_figures(text: str) -> set[str]:
+    """The lines without figures; names of sites and daemons are removed too."""
     return {" ".join(re.sub(r"\b(eu|us|ap)\d?\b|[\d.]+", " ", line).split()) for line in text.splitlines()}
 
 

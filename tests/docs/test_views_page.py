@@ -1,4 +1,4 @@
-"""The pictures of docs/views.md are what happens, and so is what the page says of them."""
+"""The pictures of docs/views.md match the simulator, and the text of the page matches the pictures."""
 
 import asyncio
 import contextlib
@@ -32,7 +32,7 @@ def story(name: str) -> Story:
 
 
 def seen(name: str) -> dict[str, list[str]]:
-    """What each client of a story sees in its picture: messages by number, signals, views with their T."""
+    """The events of each client in a picture: messages by number, signals, views with their T."""
     told = story(name)
     from_us = told.wish.from_us or 0
     numbers: dict[object, str] = {}
@@ -74,7 +74,7 @@ def test_drawing_a_picture_again_gives_the_same_bytes(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STORIES)
-def test_the_runs_keep_what_is_promised(name: str) -> None:
+def test_the_drawn_histories_keep_every_property(name: str) -> None:
     told = story(name)
 
     assert first_broken(told.history, quiet_end=True, components=told.components) is None
@@ -83,7 +83,8 @@ def test_the_runs_keep_what_is_promised(name: str) -> None:
 
 def test_the_page_shows_all_pictures() -> None:
     assert re.findall(r"\]\(pictures/(\w+)\.svg\)", PAGE) == list(STORIES)
-    elsewhere = {"braid", "peers"}  # In docs/pipeline.md and docs/performance.md; what draws them is tested.
+    # In docs/pipeline.md and docs/performance.md; other tests check the code that draws them.
+    elsewhere = {"braid", "peers"}
     assert {path.stem for path in HERE.glob("*.svg")} == {*STORIES, *elsewhere}
 
 
@@ -118,21 +119,21 @@ def test_in_the_split_one_side_has_the_safe_message_before_the_signal_and_the_ot
 
 
 @pytest.mark.slow
-def test_after_a_merge_each_side_is_together_and_there_is_no_signal() -> None:
+def test_after_a_merge_the_transitional_set_is_the_own_side_and_there_is_no_signal() -> None:
     eu, us = ["1", "abcd with ab", "3", "4"], ["2", "abcd with cd", "3", "4"]
 
     assert seen("merge") == {"anna": eu, "bert": eu, "carl": us, "dora": us}
 
 
 @pytest.mark.slow
-def test_what_was_safe_before_a_crash_reaches_who_is_left() -> None:
+def test_a_safe_message_sent_before_a_crash_reaches_the_survivors() -> None:
     all_left = ["1", "2", SIGNAL, "abd with abd"]
 
     assert seen("crash") == {"anna": all_left, "bert": all_left, "carl": ["1"], "dora": all_left}
 
 
 @pytest.mark.slow
-def test_the_daemons_have_more_views_than_the_group_then() -> None:
+def test_daemons_install_more_views_after_the_crash_than_the_group() -> None:
     told = story("daemons")
     views = [
         {one.daemon for one in event.members}
@@ -145,12 +146,12 @@ def test_the_daemons_have_more_views_than_the_group_then() -> None:
     assert views == [{"eu1", "eu2", "us2"}, {"eu1", "eu2", "us1", "us2"}]
 
 
-# The programs of the page.
+# Programs on the page.
 
 
 @cache
 def programs() -> dict[str, Any]:
-    """What the page defines, as one program."""
+    """All definitions on the page, as one program."""
     code = "\n\n".join(re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
     names: dict[str, Any] = {"__name__": "docs.views"}
     exec(compile(code, "docs/views.md", "exec"), names)
@@ -170,7 +171,7 @@ def view(members: tuple[Member, ...], together: tuple[Member, ...]) -> View:
     return View("trades", ID, members, together, "network", None, ())
 
 
-def test_payments_pays_what_is_certain_and_asks_about_the_rest() -> None:
+def test_payments_pays_certain_messages_and_asks_about_the_rest() -> None:
     paid: list[bytes] = []
     asked: list[list[bytes]] = []
     payments = programs()["Payments"](paid.append, asked.append)
@@ -189,7 +190,7 @@ def test_payments_pays_what_is_certain_and_asks_about_the_rest() -> None:
 
 
 class Side:
-    """Members in one view, and what they have sent and is not delivered."""
+    """Members of one view, and their messages that are not delivered yet."""
 
     def __init__(self, members: list[Member]) -> None:
         self.members = members
@@ -197,23 +198,23 @@ class Side:
 
 
 class Group:
-    """Replicas in views that the test makes, on each side with one order."""
+    """Replicas in views that the test makes; each side has one order."""
 
     def __init__(self, dice: Random) -> None:
         self.dice = dice
         self.replicas: dict[Member, Any] = {}
         self.sides: list[Side] = []
         self.views = 0
-        self.tells = 0  # States that were told.
+        self.tells = 0  # Number of states that were sent.
 
     def change(
         self, old: list[Side], new: list[list[Member]], ordered: int = 1000, lost: float = 0.0
     ) -> list[Side]:
-        """The members of some views are in others from now on; who is in none has crashed.
+        """Replaces old views by new ones; a member that is in no new view has crashed.
 
-        Of what was sent in an old view so many messages have a place in its order. Those who go on together get
-        the same of them: all of their own, and of others those that are not lost to them. What has no place
-        comes in the next view of its sender.
+        The first `ordered` messages of an old view have a place in its order. Members that stay together
+        deliver the same ones: all of their own, and those of other members that are not lost. Messages
+        without a place are delivered in the next view of their sender.
         """
         self.sides = [one for one in self.sides if one not in old]
         made = [Side(sorted(members)) for members in new]
@@ -244,19 +245,19 @@ class Group:
         side.sent.append((member, data.encode(), 0))
 
     def deliver(self, side: Side) -> None:
-        """The next message of a side, to all who are there."""
+        """Delivers the next message of a side to all its members."""
         _, data, kind = side.sent.pop(0)
         self._deliver(side, side.members, data, kind)
 
     def settle(self) -> list[str]:
-        """All that live come together, and get everything; their log."""
+        """Merges all living members and delivers everything; returns their common log."""
         everybody = [member for side in self.sides for member in side.members]
         (side,) = self.change(self.sides, [everybody])
         while side.sent:
             self.deliver(side)
         logs = [self.replicas[member].log for member in everybody]
-        assert all(log == logs[0] for log in logs), "all have the same log"
-        assert not any(self.replicas[member].unspoken for member in everybody), "nobody waits"
+        assert all(log == logs[0] for log in logs), "the logs differ"
+        assert not any(self.replicas[member].unspoken for member in everybody), "a replica still waits"
         return list(logs[0])
 
     def _show(self, side: Side, member: Member, together: tuple[Member, ...]) -> None:
@@ -276,7 +277,7 @@ class Group:
             side.sent.append((member, state, 1))
 
 
-def test_one_of_each_side_tells_its_state_after_a_merge() -> None:
+def test_one_member_of_each_side_sends_its_state_after_a_merge() -> None:
     group = Group(Random(1))
     eu, us = group.join(group.join(None, ANNA), BERT), group.join(None, CARL)
     group.say(ANNA, "of eu")
@@ -290,7 +291,7 @@ def test_one_of_each_side_tells_its_state_after_a_merge() -> None:
     assert group.tells == 2
 
 
-def test_a_joiner_is_told_the_state_also_if_who_was_to_tell_it_crashes() -> None:
+def test_a_joiner_gets_the_state_even_if_its_first_sender_crashes() -> None:
     group = Group(Random(1))
     side = group.join(group.join(None, ANNA), BERT)
     group.say(ANNA, "old")
@@ -300,7 +301,7 @@ def test_a_joiner_is_told_the_state_also_if_who_was_to_tell_it_crashes() -> None
     assert [who.name for who, _, kind in side.sent if kind == 1] == ["anna", "carl"]
     group.say(BERT, "while they tell")
     side.sent = side.sent[1:]
-    (left,) = group.change([side], [[BERT, CARL]])  # All but what anna was to say.
+    (left,) = group.change([side], [[BERT, CARL]])  # All messages except the one that anna was to send.
     group.say(CARL, "behind")
     while left.sent:
         group.deliver(left)
@@ -351,7 +352,7 @@ def test_replicas_agree_after_any_splits_merges_joins_and_crashes(seed: int) -> 
 
 
 class Live:
-    """Replicas as the page runs them, each with a session of its own."""
+    """Replicas as the page runs them, each with its own session."""
 
     def __init__(self, cluster: Cluster, tasks: asyncio.TaskGroup) -> None:
         self.cluster = cluster
@@ -359,12 +360,12 @@ class Live:
         self.replicas: dict[str, Any] = {}
         self.sessions: dict[str, Session] = {}
         self.seen = asyncio.Condition()
-        self.armed = False  # Whether `tell` is done, once.
+        self.armed = False  # Whether `tell` was called; it is called once.
 
     async def start(
         self, name: str, daemon: str, tell: Callable[[], Coroutine[Any, Any, None]] | None = None
     ) -> None:
-        """A member; `tell` is what it does when it is to tell its state, instead of that."""
+        """Starts a member; `tell` replaces the sending of its state."""
         session = await self.cluster.connect(daemon, name=name, reconnect=False)
         self.sessions[name] = session
         replica = self.replicas[name] = programs()["Replica"](session.private_group)
@@ -395,7 +396,7 @@ class Live:
             await self.seen.wait_for(condition)
 
     async def agree(self, *names: str, on: set[str]) -> None:
-        """Waits until just they are peers, and have the same log, of just these entries."""
+        """Waits until these replicas are peers and have the same log, with exactly these entries."""
 
         def agreed() -> bool:
             them = [self.replicas[name] for name in names]
@@ -446,7 +447,7 @@ async def the_speaker_crashes(group: Live) -> None:
     await group.agree("anna", "bert", on=set())
     await group.say("bert", "old")
     await group.agree("anna", "bert", on={"old"})
-    group.armed = True  # The next time that anna is to tell the state, her daemon crashes, and she with it.
+    group.armed = True  # The next time that anna is to send the state, her daemon crashes, and she with it.
     await group.start("carl", "us1")
     await group.until(lambda: len(group.replicas["bert"].members) == 3)
     await group.say("bert", "while nobody tells")

@@ -23,13 +23,13 @@ pytestmark = pytest.mark.slow
 
 @contextmanager
 def program(*words: str) -> Iterator[subprocess.Popen[str]]:
-    """A program that ends with the block."""
+    """Runs a program that is ended with the block."""
     pipe = subprocess.PIPE
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     process = subprocess.Popen(
         [sys.executable, *words], stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True, env=environment
     )
-    # Its end ends the reading of its output, so nothing waits for longer.
+    # The end of the process ends the reading of its output, so nothing waits longer.
     alarm = threading.Timer(SECONDS_MAX, process.kill)
     alarm.start()
     try:
@@ -48,7 +48,7 @@ def example(name: str) -> str:
 
 
 def lines_until(process: subprocess.Popen[str], last: str) -> list[str]:
-    """What the program prints, up to the first line with these words."""
+    """The output of the program, up to the first line that contains this text."""
     assert process.stdout is not None
     lines: list[str] = []
     while not lines or last not in lines[-1]:
@@ -64,7 +64,7 @@ def cluster() -> Iterator[sync.Cluster]:
         yield cluster
 
 
-def test_all_members_of_a_chat_see_the_same(cluster: sync.Cluster) -> None:
+def test_all_members_of_a_chat_see_the_same_lines(cluster: sync.Cluster) -> None:
     at = cluster.url("eu1"), cluster.url("us1")
     with (
         program(example("chat.py"), "lobby", "--name", "anna", "--at", at[0]) as anna,
