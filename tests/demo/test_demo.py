@@ -40,16 +40,16 @@ def wait_for(count: int, directory: Path) -> list[int]:
     return daemons_of(directory)
 
 
-def hop(*words: object) -> "subprocess.CompletedProcess[str]":
-    command = [*HOP, *map(str, words)]
+def hop(*arguments: object) -> "subprocess.CompletedProcess[str]":
+    command = [*HOP, *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
 
 
-def start(directory: Path, *words: str) -> "subprocess.Popen[str]":
+def start(directory: Path, *arguments: str) -> "subprocess.Popen[str]":
     # A shell starts its background jobs with SIGINT ignored, and their children inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     return subprocess.Popen(
-        [*HOP, "demo", "--out", str(directory), *words],
+        [*HOP, "demo", "--out", str(directory), *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -98,8 +98,8 @@ CORRUPTIONS = (swap_two_deliveries, lose_a_delivery, shrink_a_view)
 @pytest.mark.slow
 def test_the_demonstration_passes_its_checks_and_a_corrupted_trace_does_not(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    words = ("--seconds-per-phase", "1", "--limit-seconds", "150", "--no-spark", "--json", "--out", out)
-    done = hop("demo", *words)
+    arguments = ("--seconds-per-phase", "1", "--limit-seconds", "150", "--no-spark", "--json", "--out", out)
+    done = hop("demo", *arguments)
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert daemons_of(out) == []

@@ -11,7 +11,7 @@ from tests.hopd.served_cluster import ServedCluster, cluster
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[ServedCluster]:
     config = cluster()
-    with DaemonProcesses(config, tmp_path, module="hopring.daemon.hopd") as lives:
-        lives.start()
-        lives.wait(lives.together)
-        yield ServedCluster(lives, config)
+    with DaemonProcesses(config, tmp_path, module="hopring.daemon.hopd") as daemons:
+        daemons.start()
+        daemons.wait(daemons.together)
+        yield ServedCluster(daemons, config)

@@ -29,14 +29,14 @@ class DaemonProcesses:
         directory: Path,
         around: Callable[[str], Sequence[str]] = lambda _: (),
         module: str = "tests.hopd.hopd_with_load",
-        words: Sequence[str] = (),
+        arguments: Sequence[str] = (),
     ) -> None:
         """`around` gives the words that a daemon's command line has before it; the module is run."""
-        self._words = words
+        self._arguments = arguments
         self._module = module
         self.names = [daemon.name for daemon in config.daemons]
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
-        self._lives = dict.fromkeys(self.names, 0)
+        self._starts = dict.fromkeys(self.names, 0)
         self._around = around
         self._directory = directory
         self._file = directory / "hop.toml"
@@ -64,7 +64,7 @@ class DaemonProcesses:
     def start(self, *names: str) -> None:
         """Starts these daemons, or all."""
         for name in names or self.names:
-            self._lives[name] += 1
+            self._starts[name] += 1
             command = [*self._around(name), sys.executable, "-m", self._module, str(self._file)]
             command += [
                 "--name",
@@ -73,7 +73,7 @@ class DaemonProcesses:
                 str(self._trace(name)),
                 "--state",
                 str(self._directory),
-                *self._words,
+                *self._arguments,
             ]
             with (self._directory / f"{name}.log").open("ab") as log:
                 self.processes[name] = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=log, cwd=ROOT)
@@ -85,7 +85,7 @@ class DaemonProcesses:
         process.wait(GOODBYE_SECONDS)
         assert process.stdin is not None, "it was spoken to"
         process.stdin.close()
-        self._lives[name] = self._begun(name)  # Perhaps it had not got so far.
+        self._starts[name] = self._begun(name)  # Perhaps it had not got so far.
 
     def stop(self, name: str) -> None:
         """Ends a daemon in an orderly way."""
@@ -119,7 +119,7 @@ class DaemonProcesses:
         """The daemons of the view that a daemon is in; empty if this is not yet the view of a new life."""
         rows = [row for row in self.rows(name) if row.kind in ("view", "recover")]
         members = rows[-1].members if rows else None
-        begun = self._begun(name) == self._lives[name]
+        begun = self._begun(name) == self._starts[name]
         return {one.split("#")[0] for one in members} if members and begun else set()
 
     def together(self, *names: str) -> bool:

@@ -41,7 +41,7 @@ class OneDaemon:
 
 @contextmanager
 def alone(
-    config: Config, directory: Path, name: str, *words: str, module: str = "hopring.daemon.hopd"
+    config: Config, directory: Path, name: str, *arguments: str, module: str = "hopring.daemon.hopd"
 ) -> Iterator[OneDaemon]:
     """Runs a daemon."""
     file, log = directory / "hop.toml", directory / f"{name}.log"
@@ -49,7 +49,7 @@ def alone(
         file.write_text(dump_toml(config))
     command = [sys.executable, "-m", module, str(file), "--name", name]
     with log.open("wb") as stderr:
-        process = subprocess.Popen([*command, "--state", str(directory), *words], stderr=stderr)
+        process = subprocess.Popen([*command, "--state", str(directory), *arguments], stderr=stderr)
     try:
         yield OneDaemon(process, log, file)
     finally:

@@ -36,8 +36,8 @@ def cluster() -> Config:
 class ServedCluster:
     """Two daemons in two sites, and where their clients go."""
 
-    def __init__(self, lives: DaemonProcesses, config: Config) -> None:
-        self.lives = lives
+    def __init__(self, daemons: DaemonProcesses, config: Config) -> None:
+        self.daemons = daemons
         self.ports = {one.name: one.client_port or 0 for one in config.daemons}
 
     def url(self, name: str) -> str:
@@ -64,13 +64,13 @@ def data(seen: list[Event]) -> list[bytes]:
     return [event.data for event in seen if isinstance(event, Message)]
 
 
-def hop(*words: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "hopring.cli.main", *words]
+def hop(*arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "hopring.cli.main", *arguments]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
 
 
-def run(*words: str) -> tuple[int, str, str]:
-    process = hop(*words)
+def run(*arguments: str) -> tuple[int, str, str]:
+    process = hop(*arguments)
     out, err = process.communicate(timeout=SECONDS_MAX)
     return process.returncode, out, err

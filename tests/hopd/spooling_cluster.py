@@ -16,11 +16,11 @@ from hopring.spool.record import RecordKind, SpoolRecord
 class SpoolingCluster:
     """A `hop spool run` that ends with the test."""
 
-    def __init__(self, root: Path, url: str, *words: str) -> None:
+    def __init__(self, root: Path, url: str, *arguments: str) -> None:
         self.root = root
         command = [sys.executable, "-m", "hopring.cli.main", "spool", "run", "--spool", str(root), "--at", url]
         environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-        command += ["--sync", "20ms", *words]
+        command += ["--sync", "20ms", *arguments]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
 
     def records(self, group: str = "trades") -> list[SpoolRecord]:

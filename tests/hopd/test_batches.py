@@ -101,9 +101,9 @@ def test_two_sinks_at_once_are_one_to_members_here_and_there(served: ServedClust
 def test_a_daemon_that_is_killed_in_a_batch_and_another_one_that_completes_it(served: ServedCluster) -> None:
     with sync.connect(served.url("eu1")) as anna:
         anna.join("g")
-        killer = threading.Timer(0.05, served.lives.kill, ("us1",))
+        killer = threading.Timer(0.05, served.daemons.kill, ("us1",))
         sink = sync.connect(served.url("us1"), reconnect=False)
-        served.lives.processes["us1"].send_signal(signal.SIGSTOP)
+        served.daemons.processes["us1"].send_signal(signal.SIGSTOP)
         killer.start()
         with pytest.raises(BatchInDoubt, match="the connection was lost before all its receipts came"):
             sink.multicast_batch("g", numbered(20_000, 100), app="app", batch=0, timeout_seconds=SECONDS_MAX)

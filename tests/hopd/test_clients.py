@@ -72,7 +72,7 @@ def test_agreed_messages_come_in_one_order_on_both_sides(served: ServedCluster) 
             assert (first.sender, first.type, first.service) == ("#bert#us1", 7, SAFE)
 
     asyncio.run(story())
-    served.lives.come_to_rest()
+    served.daemons.come_to_rest()
 
 
 def test_when_a_daemon_is_killed_its_clients_know_and_the_others_see_signal_and_view(
@@ -87,7 +87,7 @@ def test_when_a_daemon_is_killed_its_clients_know_and_the_others_see_signal_and_
         ):
             groups = [await one.join("trades") for one in (anna, carl, bert)]
             await meet(*groups)
-            served.lives.kill("us1")
+            served.daemons.kill("us1")
             with pytest.raises(SessionClosed, match="connect again"):
                 await bert.receive()
             await groups[0].multicast(b"after")
@@ -210,14 +210,14 @@ def test_a_daemon_that_is_ended_tells_its_clients_and_loses_nothing(served: Serv
         group = anna.join("g")
         with sync.connect(served.url("us1"), name="bert", reconnect=False) as bert:
             bert.multicast("g", b"last words")
-            served.lives.stop("us1")
+            served.daemons.stop("us1")
             with pytest.raises(SessionClosed, match="the daemon ends; connect to another"):
                 bert.receive(timeout_seconds=SECONDS_MAX)
         assert next(group.messages()).data == b"last words"
 
 
-def hop(*words: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "hopring.cli.main", *words]
+def hop(*arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "hopring.cli.main", *arguments]
     return subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -276,10 +276,10 @@ def test_a_unix_socket_serves_too_and_one_left_behind_is_replaced(tmp_path: Path
         path = Path(directory) / "eu1.sock"
         file = tmp_path / "hop.toml"
         file.write_text(dump_toml(config))
-        words = [str(file), "--name", name, "--state", str(tmp_path), "--socket", str(path)]
+        arguments = [str(file), "--name", name, "--state", str(tmp_path), "--socket", str(path)]
         for _ in range(2):
             daemon = subprocess.Popen(
-                [sys.executable, "-m", "hopring.daemon.hopd", *words], stderr=subprocess.PIPE, text=True
+                [sys.executable, "-m", "hopring.daemon.hopd", *arguments], stderr=subprocess.PIPE, text=True
             )
             assert daemon.stderr is not None
             assert f"socket={path}" in daemon.stderr.readline()
@@ -300,10 +300,10 @@ def three_daemons() -> Config:
 
 def test_survivors_of_a_crash_see_the_same_messages_in_the_same_views(tmp_path: Path) -> None:
     config = three_daemons()
-    with DaemonProcesses(config, tmp_path, module="hopring.daemon.hopd") as lives:
-        lives.start()
-        lives.wait(lives.together)
-        served = ServedCluster(lives, config)
+    with DaemonProcesses(config, tmp_path, module="hopring.daemon.hopd") as daemons:
+        daemons.start()
+        daemons.wait(daemons.together)
+        served = ServedCluster(daemons, config)
         histories = asyncio.run(_crash_under_load(served))
 
     one, other = [[event for event in seen if isinstance(event, Message | View)] for seen in histories]
@@ -336,7 +336,7 @@ async def _crash_under_load(served: ServedCluster) -> list[list[Event]]:
         await meet(*groups)
         talking = [asyncio.ensure_future(talk(session)) for session in sessions]
         histories = await asyncio.gather(*[take(session, 300) for session in sessions[:2]])
-        served.lives.kill("us1")
+        served.daemons.kill("us1")
         for session, seen in zip(sessions[:2], histories, strict=True):
             while not isinstance(seen[-1], View):
                 seen.append(await session.receive())
@@ -369,7 +369,7 @@ def test_a_daemon_that_slept_comes_back_and_both_sides_see_the_merge(served: Ser
         ):
             groups = [await one.join("trades") for one in (anna, bert)]
             await meet(*groups)
-            sleeper = served.lives.processes["us1"]
+            sleeper = served.daemons.processes["us1"]
             sleeper.send_signal(signal.SIGSTOP)
             apart = await take_until_view(groups[0], 1)
             await groups[0].multicast(b"while apart")

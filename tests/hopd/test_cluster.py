@@ -35,56 +35,56 @@ def two_sites(protocol: LinkProtocol, multicast: bool) -> Config:
 def test_four_daemons_form_one_view_lose_one_and_take_it_back(
     tmp_path: Path, protocol: LinkProtocol, multicast: bool
 ) -> None:
-    with DaemonProcesses(two_sites(protocol, multicast), tmp_path) as lives:
-        lives.start()
-        lives.wait(lives.together)
-        lives.load(60)
-        lives.wait_for_more(lives.names, 100)
-        lives.kill("eu1")
-        lives.wait(lambda: lives.together("eu2", "us1", "us2"))
-        lives.wait_for_more(["eu2", "us1", "us2"], 50)
-        lives.start("eu1")
-        lives.wait(lives.together)
-        lives.load(60)
-        lives.wait_for_more(lives.names, 100)
-        lives.wait_for_a_good_end()
+    with DaemonProcesses(two_sites(protocol, multicast), tmp_path) as daemons:
+        daemons.start()
+        daemons.wait(daemons.together)
+        daemons.load(60)
+        daemons.wait_for_more(daemons.names, 100)
+        daemons.kill("eu1")
+        daemons.wait(lambda: daemons.together("eu2", "us1", "us2"))
+        daemons.wait_for_more(["eu2", "us1", "us2"], 50)
+        daemons.start("eu1")
+        daemons.wait(daemons.together)
+        daemons.load(60)
+        daemons.wait_for_more(daemons.names, 100)
+        daemons.wait_for_a_good_end()
 
-        history = lives.history()
+        history = daemons.history()
         safe = [
             event for event in history if isinstance(event, MessageDelivered) and event.service is Service.SAFE
         ]
         assert first_broken([event for event in history if event is not safe[0]], quiet_end=True) is not None
         for service in Service:
-            assert lives.delivered("us2", service.name.lower()) > 0
-        assert len({row.process for row in lives.rows("eu1")}) == 2
+            assert daemons.delivered("us2", service.name.lower()) > 0
+        assert len({row.process for row in daemons.rows("eu1")}) == 2
 
 
 def test_all_daemons_killed_at_once_come_back_with_later_views(tmp_path: Path) -> None:
-    with DaemonProcesses(two_sites(LinkProtocol.HOP, multicast=False), tmp_path) as lives:
-        lives.start()
-        lives.wait(lives.together)
-        before = max(row.view for name in lives.names for row in lives.rows(name) if row.view)
-        for name in lives.names:
-            lives.kill(name)
-        lives.start()
-        lives.wait(lives.together)
-        lives.wait_for_a_good_end()
+    with DaemonProcesses(two_sites(LinkProtocol.HOP, multicast=False), tmp_path) as daemons:
+        daemons.start()
+        daemons.wait(daemons.together)
+        before = max(row.view for name in daemons.names for row in daemons.rows(name) if row.view)
+        for name in daemons.names:
+            daemons.kill(name)
+        daemons.start()
+        daemons.wait(daemons.together)
+        daemons.wait_for_a_good_end()
 
-        for name in lives.names:
-            views = [row.view for row in lives.rows(name) if row.kind == "view" and row.view]
+        for name in daemons.names:
+            views = [row.view for row in daemons.rows(name) if row.kind == "view" and row.view]
             assert views[-1] > before
 
 
 def test_who_is_ended_by_sigterm_says_so_and_leaves_nothing_undelivered(tmp_path: Path) -> None:
-    with DaemonProcesses(two_sites(LinkProtocol.HOP, multicast=False), tmp_path) as lives:
-        lives.start()
-        lives.wait(lives.together)
-        lives.load(60)
-        lives.wait_for_more(lives.names, 50)
-        lives.stop("eu2")
-        lives.wait(lambda: lives.together("eu1", "us1", "us2"))
-        lives.load(0)
-        lives.wait_for_a_good_end()
+    with DaemonProcesses(two_sites(LinkProtocol.HOP, multicast=False), tmp_path) as daemons:
+        daemons.start()
+        daemons.wait(daemons.together)
+        daemons.load(60)
+        daemons.wait_for_more(daemons.names, 50)
+        daemons.stop("eu2")
+        daemons.wait(lambda: daemons.together("eu1", "us1", "us2"))
+        daemons.load(0)
+        daemons.wait_for_a_good_end()
 
-        causes = {row.cause for row in lives.rows("eu1") if row.kind == "view"}
+        causes = {row.cause for row in daemons.rows("eu1") if row.kind == "view"}
         assert "eu2 leaves" in causes

@@ -19,13 +19,13 @@ from hopring.config import dump_toml, local_config
 SECONDS_MAX = 20.0
 
 
-def hopd(*words: object) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "hopring.daemon.hopd", *map(str, words)]
+def hopd(*arguments: object) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "hopring.daemon.hopd", *map(str, arguments)]
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
 
 
-def refusal(*words: object) -> tuple[int, str]:
-    process = hopd(*words)
+def refusal(*arguments: object) -> tuple[int, str]:
+    process = hopd(*arguments)
     try:
         _, said = process.communicate(timeout=SECONDS_MAX)
     finally:
@@ -77,8 +77,8 @@ def test_a_second_daemon_of_the_same_name_is_told_what_to_do_and_harms_nothing(
 ) -> None:
     next_line(daemon)
     next_line(daemon)
-    words = file, "--name", "eu1", "--state", tmp_path / "state", "--trace", tmp_path / "trace.jsonl"
-    code, said = refusal(*words)
+    arguments = file, "--name", "eu1", "--state", tmp_path / "state", "--trace", tmp_path / "trace.jsonl"
+    code, said = refusal(*arguments)
 
     assert code == 1
     assert said.startswith("hopd: eu1: UDP port ")
@@ -159,8 +159,8 @@ def test_a_reader_that_does_not_read_the_log_does_not_hold_the_daemon_up(file: P
         (["--linger", "soon"], "'soon' is not a number of microseconds"),
     ],
 )
-def test_a_wrong_option_is_refused_with_what_it_may_be(file: Path, words: list[str], remedy: str) -> None:
-    code, said = refusal(file, "--name", "eu1", *words)
+def test_a_wrong_option_is_refused_with_what_it_may_be(file: Path, arguments: list[str], remedy: str) -> None:
+    code, said = refusal(file, "--name", "eu1", *arguments)
 
     assert code == 2
     assert remedy in said

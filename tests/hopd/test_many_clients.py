@@ -26,11 +26,11 @@ def served(tmp_path: Path) -> Iterator[ServedCluster]:
         pytest.skip(f"at most {hard} open files are allowed here")
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2 * SESSIONS), hard))
     config = local_config({"eu": 1}, base_port=free_base_port(2))
-    words = ["--clients-max", str(SESSIONS)]
-    with DaemonProcesses(config, tmp_path, module="hopring.daemon.hopd", words=words) as lives:
-        lives.start()
-        lives.wait(lives.together)
-        yield ServedCluster(lives, config)
+    arguments = ["--clients-max", str(SESSIONS)]
+    with DaemonProcesses(config, tmp_path, module="hopring.daemon.hopd", arguments=arguments) as daemons:
+        daemons.start()
+        daemons.wait(daemons.together)
+        yield ServedCluster(daemons, config)
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 

@@ -18,10 +18,10 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedCluster]:
     config = cluster()
-    with DaemonProcesses(config, tmp_path_factory.mktemp("served"), module="hopring.daemon.hopd") as lives:
-        lives.start()
-        lives.wait(lives.together)
-        yield ServedCluster(lives, config)
+    with DaemonProcesses(config, tmp_path_factory.mktemp("served"), module="hopring.daemon.hopd") as daemons:
+        daemons.start()
+        daemons.wait(daemons.together)
+        yield ServedCluster(daemons, config)
 
 
 @contextlib.asynccontextmanager

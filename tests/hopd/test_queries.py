@@ -55,11 +55,11 @@ def test_watching_shows_each_view_as_it_comes(served: ServedCluster) -> None:
     try:
         assert watching.stdout is not None
         assert json.loads(watching.stdout.readline())["members"] == ["eu1", "us1"]
-        served.lives.kill("us1")
+        served.daemons.kill("us1")
         alone = json.loads(watching.stdout.readline())
         assert alone["members"] == ["eu1"]
         assert alone["age_s"] < 5
-        served.lives.start("us1")
+        served.daemons.start("us1")
         assert json.loads(watching.stdout.readline())["members"] == ["eu1", "us1"]
         assert watching.wait(SECONDS_MAX) == 0
     finally:
@@ -114,7 +114,7 @@ def test_nobody_there_is_exit_code_3_and_a_daemon_that_does_not_answer_too(serve
     code, _, err = run("view", "--at", f"hop://127.0.0.1:{free_base_port(1)}")
     assert code == 3
     assert "start hopd there" in err
-    sleeper = served.lives.processes["us1"]
+    sleeper = served.daemons.processes["us1"]
     with sync.connect(served.url("us1"), name="anna") as anna:
         sleeper.send_signal(19)
         try:
@@ -130,14 +130,14 @@ def test_nobody_there_is_exit_code_3_and_a_daemon_that_does_not_answer_too(serve
 def test_the_doctor_finds_nothing_wrong_between_daemons_and_then_the_one_that_was_killed(
     served: ServedCluster, tmp_path: Path
 ) -> None:
-    words = ["doctor", str(tmp_path / "hop.toml"), "--state", str(tmp_path), "--json"]
+    arguments = ["doctor", str(tmp_path / "hop.toml"), "--state", str(tmp_path), "--json"]
 
     def found() -> dict[str, str]:
-        checks = json.loads(run(*words)[1])["checks"]
+        checks = json.loads(run(*arguments)[1])["checks"]
         return {one["subject"]: one["text"] for one in checks if one["verdict"] == "finding"}
 
     assert found().keys() <= {"host"}, "limits of this machine are not what this is about"
-    served.lives.kill("us1")
-    served.lives.wait(lambda: served.lives.together("eu1"))
+    served.daemons.kill("us1")
+    served.daemons.wait(lambda: served.daemons.together("eu1"))
     assert found()["eu1 <-> us1"] == "us1 is not in eu1's view"
-    assert run(*words)[0] == 1
+    assert run(*arguments)[0] == 1

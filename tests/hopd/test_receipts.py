@@ -63,7 +63,7 @@ def test_the_blocking_call_does_the_same_and_a_silent_daemon_leaves_a_doubt(serv
         assert first.place < second.place
         assert next(group.messages()).place == first.place
 
-        sleeper = served.lives.processes["us1"]
+        sleeper = served.daemons.processes["us1"]
         sleeper.send_signal(signal.SIGSTOP)
         with pytest.raises(NoReceipt, match="may still be delivered"):
             group.multicast_wait(b"three", service=SAFE, timeout_seconds=0.3)
@@ -82,11 +82,11 @@ def test_a_daemon_that_is_killed_leaves_its_clients_in_doubt(served: ServedClust
     async def story() -> None:
         async with asyncio.timeout(2 * SECONDS_MAX):
             bert = await connect([served.url("us1"), served.url("eu1")], name="bert")
-            sleeper = served.lives.processes["us1"]
+            sleeper = served.daemons.processes["us1"]
             sleeper.send_signal(signal.SIGSTOP)
             waiting = asyncio.ensure_future(bert.multicast_wait("g", b"x"))
             await comes(lambda: is_unread(served.ports["us1"]))
-            served.lives.kill("us1")
+            served.daemons.kill("us1")
             with pytest.raises(InDoubt, match="the connection was lost"):
                 await waiting
             receipt = await bert.multicast_wait("g", b"once more")
@@ -175,7 +175,7 @@ def test_a_daemon_that_falls_silent_keeps_no_receipt_waiting_and_its_sessions_do
         sync.connect(served.url("eu1"), name="anna") as anna,
         sync.connect(served.url("us1"), name="bert", reconnect=False) as bert,
     ):
-        sleeper = served.lives.processes["us1"]
+        sleeper = served.daemons.processes["us1"]
         sleeper.send_signal(signal.SIGSTOP)
         try:
             receipts = [

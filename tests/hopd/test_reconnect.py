@@ -48,7 +48,7 @@ def test_a_client_of_a_daemon_that_was_killed_goes_to_the_other_and_is_in_its_gr
             other = await bert.join("news")
             await meet(*groups)
             before = time.time()
-            served.lives.kill("us1")
+            served.daemons.kill("us1")
             _, back = await until_back(groups[1])
             assert (back.groups, back.daemon, back.private_group) == (("news", "trades"), "eu1", "#bert#eu1")
             assert before <= back.gap.lost_at_seconds <= back.gap.back_at_seconds <= time.time()
@@ -71,8 +71,8 @@ def test_a_client_of_a_daemon_that_was_killed_goes_to_the_other_and_is_in_its_gr
 def test_a_blocking_client_waits_for_its_daemon_to_be_started_again(served: ServedCluster) -> None:
     with sync.connect(served.url("us1"), name="bert") as bert, bert.join("g") as group:
         assert isinstance(group.receive(timeout_seconds=SECONDS_MAX), View)
-        served.lives.kill("us1")
-        served.lives.start("us1")
+        served.daemons.kill("us1")
+        served.daemons.start("us1")
         back = group.receive(timeout_seconds=SECONDS_MAX)
         assert isinstance(back, Reconnected)
         assert (back.private_group, back.groups) == ("#bert#us1", ("g",))
@@ -89,7 +89,7 @@ def test_a_daemon_that_is_ended_sends_its_clients_to_another(served: ServedClust
             connect(f"{served.url('us1')},{served.url('eu1')}", name="bert") as bert,
         ):
             await bert.join("g")
-            await asyncio.to_thread(served.lives.stop, "us1")
+            await asyncio.to_thread(served.daemons.stop, "us1")
             seen, back = await until_back(bert)
             assert {type(event) for event in seen} <= {View, Transition}
             assert (back.gap.reason, back.daemon) == ("the daemon ends", "eu1")
@@ -165,6 +165,6 @@ def test_a_connection_that_breaks_again_and_again_sends_nothing_twice_and_counts
 
 def test_reconnecting_can_be_switched_off(served: ServedCluster) -> None:
     with sync.connect(served.url("us1"), reconnect=False) as bert:
-        served.lives.kill("us1")
+        served.daemons.kill("us1")
         with pytest.raises(SessionClosed, match="the daemon is gone; connect again"):
             bert.receive(timeout_seconds=SECONDS_MAX)

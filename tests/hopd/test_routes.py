@@ -47,10 +47,10 @@ def test_a_daemon_with_fixed_weights_tells_the_configured_ones(served: ServedClu
 
 def test_links_are_measured_and_the_next_view_routes_by_it(tmp_path: Path) -> None:
     config = measured_cluster()
-    with DaemonProcesses(config, tmp_path, module="hopring.daemon.hopd") as lives:
-        lives.start()
-        lives.wait(lives.together)
-        served = ServedCluster(lives, config)
+    with DaemonProcesses(config, tmp_path, module="hopring.daemon.hopd") as daemons:
+        daemons.start()
+        daemons.wait(daemons.together)
+        served = ServedCluster(daemons, config)
         before = links_at(served, "eu1")
         assert {name: line["agreed"] for name, line in before.items()} == {
             "ap,eu": 300_000,
@@ -60,15 +60,15 @@ def test_links_are_measured_and_the_next_view_routes_by_it(tmp_path: Path) -> No
         assert [before[name]["use"] for name in ("ap,eu", "ap,us", "eu,us")] == ["spare", "tree", "tree"]
         with sync.connect(served.url("eu1")) as session:
             # The link that no tree uses is measured too, and so is the one over TCP.
-            lives.wait(lambda: all(one.measured for one in session.link_weights().links if "eu" in one.sites))
+            daemons.wait(lambda: all(one.measured for one in session.link_weights().links if "eu" in one.sites))
             (other,) = [one for one in session.link_weights().links if "eu" not in one.sites]
             assert (other.measured, other.round_trip_seconds) == (None, None)
 
-        lives.kill("eu2")
-        lives.start("eu2")
-        lives.wait(lives.together)
-        lives.wait(lambda: links_at(served, "us1")["ap,eu"]["agreed"] < 300_000)
-        agreed = [{name: one["agreed"] for name, one in links_at(served, at).items()} for at in lives.names]
+        daemons.kill("eu2")
+        daemons.start("eu2")
+        daemons.wait(daemons.together)
+        daemons.wait(lambda: links_at(served, "us1")["ap,eu"]["agreed"] < 300_000)
+        agreed = [{name: one["agreed"] for name, one in links_at(served, at).items()} for at in daemons.names]
         assert all(one == agreed[0] for one in agreed)
         assert links_at(served, "us1")["ap,eu"]["use"] == "tree"
         code, _, err = run("routes", "--at", served.url("eu2"))

@@ -56,14 +56,14 @@ class Solo:
 def solo(tmp_path: Path) -> Iterator[Solo]:
     base = free_base_port(3)
     config = local_config({"eu": 1}, base_port=base)
-    words = ("--metrics", str(base + 2), "--admin", str(tmp_path / "admin"), "--dangerous")
-    with alone(config, tmp_path, "eu1", *words, module="tests.hopd.solo_engine") as daemon:
+    arguments = ("--metrics", str(base + 2), "--admin", str(tmp_path / "admin"), "--dangerous")
+    with alone(config, tmp_path, "eu1", *arguments, module="tests.hopd.solo_engine") as daemon:
         daemon.wait_for_log("size=1")
         yield Solo(daemon, config, base + 2, tmp_path)
 
 
-def hop(*words: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "hopring.cli.main", *words]
+def hop(*arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "hopring.cli.main", *arguments]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

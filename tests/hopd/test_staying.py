@@ -22,8 +22,8 @@ SECONDS_MAX = 60.0
 class Command:
     """A verb of `hop` that runs, and what it says."""
 
-    def __init__(self, *words: str) -> None:
-        command = [sys.executable, "-u", "-m", "hopring.cli.main", *words]
+    def __init__(self, *arguments: str) -> None:
+        command = [sys.executable, "-u", "-m", "hopring.cli.main", *arguments]
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, bufsize=1)
         self.said: dict[str, list[str]] = {"out": [], "err": []}
@@ -66,8 +66,8 @@ class Command:
 
 
 @contextmanager
-def running(*words: str) -> Iterator[Command]:
-    command = Command(*words)
+def running(*arguments: str) -> Iterator[Command]:
+    command = Command(*arguments)
     try:
         yield command
     finally:
@@ -77,11 +77,11 @@ def running(*words: str) -> Iterator[Command]:
 
 def restart_all(served: ServedCluster, back: Callable[[], bool], command: Command) -> None:
     """One after the other: the first is killed, the others end in an orderly way."""
-    lives = served.lives
-    for at, name in enumerate(lives.names):
-        (lives.stop if at else lives.kill)(name)
-        lives.start(name)
-        lives.wait(lives.together)
+    daemons = served.daemons
+    for at, name in enumerate(daemons.names):
+        (daemons.stop if at else daemons.kill)(name)
+        daemons.start(name)
+        daemons.wait(daemons.together)
     command.until(back)
 
 
@@ -134,7 +134,7 @@ def test_who_does_not_want_to_come_back_or_gives_up_ends_with_exit_code_1(
     ):
         for one in (at_once, later):
             one.until(lambda one=one: one.count("err", "hop: #") == 1)  # type: ignore[misc]
-        served.lives.kill("us1")
+        served.daemons.kill("us1")
         assert at_once.end() == 1
         assert later.end() == 1
     assert at_once.count("err", "is lost; reconnecting") == 0

@@ -81,8 +81,8 @@ def test_the_programs_of_the_tutorial_print_what_is_shown(tutorial: Tutorial, tm
     until(lambda: back in out.read_text())
     # Whether the old daemon was missed before or after the join is not for us to say.
     until(lambda: "view: #dora#eu1" in out.read_text().splitlines())
-    words = ["pub", "trades", last, "--at", f"hop://localhost:{tutorial.ports['4893']}"]
-    subprocess.run([sys.executable, "-m", "hopring.cli.main", *words], check=True, timeout=SECONDS_MAX)
+    arguments = ["pub", "trades", last, "--at", f"hop://localhost:{tutorial.ports['4893']}"]
+    subprocess.run([sys.executable, "-m", "hopring.cli.main", *arguments], check=True, timeout=SECONDS_MAX)
     assert client.wait(SECONDS_MAX) == 0
     seen = out.read_text().splitlines()
     assert [seen[0], seen[1], seen[-2], seen[-1]] == survived.splitlines()

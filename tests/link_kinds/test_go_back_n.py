@@ -172,16 +172,16 @@ def test_everything_arrives_once_although_a_third_of_the_datagrams_is_lost() -> 
     dice = random.Random(7)
     wire = make_wire(GoBackNOptions(silence_us=60_000_000, heartbeat_us=100_000), initial_seq=1_000)
     wire.lose = lambda _end, _frame: dice.random() < 0.3
-    words = [b"%d" % number * 400 for number in range(100, 140)]
-    for word in words:
+    arguments = [b"%d" % number * 400 for number in range(100, 140)]
+    for word in arguments:
         wire.submit("a", word)
         wire.submit("b", word)
         wire.run(wire.now_us + 3_000)
     wire.run(20_000_000)
 
     for end in "ab":
-        assert sorted(b"".join(wire.delivered[end])) == sorted(b"".join(words))
-        assert len(wire.delivered[end]) == len(words)
+        assert sorted(b"".join(wire.delivered[end])) == sorted(b"".join(arguments))
+        assert len(wire.delivered[end]) == len(arguments)
     assert wire.a.counters.retransmissions > 0
     assert wire.b.counters.duplicates > 0
     assert wire.failed == {}

@@ -22,9 +22,9 @@ HOP = [sys.executable, "-m", "hopring.cli.main"]
 SECONDS_MAX = 90
 
 
-def hop(*words: str) -> "subprocess.CompletedProcess[str]":
+def hop(*arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [*HOP, *words], capture_output=True, text=True, timeout=SECONDS_MAX, check=False, env=os.environ
+        [*HOP, *arguments], capture_output=True, text=True, timeout=SECONDS_MAX, check=False, env=os.environ
     )
 
 
@@ -34,9 +34,9 @@ def up(tmp_path: Path) -> "Iterator[tuple[subprocess.Popen[str], str]]":
     # A shell starts its background jobs with SIGINT ignored, and their children inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     command = [*HOP, "up", "--sites", "eu=1,us=1", "--link", "eu-us=20ms", "--port", str(port), "--json"]
-    with (tmp_path / "words").open("w") as words:
+    with (tmp_path / "words").open("w") as arguments:
         process = subprocess.Popen(
-            [*command, "--out", str(tmp_path / "out")], stdout=subprocess.PIPE, stderr=words, text=True
+            [*command, "--out", str(tmp_path / "out")], stdout=subprocess.PIPE, stderr=arguments, text=True
         )
     yield process, f"hop://127.0.0.1:{port}"
     process.kill()
@@ -66,9 +66,9 @@ def test_a_cluster_is_up_until_it_is_interrupted(
     process.send_signal(signal.SIGINT)
 
     assert process.wait(SECONDS_MAX) == 0
-    words = (tmp_path / "words").read_text()
-    assert "us1  view of 2: eu1 us1" in words
-    assert "Traceback" not in words
+    arguments = (tmp_path / "words").read_text()
+    assert "us1  view of 2: eu1 us1" in arguments
+    assert "Traceback" not in arguments
     assert (tmp_path / "out" / "eu1.jsonl").exists()
 
 
@@ -84,8 +84,8 @@ def test_a_daemon_that_ends_is_told_and_the_others_go_on(
     said = tmp_path / "words"
     until(lambda: "eu1  view of 1: eu1" in said.read_text(), said.read_text, SECONDS_MAX)
 
-    words = said.read_text()
-    assert "us1  ended with exit code -9" in words
+    arguments = said.read_text()
+    assert "us1  ended with exit code -9" in arguments
     assert hop("pub", "news", "still here", "--at", url).returncode == 0
 
 
@@ -124,8 +124,8 @@ def test_a_taken_port_is_told_with_the_remedy() -> None:
         ["--sites", "eu,us", "--link", "eu-us=fast"],
     ],
 )
-def test_sites_and_links_that_are_none_are_usage_errors(words: list[str]) -> None:
-    result = CliRunner().invoke(cli, ["up", *words], prog_name="hop")
+def test_sites_and_links_that_are_none_are_usage_errors(arguments: list[str]) -> None:
+    result = CliRunner().invoke(cli, ["up", *arguments], prog_name="hop")
 
     assert (result.exit_code, result.stdout) == (2, "")
 
@@ -141,8 +141,8 @@ def test_with_spread_it_serves_spread_clients_where_they_look_for_it(tmp_path: P
     port, spread_port = free_base_port(1), free_base_port(1)
     command = [*HOP, "up", "--sites", "d=1", "--port", str(port), "--spread", "--spread-port", str(spread_port)]
     with (
-        (tmp_path / "words").open("w") as words,
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=words, text=True) as process,
+        (tmp_path / "words").open("w") as arguments,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=arguments, text=True) as process,
     ):
         assert process.stdout is not None
         assert process.stdout.readline() == f"d1  hop://127.0.0.1:{port}  {spread_port}@127.0.0.1\n"

@@ -106,7 +106,7 @@ def problems(facts: dict[str, Any]) -> list[str]:
     return found
 
 
-def main(words: list[str]) -> int:
+def main(arguments: list[str]) -> int:
     """All screens; 1 if something is wrong."""
     program = browser()
     if program is None:
@@ -114,7 +114,7 @@ def main(words: list[str]) -> int:
         return 0
     failures = 0
     with tempfile.TemporaryDirectory(prefix="hopring-report-") as place:
-        keep = Path(words[1]).absolute() if words[:1] == ["--keep"] else Path(place)
+        keep = Path(arguments[1]).absolute() if arguments[:1] == ["--keep"] else Path(place)
         keep.mkdir(parents=True, exist_ok=True)
         page = write_report(write_sample(Path(place) / "out", broken=True, crash=True))
         for name, size in SCREENS.items():

@@ -41,10 +41,10 @@ ASKS = ("partition", "window", "reload", "terminate")
 """Verbs that want to be confirmed."""
 
 
-def monitor(directory: Path, *words: str) -> Result:
+def monitor(directory: Path, *arguments: str) -> Result:
     """`hop monitor`, with --yes where it would ask."""
-    yes = ["--yes"] if set(ASKS) & set(words) else []
-    return CliRunner().invoke(cli, ["monitor", "--timeout", "60", "--admin", str(directory), *words, *yes])
+    yes = ["--yes"] if set(ASKS) & set(arguments) else []
+    return CliRunner().invoke(cli, ["monitor", "--timeout", "60", "--admin", str(directory), *arguments, *yes])
 
 
 class Fleet:
@@ -52,7 +52,7 @@ class Fleet:
 
     def __init__(
         self,
-        words: tuple[str, ...] = ("--dangerous",),
+        arguments: tuple[str, ...] = ("--dangerous",),
         protocol: LinkProtocol = LinkProtocol.HOP,
         admin: AdminTuning | None = None,
     ) -> None:
@@ -61,7 +61,7 @@ class Fleet:
         self.directory = Path(self._directory.name)
         self.file = self.directory / "hop.toml"
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
-        self._words = words
+        self._arguments = arguments
         self._protocol = protocol
         self.admin = admin
         self._ports: dict[str, int] = {}
@@ -110,7 +110,7 @@ class Fleet:
             command = [sys.executable, "-m", "hopring.daemon.hopd", str(self.file), "--name", name]
             command += ["--state", str(self.directory)]
             command += [] if self.admin else ["--admin", str(self.directory / f"{name}.admin")]
-            command += ["--trace", str(self.trace(name)), *self._words]
+            command += ["--trace", str(self.trace(name)), *self._arguments]
             with (self.directory / f"{name}.log").open("ab") as log:
                 self.processes[name] = subprocess.Popen(command, stderr=log)
 
@@ -130,9 +130,9 @@ class Fleet:
         """A session."""
         return sync.connect(self.url(daemon), reconnect=False, **options)
 
-    def hop(self, *words: str) -> Result:
+    def hop(self, *arguments: str) -> Result:
         """`hop monitor`, with --yes where it would ask."""
-        return monitor(self.directory, *words)
+        return monitor(self.directory, *arguments)
 
     def views(self) -> dict[str, list[str]]:
         """Who is with whom, as far as it is settled."""

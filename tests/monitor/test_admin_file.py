@@ -40,7 +40,7 @@ def asked_by(fleet: Fleet, uid: int, gid: int, verb: str) -> str:
 
 
 def test_the_file_opens_the_socket_and_says_which_verbs_are_allowed() -> None:
-    with in_file(Fleet(words=()), allow=(AdminVerb.CUT, AdminVerb.RELOAD)) as fleet:
+    with in_file(Fleet(arguments=()), allow=(AdminVerb.CUT, AdminVerb.RELOAD)) as fleet:
         fleet.start("eu1")
         fleet.meet("eu1")
         assert fleet.hop("heal").exit_code == 0
@@ -57,12 +57,12 @@ def test_the_file_opens_the_socket_and_says_which_verbs_are_allowed() -> None:
 
 
 def test_a_flag_goes_before_the_file() -> None:
-    with in_file(Fleet(words=("--no-admin",))) as fleet:
+    with in_file(Fleet(arguments=("--no-admin",))) as fleet:
         fleet.start("eu1")
         wait(lambda: "size=1" in fleet.log("eu1"))
         assert not (fleet.directory / "eu1.admin").exists()
 
-    with in_file(Fleet(words=("--dangerous",))) as fleet:
+    with in_file(Fleet(arguments=("--dangerous",))) as fleet:
         fleet.start("eu1")
         fleet.meet("eu1")
         assert fleet.hop("heal").exit_code == 0
@@ -70,7 +70,7 @@ def test_a_flag_goes_before_the_file() -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
 def test_the_mode_lets_the_group_of_the_socket_in_and_nobody_else() -> None:
-    with in_file(Fleet(words=()), mode=0o660) as fleet:
+    with in_file(Fleet(arguments=()), mode=0o660) as fleet:
         fleet.directory.chmod(0o755)
         fleet.start("eu1")
         fleet.meet("eu1")

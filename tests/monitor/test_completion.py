@@ -18,8 +18,8 @@ def cluster() -> Iterator[Cluster]:
         yield cluster
 
 
-def complete(*words: str) -> list[str]:
-    *before, last = words
+def complete(*arguments: str) -> list[str]:
+    *before, last = arguments
     return [one.value for one in ShellComplete(cli, {}, "hop", "_HOP_COMPLETE").get_completions(before, last)]
 
 

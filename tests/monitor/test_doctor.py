@@ -17,9 +17,9 @@ from hopring.config import local_config
 pytestmark = pytest.mark.slow
 
 
-def doctor(*words: str) -> dict[str, list[str]]:
+def doctor(*arguments: str) -> dict[str, list[str]]:
     """What it says of each subject: verdict, text and remedy."""
-    result = CliRunner().invoke(cli, ["doctor", *words, "--json"])
+    result = CliRunner().invoke(cli, ["doctor", *arguments, "--json"])
     told: dict[str, list[str]] = {}
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     for one in json.loads(result.stdout)["checks"]:
@@ -35,12 +35,12 @@ def test_a_partition_by_hand_is_named_with_the_way_to_heal_it_and_a_relative_sta
         fleet.start("eu1", "us1")
         fleet.meet("eu1", "us1")
         monkeypatch.chdir(fleet.directory.parent)
-        words = [f"{fleet.directory.name}/hop.toml", "--state", fleet.directory.name]
-        assert any("runs with this configuration" in line for line in doctor(*words)["us1"])
+        arguments = [f"{fleet.directory.name}/hop.toml", "--state", fleet.directory.name]
+        assert any("runs with this configuration" in line for line in doctor(*arguments)["us1"])
 
         assert fleet.hop("partition", "eu | us").exit_code == 0
         wait(lambda: fleet.views() == {"eu1": ["eu1"], "us1": ["us1"]})
-        parted = doctor(*words)["eu1 <-> us1"]
+        parted = doctor(*arguments)["eu1 <-> us1"]
         assert len(parted) == 1
         assert "parted by hand (hop monitor partition): cut at eu1 and us1" in parted[0]
         assert "hop monitor heal" in parted[0]
@@ -48,7 +48,7 @@ def test_a_partition_by_hand_is_named_with_the_way_to_heal_it_and_a_relative_sta
 
         assert fleet.hop("heal").exit_code == 0
         fleet.meet("eu1", "us1")
-        assert "eu1 <-> us1" not in doctor(*words)
+        assert "eu1 <-> us1" not in doctor(*arguments)
 
 
 def test_a_daemon_that_runs_and_cannot_be_asked_is_not_taken_for_a_foreign_process(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ ONE = {"eu": ["eu1"]}
 @pytest.fixture(scope="module")
 def timid() -> Iterator[Fleet]:
     """A daemon that was started without --dangerous."""
-    with Fleet(words=()) as fleet:
+    with Fleet(arguments=()) as fleet:
         fleet.write(ONE)
         fleet.start("eu1")
         fleet.meet("eu1")
@@ -58,8 +58,8 @@ def hear(caller: socket.socket) -> bytes:
         ["terminate", "--all"],
     ],
 )
-def test_without_dangerous_only_the_status_is_told(timid: Fleet, words: list[str]) -> None:
-    result = timid.hop(*words)
+def test_without_dangerous_only_the_status_is_told(timid: Fleet, arguments: list[str]) -> None:
+    result = timid.hop(*arguments)
 
     assert result.exit_code == 6
     assert "to allow of [admin] in its configuration, or start it with --dangerous" in result.stderr

@@ -30,12 +30,12 @@ def cluster() -> Iterator[Cluster]:
         yield cluster
 
 
-def hop(cluster: Cluster, *words: str) -> Result:
-    return monitor(cluster.admin_directory, *words)
+def hop(cluster: Cluster, *arguments: str) -> Result:
+    return monitor(cluster.admin_directory, *arguments)
 
 
-def told(cluster: Cluster, *words: str) -> dict[str, dict[str, object]]:
-    result = hop(cluster, *words, "--json")
+def told(cluster: Cluster, *arguments: str) -> dict[str, dict[str, object]]:
+    result = hop(cluster, *arguments, "--json")
     assert result.exit_code == 0, result.output
     facts: dict[str, dict[str, object]] = json.loads(result.stdout)
     return facts
@@ -110,11 +110,11 @@ def test_sides_that_make_no_sense_change_nothing(cluster: Cluster) -> None:
     assert hop(cluster, "review").stdout == "eu1 eu2 us1\n"
 
 
-def typed(cluster: Cluster, answer: bytes, *words: str) -> tuple[int, str]:
+def typed(cluster: Cluster, answer: bytes, *arguments: str) -> tuple[int, str]:
     """`hop monitor` on a terminal where somebody types; its exit code, and all that was shown."""
     main, side = pty.openpty()
     command = [sys.executable, "-m", "hopring.cli.main", "monitor", "--admin", str(cluster.admin_directory)]
-    with subprocess.Popen([*command, *words], stdin=side, stdout=side, stderr=side) as process:
+    with subprocess.Popen([*command, *arguments], stdin=side, stdout=side, stderr=side) as process:
         os.close(side)
         os.write(main, answer)
         shown = b""
@@ -140,14 +140,14 @@ def typed(cluster: Cluster, answer: bytes, *words: str) -> tuple[int, str]:
     ],
 )
 def test_what_changes_something_is_confirmed_and_nothing_is_done_without(
-    cluster: Cluster, words: list[str]
+    cluster: Cluster, arguments: list[str]
 ) -> None:
     before = limits(cluster)
-    piped = CliRunner().invoke(cli, ["monitor", "--admin", str(cluster.admin_directory), *words])
+    piped = CliRunner().invoke(cli, ["monitor", "--admin", str(cluster.admin_directory), *arguments])
     assert piped.exit_code == 2
     assert "needs --yes if stdin is not a terminal; nothing was done" in piped.stderr
 
-    code, shown = typed(cluster, b"n\n", *words)
+    code, shown = typed(cluster, b"n\n", *arguments)
     assert code == 1
     assert "[y/N]" in shown
     assert "hop: nothing was done" in shown

@@ -55,9 +55,9 @@ def messages(short: int, full: int) -> int:
 class JudgedCluster:
     """Six daemons with two clients each: `a` is in all and red, `b` in all and blue."""
 
-    def __init__(self, world: ThreeSites, lives: DaemonProcesses, directory: Path) -> None:
+    def __init__(self, world: ThreeSites, daemons: DaemonProcesses, directory: Path) -> None:
         self.world = world
-        self.lives = lives
+        self.daemons = daemons
         self.players: list[RecordingClient] = []  # All that there ever were.
         self._directory = directory
         self._crashes: list[trace.Crash] = []
@@ -136,18 +136,18 @@ class JudgedCluster:
 
     def kill(self, host: str) -> None:
         """A daemon ends without a word, and its clients with it."""
-        self.lives.kill(host)
+        self.daemons.kill(host)
         self._mourn(host)
 
     async def stop(self, host: str) -> None:
         """A daemon ends in an orderly way."""
-        await asyncio.to_thread(self.lives.stop, host)
+        await asyncio.to_thread(self.daemons.stop, host)
         self._mourn(host)
 
     def signal(self, number: int, *hosts: str) -> None:
         """A signal for the daemons themselves, not for what started them."""
         for host in hosts:
-            self.lives.processes[host].send_signal(number)
+            self.daemons.processes[host].send_signal(number)
 
     def _mourn(self, host: str) -> None:
         here = {one.process._replace(session=0) for one in self.players if one.daemon == host}
@@ -161,7 +161,7 @@ class JudgedCluster:
         """Waits for something, and fails if it does not come."""
 
         def met() -> bool:
-            dead = [name for name, one in self.lives.processes.items() if one.poll() is not None]
+            dead = [name for name, one in self.daemons.processes.items() if one.poll() is not None]
             assert not dead, f"{dead} ended by themselves"
             return condition()
 
@@ -180,7 +180,7 @@ class JudgedCluster:
             history += [one for one in player.recorder.events if one is not without]
             if player.died and any(one.saw_end_of(player.process) for one in self.players):
                 history.append(trace.Gone(player.process, now_us()))
-        return first_broken_c(history, quiet_end, [sorted(self.lives.processes)])
+        return first_broken_c(history, quiet_end, [sorted(self.daemons.processes)])
 
     async def good_end(self, seconds: float = WAIT_SECONDS) -> None:
         """All fall silent; waits until nothing is missing. What cannot be mended is told in the end."""
@@ -210,8 +210,8 @@ def play(
     config: Config | None = None,
 ) -> None:
     """Starts the daemons, has everybody meet, and tells the story."""
-    with everybody(world.lab, directory, config or make_config(), "hopring.daemon.hopd") as lives:
-        scene = JudgedCluster(world, lives, directory)
+    with everybody(world.lab, directory, config or make_config(), "hopring.daemon.hopd") as daemons:
+        scene = JudgedCluster(world, daemons, directory)
 
         async def tell() -> None:
             async with asyncio.timeout(STORY_SECONDS):
@@ -225,5 +225,5 @@ def play(
                         player.session.abort()
 
         asyncio.run(tell())
-        for process in lives.processes.values():
+        for process in daemons.processes.values():
             process.kill()  # How daemons end is a story of its own.

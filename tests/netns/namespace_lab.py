@@ -90,9 +90,9 @@ class Lab:
             if forwarding:
                 self.exec(name, "sysctl", "-qw", "net.ipv4.ip_forward=1")
 
-    def ip(self, host: str, *words: str) -> None:
+    def ip(self, host: str, *arguments: str) -> None:
         """An `ip` command on a host."""
-        _run("ip", "-n", self.namespace(host), *words)
+        _run("ip", "-n", self.namespace(host), *arguments)
 
     def batch(self, host: str, lines: Sequence[str]) -> None:
         """Many `ip` commands on a host, as nearly at once as can be."""
@@ -102,13 +102,13 @@ class Lab:
         if done.returncode:
             raise RuntimeError(f"{' '.join(command)}: {text}: {done.stderr.strip()}")
 
-    def exec(self, host: str, *words: str) -> None:
+    def exec(self, host: str, *arguments: str) -> None:
         """Any command on a host."""
-        _run("ip", "netns", "exec", self.namespace(host), *words)
+        _run("ip", "netns", "exec", self.namespace(host), *arguments)
 
-    def popen(self, host: str, *words: str, stdout: IO[str] | int | None = None) -> subprocess.Popen[str]:
+    def popen(self, host: str, *arguments: str, stdout: IO[str] | int | None = None) -> subprocess.Popen[str]:
         """Starts a command on a host; the caller ends it."""
-        command = ["ip", "netns", "exec", self.namespace(host), *words]
+        command = ["ip", "netns", "exec", self.namespace(host), *arguments]
         # Programs are what users get, compiled if they can be; tests look into objects, and are not.
         environment = {**os.environ, "HOPRING_PURE": "0"}
         return subprocess.Popen(command, stdout=stdout, text=True, env=environment)
@@ -147,8 +147,8 @@ class Lab:
 
     def wan(self, one: tuple[str, str, str], other: tuple[str, str, str], shape: Shape, back: Shape) -> "Wan":
         """A wide-area link between two (host, device, address with prefix length), shaped each way."""
-        words = [f"{self.namespace(host)}:{device}" for host, device, _ in (one, other)]
-        command = [sys.executable, "-m", "tests.netns.wan_emulator", *words, repr(shape), repr(back)]
+        arguments = [f"{self.namespace(host)}:{device}" for host, device, _ in (one, other)]
+        command = [sys.executable, "-m", "tests.netns.wan_emulator", *arguments, repr(shape), repr(back)]
         emulator = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self._emulators.append(emulator)
         assert emulator.stdout is not None
@@ -200,7 +200,7 @@ def _sweep_up() -> None:
             subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
 
 
-def _run(*words: str) -> None:
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+def _run(*arguments: str) -> None:
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise RuntimeError(f"{' '.join(words)}: {done.stderr.strip()}")
+        raise RuntimeError(f"{' '.join(arguments)}: {done.stderr.strip()}")

@@ -190,7 +190,7 @@ def little_processor_time(pid: int, percent: int) -> Iterator[None]:
 def test_a_daemon_has_a_tenth_of_a_core(world: ThreeSites, tmp_path: Path) -> None:
     async def story(scene: JudgedCluster) -> None:
         since_us = now_us()
-        with little_processor_time(scene.lives.processes["eu2"].pid, percent=10):
+        with little_processor_time(scene.daemons.processes["eu2"].pid, percent=10):
             scene.talk(0.5)
             await scene.until_more(scene.living, messages(150, 900))
             got = {one: len(one.messages()) for one in scene.living}

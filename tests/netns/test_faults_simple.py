@@ -109,7 +109,7 @@ def test_a_daemon_is_back_before_its_death_was_noticed(world: ThreeSites, tmp_pa
         await scene.until_more(scene.living, 30)
         before = {one.process for one in scene.at("eu2")}
         scene.kill("eu2")
-        scene.lives.start("eu2")
+        scene.daemons.start("eu2")
         new = [await scene.enter("eu2", "a", ALL, RED), await scene.enter("eu2", "b", ALL, BLUE)]
         await scene.until(scene.met)
         scene.talk(hosts=["eu2"])

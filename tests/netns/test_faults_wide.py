@@ -70,7 +70,7 @@ def noticed(scene: JudgedCluster, before: dict[str, int]) -> bool:
 
 def _views(scene: JudgedCluster) -> dict[str, int]:
     """How many views each daemon has installed; clients see those only that change their groups."""
-    return {name: sum(row.kind == "view" for row in scene.lives.rows(name)) for name in HOSTS}
+    return {name: sum(row.kind == "view" for row in scene.daemons.rows(name)) for name in HOSTS}
 
 
 def _look_at_rate(scene: JudgedCluster, before: dict[str, int], long_seconds: float, what: str) -> None:
@@ -198,7 +198,7 @@ def test_slow_thin_lossy_links(world: ThreeSites, tmp_path: Path) -> None:
 
 
 def _resident_bytes(scene: JudgedCluster, name: str) -> int:
-    status = Path(f"/proc/{scene.lives.processes[name].pid}/statm").read_text()
+    status = Path(f"/proc/{scene.daemons.processes[name].pid}/statm").read_text()
     return int(status.split()[1]) * 4096
 
 

@@ -133,11 +133,11 @@ class ThreeSites:
 
     # How ways are.
 
-    def shape(self, **words: float) -> None:
+    def shape(self, **arguments: float) -> None:
         """All ways out of sites have these of a shape's fields, beside their delay; none is as at first."""
         for site, wan in self._wans.items():
             delay_us = self._delays_ms[site] * 1_000
-            away = Shape(**{"delay_us": delay_us, **words})  # type: ignore[arg-type]
+            away = Shape(**{"delay_us": delay_us, **arguments})  # type: ignore[arg-type]
             wan.shape(away, Shape(delay_us=delay_us))
 
     def reset(self) -> None:
@@ -155,7 +155,7 @@ def everybody(
     def around(name: str) -> list[str]:
         return ["ip", "netns", "exec", lab.namespace(name)]
 
-    with DaemonProcesses(config, directory, around, module) as lives:
-        lives.start()
-        lives.wait(lives.together)
-        yield lives
+    with DaemonProcesses(config, directory, around, module) as daemons:
+        daemons.start()
+        daemons.wait(daemons.together)
+        yield daemons

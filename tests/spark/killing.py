@@ -41,7 +41,7 @@ class Killed:
             "tests.spark.piping",
             str(self.root),
             str(self.checkpoint),
-            *self.words(),
+            *self.arguments(),
         ]
         # Java that is killed leaves its temporary files behind.
         code = f"{REPOSITORY / 'src'}:{REPOSITORY}"
@@ -55,7 +55,7 @@ class Killed:
             assert said, "it has ended"
         return run
 
-    def words(self) -> tuple[str, ...]:
+    def arguments(self) -> tuple[str, ...]:
         """How much is in a batch, and where it goes if not to a spool."""
         return (str(PER_BATCH),)
 

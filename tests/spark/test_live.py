@@ -68,7 +68,7 @@ class KilledLive(Killed):
         self._subscriber = subscriber
         self._runs = 0
 
-    def words(self) -> tuple[str, ...]:
+    def arguments(self) -> tuple[str, ...]:
         self._runs += 1
         return str(PER_BATCH), self._cluster.url(("eu1", "us1")[self._runs % 2])
 

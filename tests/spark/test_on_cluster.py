@@ -32,8 +32,8 @@ def test_a_cluster_makes_the_same_tables(tmp_path: Path) -> None:
 
     def run(out: Path, *more: str) -> None:
         spools = [word for site in ("eu", "us") for word in ("--spool", str(story.spool(site)))]
-        words = [*spools, "--trace", str(story.trace), "--out", str(out), "--no-report", *more]
-        command = [sys.executable, "-m", "hopring.cli.main", "pipeline", "run", *words]
+        arguments = [*spools, "--trace", str(story.trace), "--out", str(out), "--no-report", *more]
+        command = [sys.executable, "-m", "hopring.cli.main", "pipeline", "run", *arguments]
         done = subprocess.run(
             command, env={**os.environ, **places}, capture_output=True, text=True, check=False, timeout=600
         )

@@ -34,8 +34,8 @@ def kept(hopring: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run(story: Story, out: Path, *more: str) -> Result:
     spools = [word for site in ("eu", "us") for word in ("--spool", str(story.spool(site)))]
-    words = [*spools, "--trace", str(story.trace), "--out", str(out), *more]
-    return CliRunner().invoke(cli, ["pipeline", "run", *words])
+    arguments = [*spools, "--trace", str(story.trace), "--out", str(out), *more]
+    return CliRunner().invoke(cli, ["pipeline", "run", *arguments])
 
 
 def rows(out: Path, table: str) -> list[dict[str, Any]]:
@@ -123,8 +123,8 @@ def test_a_broken_promise_is_exit_code_1_with_a_witness(story: Story, kept: None
         line["position"] = position
     (trace / "us1.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
 
-    words = ["--trace", str(trace), "--out", str(tmp_path / "out"), "--sessions"]
-    done = CliRunner().invoke(cli, ["pipeline", "run", *words])
+    arguments = ["--trace", str(trace), "--out", str(tmp_path / "out"), "--sessions"]
+    done = CliRunner().invoke(cli, ["pipeline", "run", *arguments])
 
     assert done.exit_code == 1
     assert "broken: 2." in done.output

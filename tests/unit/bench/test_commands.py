@@ -17,13 +17,13 @@ from hopring.bench.throughput import measure_throughput
 from hopring.cli.terminal import Failure
 
 
-def run_bench(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "hopring.cli.main", "bench", *words, "--json"]
+def run_bench(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "hopring.cli.main", "bench", *arguments, "--json"]
     return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
 
 
-def bench(*words: str) -> dict[str, Any]:
-    done = run_bench(*words)
+def bench(*arguments: str) -> dict[str, Any]:
+    done = run_bench(*arguments)
     assert done.returncode == 0, done.stderr
     figures: dict[str, Any] = json.loads(done.stdout)
     return figures
@@ -31,8 +31,8 @@ def bench(*words: str) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_rows_come_for_groups_and_sessions_with_ratios_to_the_first() -> None:
-    words = ["--rounds", "1", "--joins", "20", "--probes", "20", "--messages", "200"]
-    done = run_bench("groups", "--groups", "10,30", "--sessions", "2,4", *words)
+    arguments = ["--rounds", "1", "--joins", "20", "--probes", "20", "--messages", "200"]
+    done = run_bench("groups", "--groups", "10,30", "--sessions", "2,4", *arguments)
     *rows, memory = [json.loads(line) for line in done.stdout.splitlines()]
 
     assert [(row["beside"], row["groups"], row["sessions"]) for row in rows] == [

@@ -18,9 +18,9 @@ from hopring.spool.writer import SpoolOptions, SpoolWriter
 BASH = Path("/bin/bash")
 
 
-def complete(*words: str) -> list[str]:
+def complete(*arguments: str) -> list[str]:
     """What the shell would be offered for the last word."""
-    *before, last = words
+    *before, last = arguments
     return [one.value for one in ShellComplete(cli, {}, "hop", "_HOP_COMPLETE").get_completions(before, last)]
 
 
@@ -32,9 +32,9 @@ def typed_in_bash(directory: Path, typed: str, until: str) -> str:
     environment = {"PATH": f"{directory}:/usr/bin:/bin", "PS1": "$ ", "TERM": "dumb", "HOME": str(directory)}
     environment |= {key: value for key, value in os.environ.items() if key.startswith(("PYTHON", "HOPRING"))}
     ours, theirs = pty.openpty()
-    words = [str(BASH), "--norc", "--noprofile", "-i"]
+    arguments = [str(BASH), "--norc", "--noprofile", "-i"]
     with subprocess.Popen(
-        words, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, start_new_session=True
+        arguments, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, start_new_session=True
     ) as shell:
         os.close(theirs)
         os.write(ours, f'eval "$(hop completion bash)"\n{typed}\nexit\n'.encode())

@@ -23,11 +23,11 @@ SHORT = ["--daemons", "1", "--receivers", "1", "--seconds", "0.1", "--json"]
 SECONDS_MAX = 100
 
 
-def hop_on_terminal(*words: str) -> tuple[str, str]:
+def hop_on_terminal(*arguments: str) -> tuple[str, str]:
     """Runs `hop` with stderr on a terminal and stdout in a pipe; both as text."""
     ours, theirs = pty.openpty()
     environment = {key: value for key, value in os.environ.items() if key != "NO_COLOR"} | {"TERM": "xterm"}
-    command = [sys.executable, "-m", "hopring.cli.main", *words]
+    command = [sys.executable, "-m", "hopring.cli.main", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, env=environment) as process:
         os.close(theirs)
         drawn = b""

@@ -99,7 +99,7 @@ def test_a_site_or_link_that_is_not_there_is_a_usage_error(
 
 
 @pytest.mark.parametrize(
-    ("words", "problem"),
+    ("command", "problem"),
     [
         ((), "give FILE, or --at URL"),
         (("--at", "hop://localhost", "hop.toml"), "give FILE, or --at URL"),
@@ -109,9 +109,9 @@ def test_a_site_or_link_that_is_not_there_is_a_usage_error(
     ],
 )
 def test_trees_are_of_a_file_and_weights_are_asked_from_a_daemon(
-    hop: Hop, words: tuple[str, ...], problem: str
+    hop: Hop, command: tuple[str, ...], problem: str
 ) -> None:
-    result = hop("routes", *words)
+    result = hop("routes", *command)
 
     assert result.exit_code == 2
     assert problem in result.stderr

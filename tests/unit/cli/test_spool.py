@@ -71,14 +71,16 @@ def test_replay_as_json_has_all_that_is_known(hop: Hop, filled: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("arguments", "said"),
     [
         (["--from", "9"], "offset 9 is not written yet; the spool ends before 4"),
         (["--from", "2", "--to", "7"], "offset 6 is not written yet"),
     ],
 )
-def test_an_offset_that_is_not_there_is_an_error(hop: Hop, filled: Path, words: list[str], said: str) -> None:
-    shown = hop("spool", "replay", "trades", "--spool", filled, *words)
+def test_an_offset_that_is_not_there_is_an_error(
+    hop: Hop, filled: Path, arguments: list[str], said: str
+) -> None:
+    shown = hop("spool", "replay", "trades", "--spool", filled, *arguments)
 
     assert shown.exit_code == 1
     assert said in shown.output

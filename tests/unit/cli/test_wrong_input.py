@@ -34,7 +34,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "remedy"),
+    ("arguments", "code", "remedy"),
     [
         ("monit", 2, "did you mean monitor?"),
         ("fly", 2, "`hop --help` lists the commands"),
@@ -88,11 +88,11 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 def test_wrong_input_has_a_remedy_and_an_exit_code(
-    hop: Hop, place: Path, words: str, code: int, remedy: str
+    hop: Hop, place: Path, arguments: str, code: int, remedy: str
 ) -> None:
-    if words.startswith("pipeline") and code == 1:
+    if arguments.startswith("pipeline") and code == 1:
         pytest.importorskip("pyspark")
-    result = hop(*words.format(place=place).split())
+    result = hop(*arguments.format(place=place).split())
 
     assert result.exception is None or isinstance(result.exception, SystemExit)
     assert (result.exit_code, result.stdout) == (code, "")
@@ -124,25 +124,25 @@ def test_the_page_has_every_command_and_every_exit_code(hop: Hop) -> None:
 
 
 def _commands(
-    command: click.Command, words: tuple[str, ...] = ()
+    command: click.Command, arguments: tuple[str, ...] = ()
 ) -> list[tuple[tuple[str, ...], click.Command]]:
-    found = [(words, command)]
+    found = [(arguments, command)]
     if isinstance(command, click.Group):
         context = click.Context(command)
         for name in command.list_commands(context):
             below = command.get_command(context, name)
             assert below is not None, name
-            found += _commands(below, (*words, name))
+            found += _commands(below, (*arguments, name))
     return found
 
 
 def test_every_command_has_help_and_every_option_says_what_it_is_for() -> None:
     silent = []
-    for words, command in _commands(cli):
-        assert command.help, words
+    for arguments, command in _commands(cli):
+        assert command.help, arguments
         for option in command.params:
             if isinstance(option, click.Option) and not option.help:
-                silent.append(f"{' '.join(words)} {option.opts[0]}")
+                silent.append(f"{' '.join(arguments)} {option.opts[0]}")
 
     assert silent == []
 

@@ -15,7 +15,7 @@ class FakeServer:
 
     def __init__(self, path: Path) -> None:
         self.url = f"hop+unix://{path}"
-        self.front = FakeDaemon()
+        self.fake = FakeDaemon()
         self.lock = threading.Lock()
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.bind(str(path))
@@ -33,7 +33,7 @@ class FakeServer:
             number += 1
             with self.lock:
                 self._clients[number] = client
-                self.front.open(number)
+                self.fake.open(number)
             threading.Thread(target=self._serve, args=(number, client), daemon=True).start()
 
     def _serve(self, number: int, client: socket.socket) -> None:
@@ -44,24 +44,24 @@ class FakeServer:
                 chunk = b""
             with self.lock:
                 if not chunk:
-                    self.front.lose(number)
+                    self.fake.lose(number)
                     self._clients.pop(number, None)
                     return
-                self.front.say(number, chunk)
+                self.fake.say(number, chunk)
                 self._send()
 
     def _send(self) -> None:
         for number, client in list(self._clients.items()):
-            last = number in self.front.closed
+            last = number in self.fake.closed
             with contextlib.suppress(OSError):  # Perhaps it was cut, and its own thread has not noticed.
-                client.sendall(self.front.fetch(number))
+                client.sendall(self.fake.fetch(number))
                 if last:
                     client.shutdown(socket.SHUT_WR)
 
     def is_ending(self) -> bool:
         """Whether a client has said QUIT, and its end waits."""
         with self.lock:
-            return any(one.state is SessionPhase.ENDING for one in self.front.desk.sessions.values())
+            return any(one.state is SessionPhase.ENDING for one in self.fake.server.sessions.values())
 
     def cut(self) -> None:
         """Ends all connections without a word."""

@@ -41,15 +41,15 @@ def finish(verb: Call[Receipt | None], exchange: Callable[[], None], *, begun: b
 
 
 def send(
-    front: FakeDaemon, number: int, core: ClientCore, messages: Iterable[BatchItem], batch: int = 0
+    fake: FakeDaemon, number: int, core: ClientCore, messages: Iterable[BatchItem], batch: int = 0
 ) -> Receipt | None:
-    return finish(sent(core, messages, batch), lambda: front.exchange(number, core))
+    return finish(sent(core, messages, batch), lambda: fake.exchange(number, core))
 
 
-def member(front: FakeDaemon, number: int = 50, name: str = "bert", window_bytes: int = 1 << 20) -> ClientCore:
-    core = front.client(number, name, window_bytes)
+def member(fake: FakeDaemon, number: int = 50, name: str = "bert", window_bytes: int = 1 << 20) -> ClientCore:
+    core = fake.client(number, name, window_bytes)
     core.join("g")
-    front.exchange(number, core)
+    fake.exchange(number, core)
     return core
 
 
@@ -66,51 +66,51 @@ def numbered(count: int) -> list[bytes]:
 
 
 def test_a_batch_is_delivered_in_order_and_the_receipt_is_that_of_the_last() -> None:
-    front = FakeDaemon()
-    bert, sink = member(front), front.client(1, "sink")
-    receipt = send(front, 1, sink, [b"one", (b"two", 7), b""])
-    front.exchange(50, bert)
+    fake = FakeDaemon()
+    bert, sink = member(fake), fake.client(1, "sink")
+    receipt = send(fake, 1, sink, [b"one", (b"two", 7), b""])
+    fake.exchange(50, bert)
     events = messages_of(bert)
 
     assert [(one.data, one.type) for one in events] == [(b"one", 0), (b"two", 7), (b"", 0)]
     assert receipt == Receipt(("g",), Service.SAFE, events[-1].place, False, 1)
-    assert send(front, 1, sink, [], batch=1) is None
+    assert send(fake, 1, sink, [], batch=1) is None
 
 
 def test_a_batch_that_is_sent_again_reaches_only_those_who_have_not_had_it() -> None:
-    front = FakeDaemon()
-    bert, sink = member(front), front.client(1, "sink")
-    send(front, 1, sink, numbered(5))
-    carl = member(front, 51, "carl")
+    fake = FakeDaemon()
+    bert, sink = member(fake), fake.client(1, "sink")
+    send(fake, 1, sink, numbered(5))
+    carl = member(fake, 51, "carl")
     for _ in range(3):
-        send(front, 1, sink, numbered(5))
-        send(front, 1, sink, numbered(5), batch=1)
-    front.exchange(50, bert)
-    front.exchange(51, carl)
+        send(fake, 1, sink, numbered(5))
+        send(fake, 1, sink, numbered(5), batch=1)
+    fake.exchange(50, bert)
+    fake.exchange(51, carl)
 
     assert bodies(bert) == bodies(carl) == numbered(5) * 2
     assert (bert.state.dedup.dropped, carl.state.dedup.dropped) == (25, 20)
 
 
 def test_clients_of_spread_get_the_messages_without_marks_and_as_often_as_they_are_sent() -> None:
-    desk = SpreadConnections()
-    alice = desk.client(50, "alice")
+    server = SpreadConnections()
+    alice = server.client(50, "alice")
     alice.join("g")
     alice.view()
-    sink = desk.front.client(1, "sink")
+    sink = server.fake.client(1, "sink")
     for _ in range(2):
-        send(desk.front, 1, sink, [b"one", b"two"])
+        send(server.fake, 1, sink, [b"one", b"two"])
 
     assert [alice.message().body for _ in range(4)] == [b"one", b"two"] * 2
 
 
 def test_what_was_dropped_leaves_the_rest_where_it_lies_also_in_batches_and_tables() -> None:
     arrow = pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
-    front = FakeDaemon()
-    bert, first, second = member(front), front.client(1, "first"), front.client(2, "second")
-    send(front, 1, first, numbered(30))
-    send(front, 2, second, numbered(100))
-    front.exchange(50, bert)
+    fake = FakeDaemon()
+    bert, first, second = member(fake), fake.client(1, "first"), fake.client(2, "second")
+    send(fake, 1, first, numbered(30))
+    send(fake, 2, second, numbered(100))
+    fake.exchange(50, bert)
     bert.take()  # The view.
     batch = bert.take_many(1000, "g")
 
@@ -120,21 +120,21 @@ def test_what_was_dropped_leaves_the_rest_where_it_lies_also_in_batches_and_tabl
 
 
 def test_dropped_bundles_use_no_window_up() -> None:
-    front = FakeDaemon()
-    bert, sink = member(front, window_bytes=64 * 1024), front.client(1, "sink")
+    fake = FakeDaemon()
+    bert, sink = member(fake, window_bytes=64 * 1024), fake.client(1, "sink")
     for _ in range(20):
-        send(front, 1, sink, [bytes(20_000)])
-        front.exchange(50, bert)
-    send(front, 1, sink, [b"next"], batch=1)
-    front.exchange(50, bert)
+        send(fake, 1, sink, [bytes(20_000)])
+        fake.exchange(50, bert)
+    send(fake, 1, sink, [b"next"], batch=1)
+    fake.exchange(50, bert)
 
     assert bodies(bert) == [bytes(20_000), b"next"]
 
 
 def test_a_batch_is_taken_as_there_is_room_and_not_before() -> None:
-    front = FakeDaemon()
-    sink = front.client(1, "sink")
-    front.stopped = True
+    fake = FakeDaemon()
+    sink = fake.client(1, "sink")
+    fake.stopped = True
     taken = 0
 
     def many() -> Iterator[bytes]:
@@ -145,29 +145,29 @@ def test_a_batch_is_taken_as_there_is_room_and_not_before() -> None:
 
     verb = sent(sink, many())
     wait = next(verb)
-    front.exchange(1, sink)
+    fake.exchange(1, sink)
 
     assert not wait.condition()
     window_bytes = sink.welcomed.window_bytes
     assert window_bytes - 2 * BUNDLE_BYTES < taken * 16 * 1024 < window_bytes + 2 * BUNDLE_BYTES
-    front.stopped = False
-    front.pump()
-    finish(verb, lambda: front.exchange(1, sink), begun=True)
+    fake.stopped = False
+    fake.pump()
+    finish(verb, lambda: fake.exchange(1, sink), begun=True)
     assert taken == 1000
 
 
 def test_there_are_no_more_bundles_under_way_than_tickets() -> None:
-    front = FakeDaemon()
-    sink = front.client(1, "sink")
-    front.stopped = True
+    fake = FakeDaemon()
+    sink = fake.client(1, "sink")
+    fake.stopped = True
     for index in range(TICKETS_MAX):
         assert sink.has_room_for_bundle(GroupName("g"), 1, 0)
         put(sink, [b""], index)
     assert not sink.has_room_for_bundle(GroupName("g"), 1, 0)
-    front.exchange(1, sink)
-    front.stopped = False
-    front.pump()
-    front.exchange(1, sink)
+    fake.exchange(1, sink)
+    fake.stopped = False
+    fake.pump()
+    fake.exchange(1, sink)
 
     assert sink.has_room_for_bundle(GroupName("g"), 1, 0)
     assert (sink.outgoing.tickets, sink.outgoing.charged_bytes) == ({}, 0)
@@ -177,20 +177,20 @@ def test_there_are_no_more_bundles_under_way_than_tickets() -> None:
 def test_a_sender_that_is_killed_anywhere_and_one_that_repeats_its_batch_while_it_is_under_way(
     cut: int,
 ) -> None:
-    front = FakeDaemon()
-    bert, killed, later = member(front), front.client(1, "killed"), front.client(2, "later")
-    front.stopped = True
+    fake = FakeDaemon()
+    bert, killed, later = member(fake), fake.client(1, "killed"), fake.client(2, "later")
+    fake.stopped = True
     for part in range(4):  # Bundles that end in other places than those of the second.
         put(killed, numbered(12)[part * 3 : part * 3 + 3], part * 3)
-    front.say(1, killed.output()[:cut])
-    front.lose(1)
+    fake.say(1, killed.output()[:cut])
+    fake.lose(1)
     verb = sent(later, numbered(12))
     next(verb)
-    front.say(2, later.output())
-    front.stopped = False
-    front.pump()
-    finish(verb, lambda: front.exchange(2, later), begun=True)
-    front.exchange(50, bert)
+    fake.say(2, later.output())
+    fake.stopped = False
+    fake.pump()
+    finish(verb, lambda: fake.exchange(2, later), begun=True)
+    fake.exchange(50, bert)
 
     assert bodies(bert) == numbered(12)
 
@@ -205,9 +205,9 @@ def put(core: ClientCore, messages: list[bytes], index: int) -> None:
 def test_a_lost_connection_leaves_the_batch_in_doubt_and_it_may_be_sent_again(
     options: Reconnect | None,
 ) -> None:
-    front = FakeDaemon()
-    bert, wire = member(front), connected(front, options=options)
-    front.stopped = True
+    fake = FakeDaemon()
+    bert, wire = member(fake), connected(fake, options=options)
+    fake.stopped = True
     verb = sent(wire.core, numbered(5), batch=3)
     wait = next(verb)
     wire.exchange(0)
@@ -223,23 +223,23 @@ def test_a_lost_connection_leaves_the_batch_in_doubt_and_it_may_be_sent_again(
     )
     assert isinstance(caught.value, InDoubt)
     assert (caught.value.groups, caught.value.app, caught.value.batch) == (("g",), "app", 3)
-    front.stopped = False
-    front.pump()
-    send(front, 9, front.client(9, "next"), numbered(5), batch=3)
-    front.exchange(50, bert)
+    fake.stopped = False
+    fake.pump()
+    send(fake, 9, fake.client(9, "next"), numbered(5), batch=3)
+    fake.exchange(50, bert)
     assert bodies(bert) == numbered(5)
     assert bert.state.dedup.dropped == 5
 
 
 def test_a_batch_never_goes_on_by_another_connection() -> None:
-    front = FakeDaemon()
-    wire = connected(front)
-    front.stopped = True
+    fake = FakeDaemon()
+    wire = connected(fake)
+    fake.stopped = True
     verb = sent(wire.core, [bytes(100_000)] * 20)
     wait = next(verb)
     wire.lose(0)
-    front.stopped = False
-    front.pump()
+    fake.stopped = False
+    fake.pump()
     wire.dial(wire.core.wake_at_us)
 
     assert wire.core.connected
@@ -251,11 +251,11 @@ def test_a_batch_never_goes_on_by_another_connection() -> None:
 
 
 def test_a_batch_that_does_not_move_is_given_up() -> None:
-    front = FakeDaemon()
-    sink = front.client(1, "sink")
-    front.stopped = True
+    fake = FakeDaemon()
+    sink = fake.client(1, "sink")
+    fake.stopped = True
     with pytest.raises(BatchInDoubt, match="nothing moved for 5 s"):
-        send(front, 1, sink, numbered(3))
+        send(fake, 1, sink, numbered(3))
 
 
 def test_what_cannot_be_a_batch_is_refused_before_anything_is_sent() -> None:

@@ -156,8 +156,8 @@ def test_however_the_bytes_are_cut_the_messages_are_the_same(cut: int) -> None:
     for data in (b"1", b"", b"three"):
         assert core.offer("g", data, AGREED, 5, False)
         core.outgoing.seal()
-    wire.front.say(wire.number, core.output())
-    stream = b"".join(iter(lambda: wire.front.fetch(wire.number), b""))
+    wire.fake.say(wire.number, core.output())
+    stream = b"".join(iter(lambda: wire.fake.fetch(wire.number), b""))
     for at in range(0, len(stream), cut):
         core.receive(stream[at : at + cut])
 

@@ -18,11 +18,11 @@ from hopring.spooler import RunBuilder
 GROUPS = ("a", "b", "c")
 
 
-def member(front: FakeDaemon, number: int, name: str, *groups: str) -> ClientCore:
-    core = front.client(number, name)
+def member(fake: FakeDaemon, number: int, name: str, *groups: str) -> ClientCore:
+    core = fake.client(number, name)
     for group in groups:
         core.join(group)
-        front.exchange(number, core)
+        fake.exchange(number, core)
     drain(core)
     return core
 
@@ -41,22 +41,22 @@ def messages(events: list[Event]) -> list[tuple[tuple[str, ...], bytes]]:
 
 
 def send(
-    front: FakeDaemon, number: int, core: ClientCore, *what: tuple[str, bytes], self_discard: bool = False
+    fake: FakeDaemon, number: int, core: ClientCore, *what: tuple[str, bytes], self_discard: bool = False
 ) -> None:
     """All of it in one turn."""
     for group, data in what:
         if not core.offer(group, data, Service.AGREED, 3, self_discard):
             core.send(message_of(group, data, Service.AGREED, 3, self_discard))
-    front.exchange(number, core)
+    fake.exchange(number, core)
 
 
 WHAT = (("a", b"1"), ("b", b"2"), ("a", b"3"), ("c", b"4"), ("c", b"5"))
 
 
 def test_who_is_in_all_groups_gets_all_in_one_run() -> None:
-    front = FakeDaemon()
-    anna = member(front, 1, "anna", *GROUPS)
-    send(front, 1, anna, *WHAT)
+    fake = FakeDaemon()
+    anna = member(fake, 1, "anna", *GROUPS)
+    send(fake, 1, anna, *WHAT)
 
     (run,) = anna.take_many(100, None).runs
     assert (run.mixed, run.groups, run.places.tolist()) == (True, GROUPS, [0, 1, 0, 2, 2])
@@ -70,17 +70,17 @@ def test_who_is_in_all_groups_gets_all_in_one_run() -> None:
 
 
 def test_who_is_in_some_groups_gets_only_theirs() -> None:
-    front = FakeDaemon()
-    anna = member(front, 1, "anna")
+    fake = FakeDaemon()
+    anna = member(fake, 1, "anna")
     others = {
-        2: member(front, 2, "bert", "a", "c"),
-        3: member(front, 3, "cleo", "b"),
-        4: member(front, 4, "dora", "c", "a"),
-        5: member(front, 5, "emil", "d"),
+        2: member(fake, 2, "bert", "a", "c"),
+        3: member(fake, 3, "cleo", "b"),
+        4: member(fake, 4, "dora", "c", "a"),
+        5: member(fake, 5, "emil", "d"),
     }
-    send(front, 1, anna, *WHAT)
+    send(fake, 1, anna, *WHAT)
     for number, core in others.items():
-        front.exchange(number, core)
+        fake.exchange(number, core)
 
     got = {number: messages(drain(core)) for number, core in others.items()}
     assert got[2] == got[4] == [((group,), data) for group, data in WHAT if group in "ac"]
@@ -89,22 +89,22 @@ def test_who_is_in_some_groups_gets_only_theirs() -> None:
 
 
 def test_private_groups_and_senders_that_do_not_want_their_own() -> None:
-    front = FakeDaemon()
-    anna, bert = member(front, 1, "anna", "a"), member(front, 2, "bert", "a")
+    fake = FakeDaemon()
+    anna, bert = member(fake, 1, "anna", "a"), member(fake, 2, "bert", "a")
     private = bert.welcomed.private_group
-    send(front, 1, anna, ("a", b"all"), (private, b"one"), ("a", b"more"), self_discard=True)
+    send(fake, 1, anna, ("a", b"all"), (private, b"one"), ("a", b"more"), self_discard=True)
     for number, core in ((1, anna), (2, bert)):
-        front.exchange(number, core)
+        fake.exchange(number, core)
 
     assert messages(drain(anna)) == []
     assert messages(drain(bert)) == [(("a",), b"all"), ((private,), b"one"), (("a",), b"more")]
 
 
 def test_readers_of_groups_and_of_all_share_it() -> None:
-    front = FakeDaemon()
-    anna = member(front, 1, "anna", *GROUPS)
-    send(front, 1, anna, *WHAT)
-    send(front, 1, anna, ("b", b"6"), ("a", b"7"))
+    fake = FakeDaemon()
+    anna = member(fake, 1, "anna", *GROUPS)
+    send(fake, 1, anna, *WHAT)
+    send(fake, 1, anna, ("b", b"6"), ("a", b"7"))
 
     assert messages(one(anna, None)) == [(("a",), b"1")]
     assert anna.stream.has(2, "c")
@@ -116,9 +116,9 @@ def test_readers_of_groups_and_of_all_share_it() -> None:
 
 
 def test_a_lot_that_was_taken_apart_gives_nothing_twice() -> None:
-    front = FakeDaemon()
-    anna = member(front, 1, "anna", *GROUPS)
-    send(front, 1, anna, *WHAT)
+    fake = FakeDaemon()
+    anna = member(fake, 1, "anna", *GROUPS)
+    send(fake, 1, anna, *WHAT)
     entry = anna.entry(None)
     assert entry is not None
     assert entry.message().data == b"1"
@@ -131,8 +131,8 @@ def test_a_lot_that_was_taken_apart_gives_nothing_twice() -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_whoever_takes_what_nothing_is_lost_or_twice_and_all_credit_comes_back(seed: int) -> None:
     dice = random.Random(seed)
-    front = FakeDaemon()
-    anna = member(front, 1, "anna", *GROUPS)
+    fake = FakeDaemon()
+    anna = member(fake, 1, "anna", *GROUPS)
     sent = [(dice.choice(GROUPS), b"%d" % at + bytes(dice.randrange(50))) for at in range(60)]
     waiting = sent[:]
     got: list[tuple[tuple[str, ...], bytes]] = []
@@ -143,7 +143,7 @@ def test_whoever_takes_what_nothing_is_lost_or_twice_and_all_credit_comes_back(s
     ]
     while len(got) < len(sent):
         count = dice.randint(0, min(8, len(waiting)))
-        send(front, 1, anna, *waiting[:count])
+        send(fake, 1, anna, *waiting[:count])
         del waiting[:count]
         got += messages(dice.choice(ways)())
 
@@ -153,9 +153,9 @@ def test_whoever_takes_what_nothing_is_lost_or_twice_and_all_credit_comes_back(s
 
 
 def test_spools_have_each_message_in_its_group_only() -> None:
-    front = FakeDaemon()
-    anna = member(front, 1, "anna", *GROUPS)
-    send(front, 1, anna, *WHAT)
+    fake = FakeDaemon()
+    anna = member(fake, 1, "anna", *GROUPS)
+    send(fake, 1, anna, *WHAT)
     spooling = RunBuilder()
     for group in ("a", "c"):
         spooling.open(group)
@@ -172,9 +172,9 @@ def test_spools_have_each_message_in_its_group_only() -> None:
 
 def test_a_table_says_of_each_message_where_it_went() -> None:
     pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
-    front = FakeDaemon()
-    anna = member(front, 1, "anna", *GROUPS)
-    send(front, 1, anna, *WHAT * 5)
+    fake = FakeDaemon()
+    anna = member(fake, 1, "anna", *GROUPS)
+    send(fake, 1, anna, *WHAT * 5)
     table = anna.take_many(100, None).to_arrow()
 
     assert table.column("groups").to_pylist() == [[group] for group, _ in WHAT * 5]
@@ -182,27 +182,27 @@ def test_a_table_says_of_each_message_where_it_went() -> None:
 
 
 def test_receivers_of_many_kinds_get_their_messages_in_order() -> None:
-    front = FakeDaemon()
-    anna = member(front, 1, "anna")
+    fake = FakeDaemon()
+    anna = member(fake, 1, "anna")
     names = [f"g{at}" for at in range(KINDS_MAX + 4)]
     dice = random.Random(1)
     others = {
-        number: (member(front, number, f"m{number}", *wanted), wanted)
+        number: (member(fake, number, f"m{number}", *wanted), wanted)
         for number in range(2, KINDS_MAX + 12)
         for wanted in [dice.sample(names, dice.randint(1, len(names)))]
     }
     what = [(dice.choice(names), b"%d" % at) for at in range(50)]
-    send(front, 1, anna, *what)
+    send(fake, 1, anna, *what)
 
     for number, (core, wanted) in others.items():
-        front.exchange(number, core)
+        fake.exchange(number, core)
         assert messages(drain(core)) == [((group,), data) for group, data in what if group in wanted]
 
 
 def test_a_piece_of_a_mixed_bundle_makes_its_own_messages_only() -> None:
-    front = FakeDaemon()
-    anna = member(front, 1, "anna", *GROUPS)
-    send(front, 1, anna, *WHAT)
+    fake = FakeDaemon()
+    anna = member(fake, 1, "anna", *GROUPS)
+    send(fake, 1, anna, *WHAT)
     anna.take("b")
     entry = anna.entry("c")
 
@@ -212,10 +212,10 @@ def test_a_piece_of_a_mixed_bundle_makes_its_own_messages_only() -> None:
 
 
 def test_once_a_group_was_read_alone_what_comes_stands_in_its_parts() -> None:
-    front = FakeDaemon()
-    anna = member(front, 1, "anna", *GROUPS)
+    fake = FakeDaemon()
+    anna = member(fake, 1, "anna", *GROUPS)
     assert anna.take("a") is None
-    send(front, 1, anna, *WHAT)
+    send(fake, 1, anna, *WHAT)
 
     assert [entry.groups for entry in anna.stream.entries.values()] == [("a",), ("b",), ("a",), ("c",)]
     assert messages(drain(anna)) == [((group,), data) for group, data in WHAT]

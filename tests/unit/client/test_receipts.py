@@ -64,35 +64,35 @@ def test_messages_of_one_bundle_get_their_receipts_with_one_word() -> None:
 
 
 def test_who_asks_for_none_gets_none() -> None:
-    front = FakeDaemon()
-    wire = connected(front)
+    fake = FakeDaemon()
+    wire = connected(fake)
     wire.core.send(sending("g", b"x"))
-    front.say(1, wire.core.output())
+    fake.say(1, wire.core.output())
 
-    assert b"\x18\0\0\0" not in front.fetch(1)  # The kind of a receipt.
+    assert b"\x18\0\0\0" not in fake.fetch(1)  # The kind of a receipt.
 
 
 def test_there_are_so_many_tickets_and_they_come_back() -> None:
-    front = FakeDaemon()
-    wire = connected(front)
-    front.stopped = True
+    fake = FakeDaemon()
+    wire = connected(fake)
+    fake.stopped = True
     for _ in range(TICKETS_MAX):
         assert wire.core.has_room_and_ticket(sending("g", b""))
         wire.core.send_for_receipt(sending("g", b""))
     assert not wire.core.has_room_and_ticket(sending("g", b""))
     assert wire.core.has_room(sending("g", b""))
     wire.exchange(0)
-    front.stopped = False
-    front.pump()
+    fake.stopped = False
+    fake.pump()
     wire.exchange(0)
 
     assert wire.core.has_room_and_ticket(sending("g", b""))
 
 
 def test_a_receipt_that_is_late_says_that_the_message_may_still_be_delivered() -> None:
-    front = FakeDaemon()
-    wire = connected(front)
-    front.stopped = True
+    fake = FakeDaemon()
+    wire = connected(fake)
+    fake.stopped = True
     verb = calls.multicast_wait(wire.core, sending("g", b"x"), 0, seconds=2.0)
     with pytest.raises(NoReceipt, match="no receipt for 2 s; it was sent and may still be delivered") as caught:
         run(wire, verb, lambda: wire.exchange(0), now_us=2 * SECOND)
@@ -100,16 +100,16 @@ def test_a_receipt_that_is_late_says_that_the_message_may_still_be_delivered() -
     assert isinstance(caught.value, InDoubt)
     assert isinstance(caught.value, TimeoutError)
     assert (caught.value.groups, caught.value.seconds) == (("g",), 2.0)
-    front.stopped = False
-    front.pump()
+    fake.stopped = False
+    fake.pump()
     wire.exchange(2 * SECOND)  # The ticket of a call that is over comes back all the same.
     assert wire.core.outgoing.tickets == {}
 
 
 def test_a_message_that_found_no_room_was_not_sent() -> None:
-    front = FakeDaemon()
-    wire = connected(front)
-    front.stopped = True
+    fake = FakeDaemon()
+    wire = connected(fake)
+    fake.stopped = True
     while wire.core.has_room(sending("g", bytes(100_000))):
         wire.core.send(sending("g", bytes(100_000)))
     verb = calls.multicast_wait(wire.core, sending("g", bytes(100_000)), 0, seconds=1.0)
@@ -120,9 +120,9 @@ def test_a_message_that_found_no_room_was_not_sent() -> None:
 
 
 def test_a_lost_connection_leaves_it_in_doubt_and_it_is_not_sent_again() -> None:
-    front = FakeDaemon()
-    wire = connected(front)
-    front.stopped = True
+    fake = FakeDaemon()
+    wire = connected(fake)
+    fake.stopped = True
 
     def cut() -> None:
         wire.exchange(0)
@@ -131,8 +131,8 @@ def test_a_lost_connection_leaves_it_in_doubt_and_it_is_not_sent_again() -> None
     with pytest.raises(InDoubt, match="the connection was lost before its receipt came") as caught:
         run(wire, calls.multicast_wait(wire.core, sending("g", b"x"), 0), cut)
     assert not isinstance(caught.value, TimeoutError)
-    front.stopped = False
-    front.pump()
+    fake.stopped = False
+    fake.pump()
     wire.dial(100_000)
     assert wire.core.connected
     assert wire.core.outgoing.in_doubt == 0
@@ -170,13 +170,13 @@ def counted(wire: WiredClient, *groups: str) -> int | None:
 
 
 def test_a_receipt_counts_each_member_of_its_groups_once() -> None:
-    front = FakeDaemon()
-    wire = connected(front)
+    fake = FakeDaemon()
+    wire = connected(fake)
     for number, groups in enumerate([("red",), ("red", "blue"), ("blue",)], 10):
-        other = front.client(number, f"other{number}")
+        other = fake.client(number, f"other{number}")
         for group in groups:
             other.join(group)
-        front.exchange(number, other)
+        fake.exchange(number, other)
 
     assert counted(wire, "green") == 0
     assert (counted(wire, "red"), counted(wire, "blue"), counted(wire, "red", "blue")) == (2, 2, 3)
@@ -185,13 +185,13 @@ def test_a_receipt_counts_each_member_of_its_groups_once() -> None:
     assert counted(wire, "#other10#eu1") == counted(wire, "#anna#eu1") == 1
     assert counted(wire, "#nobody#eu1") == counted(wire, "#other10#elsewhere") == 0
 
-    front.lose(11)
+    fake.lose(11)
     assert (counted(wire, "red", "blue"), counted(wire, "#other11#eu1")) == (2, 0)
 
 
 def test_messages_of_a_mixed_bundle_are_counted_by_their_own_groups() -> None:
-    front = FakeDaemon()
-    wire = connected(front, "red")
+    fake = FakeDaemon()
+    wire = connected(fake, "red")
     wire.events()
     tickets = [wire.core.send_for_receipt(sending(group, b"x")) for group in ("red", "blue", "#anna#eu1")]
     wire.exchange(0)

@@ -52,27 +52,27 @@ def test_every_group_sees_that_it_was_away() -> None:
 
 
 def test_messages_that_were_not_acknowledged_are_counted_and_never_sent_again() -> None:
-    front = FakeDaemon()
-    wire = connected(front, "g")
-    other = front.client(99, "bert")
+    fake = FakeDaemon()
+    wire = connected(fake, "g")
+    other = fake.client(99, "bert")
     other.join("g")
-    front.exchange(99, other)
+    fake.exchange(99, other)
     wire.core.send(sending("g", b"acknowledged"))
     wire.exchange(0)
-    front.stopped = True
+    fake.stopped = True
     for data in (b"1", b"2"):
         wire.core.send(sending("g", data))
     wire.exchange(0)
     wire.core.send(sending("g", b"3"))  # It has not left the client.
     wire.lose(0)
-    front.stopped = False
-    front.pump()
+    fake.stopped = False
+    fake.pump()
     wire.dial(100_000)
     (back,) = [one for one in wire.events() if isinstance(one, Reconnected)]
 
     assert back.gap.in_doubt == 3
     wire.exchange(100_000)
-    front.exchange(99, other)
+    fake.exchange(99, other)
     seen = [event.data for event in iter(other.take, None) if isinstance(event, Message)]
     assert seen == [b"acknowledged", b"1", b"2"]
 
@@ -105,15 +105,15 @@ def test_what_waits_from_before_gives_no_credit_to_the_new_connection() -> None:
 
 
 def test_a_name_that_is_still_taken_is_tried_until_it_is_free() -> None:
-    front = FakeDaemon()
-    wire = connected(front, "g")
-    front.stopped = True
+    fake = FakeDaemon()
+    wire = connected(fake, "g")
+    fake.stopped = True
     wire.lose(0)
     for _ in range(3):
         wire.dial(wire.core.wake_at_us)
         assert isinstance(wire.core.connection.ended, NameInUse)
-    front.stopped = False
-    front.pump()
+    fake.stopped = False
+    fake.pump()
     wire.dial(wire.core.wake_at_us)
 
     assert wire.core.connected
@@ -165,12 +165,12 @@ def test_a_session_that_was_switched_to_no_reconnecting_ends() -> None:
 
 
 def test_who_was_too_slow_does_not_come_back() -> None:
-    front = FakeDaemon(SessionOptions(backlog_bytes_max=10_000))
-    wire = connected(front, "g")
-    other = front.client(99, "bert")
+    fake = FakeDaemon(SessionOptions(backlog_bytes_max=10_000))
+    wire = connected(fake, "g")
+    other = fake.client(99, "bert")
     for _ in range(30):
         other.outgoing.put(sending("g", bytes(1_000)))
-        front.exchange(99, other)
+        fake.exchange(99, other)
     wire.exchange(0)
 
     assert isinstance(wire.core.ended, SlowConsumer)
@@ -191,17 +191,17 @@ def test_what_passes_is_tried_again_elsewhere(reason: str) -> None:
     wire = WiredClient(FakeDaemon(), ("hop://one", "hop://two"))
     wire.dial(0)
     wire.core.receive(encode_control(ErrorNotice(reason, "", "connect to another daemon")), 0)
-    front, wire.front, wire.number = wire.front, FakeDaemon(), 0
+    fake, wire.fake, wire.number = wire.fake, FakeDaemon(), 0
 
     assert wire.dial(wire.core.wake_at_us) == "hop://two"
     assert wire.core.connected
-    assert front is not wire.front
+    assert fake is not wire.fake
 
 
 def test_requests_without_an_answer_are_made_again_and_a_leave_is_done() -> None:
-    front = FakeDaemon()
-    wire = connected(front, "g", "h")
-    front.stopped = True
+    fake = FakeDaemon()
+    wire = connected(fake, "g", "h")
+    fake.stopped = True
     wire.core.leave("g")
     wire.core.join("new")
     wire.core.leave("unknown")
@@ -210,8 +210,8 @@ def test_requests_without_an_answer_are_made_again_and_a_leave_is_done() -> None
 
     assert wire.core.answers.pop(("leave", "g")) is None
     assert wire.core.groups == {"h"}
-    front.stopped = False
-    front.pump()
+    fake.stopped = False
+    fake.pump()
     wire.dial(100_000)
     assert wire.core.answers.pop(("join", "new")) is None
     assert isinstance(wire.core.answers.pop(("leave", "unknown")), NotMember)
@@ -221,9 +221,9 @@ def test_requests_without_an_answer_are_made_again_and_a_leave_is_done() -> None
 
 
 def test_more_groups_than_the_window_holds_are_joined_again_bit_by_bit() -> None:
-    front = FakeDaemon(SessionOptions(window_bytes=4_096))
+    fake = FakeDaemon(SessionOptions(window_bytes=4_096))
     names = [f"g{at:03}" for at in range(100)]
-    wire = connected(front)
+    wire = connected(fake)
     for name in names:
         wire.core.join(name)
         wire.exchange(0)
@@ -235,21 +235,21 @@ def test_more_groups_than_the_window_holds_are_joined_again_bit_by_bit() -> None
 
 
 def test_a_loss_while_groups_are_joined_again_begins_anew() -> None:
-    front = FakeDaemon(SessionOptions(window_bytes=4_096))
-    wire = connected(front)
+    fake = FakeDaemon(SessionOptions(window_bytes=4_096))
+    wire = connected(fake)
     names = [f"g{at:03}" for at in range(40)]
     for name in names:
         wire.core.join(name)
         wire.exchange(0)
     wire.lose(0)
-    front.stopped = True
+    fake.stopped = True
     wire.dial(100_000)
     assert wire.core.connected
     assert not wire.core.may_ask()  # The rest of the groups goes first.
     assert not wire.core.has_room(sending("g000", b""))
     wire.lose(200_000)
-    front.stopped = False
-    front.pump()
+    fake.stopped = False
+    fake.pump()
     wire.dial(wire.core.wake_at_us)
 
     assert wire.core.may_ask()
@@ -257,14 +257,14 @@ def test_a_loss_while_groups_are_joined_again_begins_anew() -> None:
 
 
 def test_a_second_loss_right_after_the_first_is_another_gap() -> None:
-    front = FakeDaemon()
-    wire = connected(front, "g")
+    fake = FakeDaemon()
+    wire = connected(fake, "g")
     wire.lose(0)
-    front.stopped = True
+    fake.stopped = True
     wire.dial(100_000)
     wire.lose(200_000)
-    front.stopped = False
-    front.pump()
+    fake.stopped = False
+    fake.pump()
     wire.dial(wire.core.wake_at_us)
 
     assert kinds(wire.events()) == ["View g", "Reconnected", "Reconnected", "View g"]
@@ -272,7 +272,7 @@ def test_a_second_loss_right_after_the_first_is_another_gap() -> None:
 
 def test_a_join_that_is_refused_the_second_time_ends_the_session() -> None:
     wire = connected(FakeDaemon(), "g", "h")
-    wire.front, wire.number = FakeDaemon(SessionOptions(groups_max=1)), 0
+    wire.fake, wire.number = FakeDaemon(SessionOptions(groups_max=1)), 0
     wire.core.lost("the daemon is gone", 0)
     wire.dial(100_000)
 
@@ -292,9 +292,9 @@ def test_closing_without_a_connection_is_the_end_and_tells_of_doubts() -> None:
 
 
 def test_a_loss_after_quit_is_not_mended() -> None:
-    front = FakeDaemon()
-    wire = connected(front, "g")
-    front.stopped = True
+    fake = FakeDaemon()
+    wire = connected(fake, "g")
+    fake.stopped = True
     wire.core.quit()
     wire.exchange(0)
     wire.lose(0)
@@ -316,9 +316,9 @@ def test_the_first_connection_is_tried_once_at_each_daemon() -> None:
 
 
 def test_a_name_in_use_at_the_first_connection_is_told_at_once() -> None:
-    front = FakeDaemon()
-    front.client(9, "anna")
-    wire = WiredClient(front, ("hop://one", "hop://two"))
+    fake = FakeDaemon()
+    fake.client(9, "anna")
+    wire = WiredClient(fake, ("hop://one", "hop://two"))
     wire.dial(0)
 
     assert isinstance(wire.core.ended, NameInUse)

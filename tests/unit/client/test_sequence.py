@@ -22,17 +22,17 @@ def batch(wire: WiredClient, messages: int = 1_000, group: str | None = None) ->
     raise AssertionError("it waits")
 
 
-def talkative(front: FakeDaemon) -> WiredClient:
+def talkative(fake: FakeDaemon) -> WiredClient:
     """View, many messages in one bundle, a view of somebody else's join, one message."""
-    wire = connected(front, "g")
+    wire = connected(fake, "g")
     for at in range(2 * MAPPED_MIN):
         wire.core.send(sending("g", b"%d" % at))
     wire.exchange(SECOND)
-    other = front.client(99, "bert")
+    other = fake.client(99, "bert")
     other.join("g")
-    front.exchange(99, other)
+    fake.exchange(99, other)
     other.outgoing.put(sending("g", b"from bert"))
-    front.exchange(99, other)
+    fake.exchange(99, other)
     wire.exchange(2 * SECOND)
     return wire
 
@@ -63,7 +63,7 @@ def test_credit_is_given_for_all_that_a_batch_took() -> None:
     wire.exchange(0)
 
     assert wire.core.stream.credit_bytes == 0
-    assert wire.front.desk.sessions[1].untaken_bytes == wire.core.connection._credit_bytes > 0
+    assert wire.fake.server.sessions[1].untaken_bytes == wire.core.connection._credit_bytes > 0
 
 
 def test_a_batch_of_a_group_has_its_events_only() -> None:
@@ -141,8 +141,8 @@ def test_the_end_is_an_error_when_nothing_is_left() -> None:
 
 def test_a_table_has_a_row_for_each_event() -> None:
     pyarrow = pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
-    front = FakeDaemon()
-    wire = talkative(front)
+    fake = FakeDaemon()
+    wire = talkative(fake)
     wire.lose(3 * SECOND)
     wire.dial(wire.core.wake_at_us)
     some = batch(wire)

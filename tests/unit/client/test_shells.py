@@ -267,7 +267,7 @@ def test_closing_is_an_error_if_messages_are_in_doubt(server: FakeServer) -> Non
     slowly = Reconnect(delay_seconds_min=30.0, delay_seconds_max=30.0)
     anna = sync.connect(server.url, reconnect=slowly)
     with server.lock:
-        server.front.stopped = True
+        server.fake.stopped = True
     anna.multicast("g", b"?")
     server.cut()
     with pytest.raises(SessionClosed, match="messages in doubt: 1") as caught:

@@ -18,9 +18,9 @@ class WiredClient:
     """One client between whatever connections a test gives it."""
 
     def __init__(
-        self, front: FakeDaemon, urls: tuple[str, ...] = ("hop://one",), options: Reconnect | None = OPTIONS
+        self, fake: FakeDaemon, urls: tuple[str, ...] = ("hop://one",), options: Reconnect | None = OPTIONS
     ) -> None:
-        self.front = front
+        self.fake = fake
         self.core = ClientCore(urls, "anna", reconnect=options, epoch_us=1_000 * SECOND)
         self.number = 0
         self.core.begin(0)
@@ -30,7 +30,7 @@ class WiredClient:
         url = self.core.dial(now_us)
         if url is not None:
             self.number += 1
-            self.front.open(self.number)
+            self.fake.open(self.number)
             self.exchange(now_us)
         return url
 
@@ -38,15 +38,15 @@ class WiredClient:
         while True:
             up = self.core.output()
             if up:
-                self.front.say(self.number, up)
-            down = self.front.fetch(self.number)
+                self.fake.say(self.number, up)
+            down = self.fake.fetch(self.number)
             self.core.receive(down, now_us)
             if not up and not down:
                 return
 
     def lose(self, now_us: int) -> None:
         self.core.lost("the daemon is gone", now_us)
-        self.front.lose(self.number)
+        self.fake.lose(self.number)
 
     def events(self, group: str | None = None) -> list[Event]:
         seen: list[Event] = []
@@ -55,8 +55,8 @@ class WiredClient:
         return seen
 
 
-def connected(front: FakeDaemon, *groups: str, options: Reconnect | None = OPTIONS) -> WiredClient:
-    wire = WiredClient(front, options=options)
+def connected(fake: FakeDaemon, *groups: str, options: Reconnect | None = OPTIONS) -> WiredClient:
+    wire = WiredClient(fake, options=options)
     assert wire.dial(0) == "hop://one"
     for group in groups:
         wire.core.join(group)

@@ -49,8 +49,8 @@ class Levers:
 
 
 def said(line: bytes, levers: Levers | None = None) -> dict[str, object]:
-    words: dict[str, object] = json.loads(answer(line, levers or Levers(), list(AdminVerb)))
-    return words
+    reply: dict[str, object] = json.loads(answer(line, levers or Levers(), list(AdminVerb)))
+    return reply
 
 
 def test_verbs_reach_their_levers() -> None:
@@ -90,11 +90,11 @@ def test_verbs_reach_their_levers() -> None:
 def test_what_changes_something_is_refused_unless_just_that_is_allowed(line: bytes, needed: AdminVerb) -> None:
     levers = Levers()
     others = [verb for verb in AdminVerb if verb is not needed]
-    words = json.loads(answer(line, levers, others))
+    reply = json.loads(answer(line, levers, others))
 
-    assert (words["ok"], words["denied"]) == (False, True)
-    assert f'add "{needed}" to allow of [admin]' in words["remedy"]
-    assert "--dangerous" in words["remedy"]
+    assert (reply["ok"], reply["denied"]) == (False, True)
+    assert f'add "{needed}" to allow of [admin]' in reply["remedy"]
+    assert "--dangerous" in reply["remedy"]
     assert levers.told == []
     assert json.loads(answer(line, levers, [needed]))["ok"] is True
     assert len(levers.told) == 1
@@ -126,18 +126,18 @@ def test_looking_is_always_allowed() -> None:
 )
 def test_a_request_that_is_none_is_answered_with_a_remedy_and_does_nothing(line: bytes) -> None:
     levers = Levers()
-    words = said(line, levers)
+    reply = said(line, levers)
 
-    assert words["ok"] is False
-    assert words["error"]
-    assert "status" in str(words["remedy"])
+    assert reply["ok"] is False
+    assert reply["error"]
+    assert "status" in str(reply["remedy"])
     assert levers.told == []
 
 
 def test_what_cannot_be_done_is_said() -> None:
-    words = said(b'{"verb": "cut", "daemons": ["nobody"]}')
+    reply = said(b'{"verb": "cut", "daemons": ["nobody"]}')
 
-    assert words == {"ok": False, "error": "there is no daemon nobody", "remedy": "choose of us1"}
+    assert reply == {"ok": False, "error": "there is no daemon nobody", "remedy": "choose of us1"}
 
 
 @pytest.mark.parametrize("line", [b"hello", b"\xff\xfe", b'{"verb": "cut"', b'{"x":' * 9_000])
@@ -202,7 +202,7 @@ def test_lines_are_answered_in_their_order_however_they_come(
         caller.send(b'mons": ["nobody"]}\n{"verb": "heal"}\n')
         others, ended = hear(loop, caller, 2)
 
-    assert [words["ok"] for words in [*first, *others]] == [True, False, True]
+    assert [reply["ok"] for reply in [*first, *others]] == [True, False, True]
     assert not ended
 
 
@@ -214,11 +214,11 @@ def test_garbage_costs_its_own_connection_only(
 ) -> None:
     with call(path) as other, call(path) as caller:
         caller.send(garbage)
-        words, ended = hear(loop, caller, 2)
+        reply, ended = hear(loop, caller, 2)
         other.send(b'{"verb": "status"}\n')
         answers, _ = hear(loop, other, 1)
 
-    assert [one["ok"] for one in words] == [False]
+    assert [one["ok"] for one in reply] == [False]
     assert ended
     assert answers[0]["ok"]
 
@@ -228,9 +228,9 @@ def test_another_user_is_sent_away(
 ) -> None:
     monkeypatch.setattr(admin_socket, "caller_uid", lambda _sock: 4711)
     with call(path) as caller:
-        words, ended = hear(loop, caller, 2)
+        reply, ended = hear(loop, caller, 2)
 
-    assert [one["error"] for one in words] == ["user 4711 is no admin of this daemon"]
+    assert [one["error"] for one in reply] == ["user 4711 is no admin of this daemon"]
     assert ended
     assert 'refused admin="user 4711"' in path.with_suffix(".log").read_text()
 

@@ -46,8 +46,8 @@ class FedGroups:
             out.append(submit)
         return out
 
-    def deliver(self, sender: Process, session: int, word: GroupMessage, now_us: int = 0) -> list[Output]:
-        message = OrderedMessage(service_of(word), sender.daemon, session, encode_group_message(word))
+    def deliver(self, sender: Process, session: int, control: GroupMessage, now_us: int = 0) -> list[Output]:
+        message = OrderedMessage(service_of(control), sender.daemon, session, encode_group_message(control))
         self.at += 1
         return self.step(Delivered(self.view, message, sender, Position(self.at, 0)), now_us)
 
@@ -94,8 +94,8 @@ class FedGroups:
         out = self.delivered(ME, self.taken())
         for one in members:
             if one != ME:
-                word = (said or {}).get(one, GroupsPart(self.view, 0, 1, 0))
-                out.extend(self.deliver(one, CONTROL_SESSION, word))
+                control = (said or {}).get(one, GroupsPart(self.view, 0, 1, 0))
+                out.extend(self.deliver(one, CONTROL_SESSION, control))
         return out
 
     def join(self, session: int, name: str, group: GroupName) -> list[Output]:

@@ -5,5 +5,5 @@ from hopring.groups.messages import decode_group_message
 from hopring.ordering.entry import CONTROL_SESSION
 
 
-def words(submits: list[SubmitMessage]) -> list[object]:
+def control_messages(submits: list[SubmitMessage]) -> list[object]:
     return [decode_group_message(one.payload, one.service) for one in submits if one.session == CONTROL_SESSION]

@@ -9,40 +9,40 @@ from hopring.ordering.entry import OrderedMessage, Position
 from hopring.services import Service
 
 
-def stamped(desk: FedGroups, submits: list[SubmitMessage]) -> None:
+def stamped(fed: FedGroups, submits: list[SubmitMessage]) -> None:
     """They get the next places, and will be delivered there."""
-    for at, submit in enumerate(submits, desk.at + 1):
+    for at, submit in enumerate(submits, fed.at + 1):
         message = OrderedMessage(submit.service, ME.daemon, submit.session, submit.payload)
-        desk.step(Stamped(desk.view, message, Position(at, 0)))
+        fed.step(Stamped(fed.view, message, Position(at, 0)))
 
 
 def joining(*groups: GroupName, before: GroupName | None = None) -> tuple[FedGroups, list[SubmitMessage]]:
-    desk = FedGroups(ME, NEAR)
-    desk.step(Connect(1, "ann"))
+    fed = FedGroups(ME, NEAR)
+    fed.step(Connect(1, "ann"))
     if before is not None:
-        desk.step(JoinGroup(1, before))
-        desk.delivered(ME, desk.taken())
+        fed.step(JoinGroup(1, before))
+        fed.delivered(ME, fed.taken())
     for group in groups:
-        desk.step(JoinGroup(1, group))
-    submits = desk.taken()
-    stamped(desk, submits)
-    return desk, submits
+        fed.step(JoinGroup(1, group))
+    submits = fed.taken()
+    stamped(fed, submits)
+    return fed, submits
 
 
 def early(
-    desk: FedGroups, service: Service, *groups: str, at: int, session: int = 9, discard: bool = False
+    fed: FedGroups, service: Service, *groups: str, at: int, session: int = 9, discard: bool = False
 ) -> list[Output]:
-    before = desk.at
-    out = desk.message(ME if discard else NEAR, service, *groups, at=at, session=session, discard=discard)
-    desk.at = before
+    before = fed.at
+    out = fed.message(ME if discard else NEAR, service, *groups, at=at, session=session, discard=discard)
+    fed.at = before
     return out
 
 
 def test_a_joiner_gets_what_overtook_its_join_right_after_its_view() -> None:
-    desk, submits = joining(RED)
-    assert early(desk, Service.RELIABLE, "red", at=50) == []
+    fed, submits = joining(RED)
+    assert early(fed, Service.RELIABLE, "red", at=50) == []
 
-    shown, message = desk.delivered(ME, submits)
+    shown, message = fed.delivered(ME, submits)
 
     assert isinstance(shown, ShowView)
     assert isinstance(message, DeliverBundle)
@@ -50,82 +50,82 @@ def test_a_joiner_gets_what_overtook_its_join_right_after_its_view() -> None:
 
 
 def test_what_lies_before_the_join_is_not_owed() -> None:
-    desk, submits = joining(RED)
-    early(desk, Service.RELIABLE, "red", at=1)
+    fed, submits = joining(RED)
+    early(fed, Service.RELIABLE, "red", at=1)
 
-    assert delivers(desk.delivered(ME, submits)) == []
+    assert delivers(fed.delivered(ME, submits)) == []
 
 
 def test_what_overtook_comes_in_its_order() -> None:
-    desk, submits = joining(RED)
-    early(desk, Service.RELIABLE, "red", at=60)
-    early(desk, Service.RELIABLE, "red", at=50)
+    fed, submits = joining(RED)
+    early(fed, Service.RELIABLE, "red", at=60)
+    early(fed, Service.RELIABLE, "red", at=50)
 
-    out = [one for one in desk.delivered(ME, submits) if isinstance(one, DeliverBundle)]
+    out = [one for one in fed.delivered(ME, submits) if isinstance(one, DeliverBundle)]
 
     assert [one.position.lts for one in out] == [50, 60]
 
 
 def test_who_joins_two_groups_of_a_message_gets_it_once() -> None:
-    desk, submits = joining(RED, BLUE)
-    early(desk, Service.RELIABLE, "red", "blue", at=50)
+    fed, submits = joining(RED, BLUE)
+    early(fed, Service.RELIABLE, "red", "blue", at=50)
 
-    assert delivers(desk.delivered(ME, submits)) == [(1,)]
+    assert delivers(fed.delivered(ME, submits)) == [(1,)]
 
 
 def test_who_got_it_through_another_group_does_not_get_it_again() -> None:
-    desk, submits = joining(BLUE, before=RED)
-    assert delivers(early(desk, Service.RELIABLE, "red", "blue", at=50)) == [(1,)]
+    fed, submits = joining(BLUE, before=RED)
+    assert delivers(early(fed, Service.RELIABLE, "red", "blue", at=50)) == [(1,)]
 
-    assert delivers(desk.delivered(ME, submits)) == []
+    assert delivers(fed.delivered(ME, submits)) == []
 
 
 def test_the_sender_is_not_owed_what_it_discards() -> None:
-    desk, submits = joining(RED)
-    early(desk, Service.RELIABLE, "red", at=50, session=1, discard=True)
+    fed, submits = joining(RED)
+    early(fed, Service.RELIABLE, "red", at=50, session=1, discard=True)
 
-    assert delivers(desk.delivered(ME, submits)) == []
+    assert delivers(fed.delivered(ME, submits)) == []
 
 
 def test_fifo_through_another_group_waits_for_what_its_sender_sent_before() -> None:
-    desk, submits = joining(BLUE, before=RED)
-    assert early(desk, Service.RELIABLE, "blue", at=50) == []
-    assert early(desk, Service.FIFO, "red", at=51) == []
-    assert delivers(early(desk, Service.FIFO, "red", at=52, session=8)) == [(1,)]
+    fed, submits = joining(BLUE, before=RED)
+    assert early(fed, Service.RELIABLE, "blue", at=50) == []
+    assert early(fed, Service.FIFO, "red", at=51) == []
+    assert delivers(early(fed, Service.FIFO, "red", at=52, session=8)) == [(1,)]
 
-    out = [one for one in desk.delivered(ME, submits) if isinstance(one, DeliverBundle)]
+    out = [one for one in fed.delivered(ME, submits) if isinstance(one, DeliverBundle)]
 
     assert [(one.sessions, one.position.lts) for one in out] == [((1,), 50), ((1,), 51)]
 
 
 def test_who_has_left_meanwhile_is_not_given_what_waited_there() -> None:
-    desk = FedGroups(ME, NEAR)
-    desk.join(1, "ann", RED)
-    desk.step(LeaveGroup(1, RED))
-    desk.step(JoinGroup(1, BLUE))
-    submits = desk.taken()
-    stamped(desk, submits)
-    early(desk, Service.RELIABLE, "blue", at=50)
-    early(desk, Service.FIFO, "red", at=51)
+    fed = FedGroups(ME, NEAR)
+    fed.join(1, "ann", RED)
+    fed.step(LeaveGroup(1, RED))
+    fed.step(JoinGroup(1, BLUE))
+    submits = fed.taken()
+    stamped(fed, submits)
+    early(fed, Service.RELIABLE, "blue", at=50)
+    early(fed, Service.FIFO, "red", at=51)
 
-    out = [one for one in desk.delivered(ME, submits) if isinstance(one, DeliverBundle)]
+    out = [one for one in fed.delivered(ME, submits) if isinstance(one, DeliverBundle)]
 
     assert [one.position.lts for one in out] == [50]
 
 
 def test_who_leaves_a_group_and_joins_it_again_gets_what_waited_behind_another_join() -> None:
     """In blue, on its way out of it, into red, and into blue again (clients, seed 3738)."""
-    desk = FedGroups(ME, NEAR)
-    desk.join(1, "ann", BLUE)
-    desk.step(LeaveGroup(1, BLUE))
-    desk.step(JoinGroup(1, RED))
-    desk.step(JoinGroup(1, BLUE))
-    submits = desk.taken()
-    stamped(desk, submits)
-    early(desk, Service.FIFO, "red", at=50)
-    assert early(desk, Service.FIFO, "blue", at=51) == []
+    fed = FedGroups(ME, NEAR)
+    fed.join(1, "ann", BLUE)
+    fed.step(LeaveGroup(1, BLUE))
+    fed.step(JoinGroup(1, RED))
+    fed.step(JoinGroup(1, BLUE))
+    submits = fed.taken()
+    stamped(fed, submits)
+    early(fed, Service.FIFO, "red", at=50)
+    assert early(fed, Service.FIFO, "blue", at=51) == []
 
-    out = desk.delivered(ME, submits)
+    out = fed.delivered(ME, submits)
 
     places = [one.position for one in out if isinstance(one, DeliverBundle)]
     assert places == [Position(50, 0), Position(51, 0)]

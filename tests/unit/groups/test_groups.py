@@ -48,7 +48,7 @@ from hopring.ordering.entry import CONTROL_SESSION, OrderedMessage, Position
 from hopring.services import Service
 
 
-def words(submits: list[SubmitMessage]) -> list[object]:
+def control_messages(submits: list[SubmitMessage]) -> list[object]:
     return [decode_group_message(one.payload, one.service) for one in submits]
 
 
@@ -65,65 +65,69 @@ def test_an_illegal_name_is_refused(name: str) -> None:
 
 
 def test_a_name_is_taken_until_its_holders_end_is_ordered() -> None:
-    desk = FedGroups()
-    desk.step(Connect(1, "ann"))
-    assert desk.step(Connect(2, "ann")) == [GroupRequestRefused(2, RefusalReason.NAME_IN_USE, "ann")]
+    fed = FedGroups()
+    fed.step(Connect(1, "ann"))
+    assert fed.step(Connect(2, "ann")) == [GroupRequestRefused(2, RefusalReason.NAME_IN_USE, "ann")]
 
-    desk.step(Disconnect(1))
-    submits = desk.taken()
-    assert desk.step(Connect(3, "ann")) == [GroupRequestRefused(3, RefusalReason.NAME_IN_USE, "ann")]
-    assert desk.delivered(ME, submits) == [SessionGone(1, "ann")]
+    fed.step(Disconnect(1))
+    submits = fed.taken()
+    assert fed.step(Connect(3, "ann")) == [GroupRequestRefused(3, RefusalReason.NAME_IN_USE, "ann")]
+    assert fed.delivered(ME, submits) == [SessionGone(1, "ann")]
 
-    assert desk.step(Connect(4, "ann")) == [SessionConnected(4, GroupName("#ann#d0"))]
+    assert fed.step(Connect(4, "ann")) == [SessionConnected(4, GroupName("#ann#d0"))]
 
 
 @pytest.mark.parametrize("name", ["", "#ann#d0", "x" * 129, "nul\0"])
 def test_an_illegal_group_is_refused(name: str) -> None:
-    desk = FedGroups()
-    desk.step(Connect(1, "ann"))
+    fed = FedGroups()
+    fed.step(Connect(1, "ann"))
 
-    assert desk.step(JoinGroup(1, GroupName(name))) == [
+    assert fed.step(JoinGroup(1, GroupName(name))) == [
         GroupRequestRefused(1, RefusalReason.ILLEGAL_GROUP, name)
     ]
 
 
 def test_joining_twice_and_leaving_where_one_is_not_are_refused() -> None:
-    desk = FedGroups()
-    desk.step(Connect(1, "ann"))
-    assert desk.step(LeaveGroup(1, RED)) == [GroupRequestRefused(1, RefusalReason.NOT_A_MEMBER, "red")]
-    assert desk.step(JoinGroup(1, RED)) == []
-    assert desk.step(JoinGroup(1, RED)) == [GroupRequestRefused(1, RefusalReason.ALREADY_MEMBER, "red")]
+    fed = FedGroups()
+    fed.step(Connect(1, "ann"))
+    assert fed.step(LeaveGroup(1, RED)) == [GroupRequestRefused(1, RefusalReason.NOT_A_MEMBER, "red")]
+    assert fed.step(JoinGroup(1, RED)) == []
+    assert fed.step(JoinGroup(1, RED)) == [GroupRequestRefused(1, RefusalReason.ALREADY_MEMBER, "red")]
 
 
 def test_a_session_whose_queue_is_full_has_to_wait() -> None:
-    desk = FedGroups(*ALL)
-    desk.signal((ME, NEAR), 3)
-    desk.step(Connect(1, "ann"))
-    while desk.groups.accepts(1):
-        desk.send(1, Service.AGREED, "red")
+    fed = FedGroups(*ALL)
+    fed.signal((ME, NEAR), 3)
+    fed.step(Connect(1, "ann"))
+    while fed.groups.accepts(1):
+        fed.send(1, Service.AGREED, "red")
 
     with pytest.raises(AssertionError):
-        desk.send(1, Service.AGREED, "red")
+        fed.send(1, Service.AGREED, "red")
 
 
 # Joins, leaves, ends.
 
 
 def test_a_join_is_one_agreed_message_in_a_view_of_one_site() -> None:
-    desk = FedGroups(ME, NEAR)
-    desk.step(Connect(1, "ann"))
-    desk.step(JoinGroup(1, RED))
+    fed = FedGroups(ME, NEAR)
+    fed.step(Connect(1, "ann"))
+    fed.step(JoinGroup(1, RED))
 
-    (submit,) = desk.taken()
+    (submit,) = fed.taken()
 
-    assert (submit.service, submit.session, words([submit])) == (Service.AGREED, 1, [GroupJoin("ann", "red")])
+    assert (submit.service, submit.session, control_messages([submit])) == (
+        Service.AGREED,
+        1,
+        [GroupJoin("ann", "red")],
+    )
 
 
 def test_the_first_view_of_a_joiner_has_itself_for_company_and_others_have_each_other() -> None:
-    desk = FedGroups(ME, NEAR)
-    desk.join(1, "ann", RED)
+    fed = FedGroups(ME, NEAR)
+    fed.join(1, "ann", RED)
 
-    mine, others = views(desk.join(2, "bob", RED))
+    mine, others = views(fed.join(2, "bob", RED))
 
     ann, bob = member(ME, "ann", 1), member(ME, "bob", 2)
     assert (mine.sessions, mine.view.members, mine.view.together) == ((2,), (ann, bob), (bob,))
@@ -133,22 +137,22 @@ def test_the_first_view_of_a_joiner_has_itself_for_company_and_others_have_each_
 
 
 def test_members_are_listed_by_daemon_and_then_by_name() -> None:
-    desk = FedGroups(ME, NEAR)
-    desk.deliver(NEAR, 7, GroupJoin("ann", "red"))
-    desk.join(1, "zoe", RED)
+    fed = FedGroups(ME, NEAR)
+    fed.deliver(NEAR, 7, GroupJoin("ann", "red"))
+    fed.join(1, "zoe", RED)
 
-    (shown,) = views(desk.join(2, "bob", RED))[:1]
+    (shown,) = views(fed.join(2, "bob", RED))[:1]
 
     assert [one.name for one in shown.view.members] == ["bob", "zoe", "ann"]
 
 
 def test_who_leaves_sees_where_and_the_others_see_a_view() -> None:
-    desk = FedGroups(ME, NEAR)
-    desk.join(1, "ann", RED)
-    desk.join(2, "bob", RED)
-    desk.step(LeaveGroup(1, RED))
+    fed = FedGroups(ME, NEAR)
+    fed.join(1, "ann", RED)
+    fed.join(2, "bob", RED)
+    fed.step(LeaveGroup(1, RED))
 
-    left, shown = desk.delivered(ME, desk.taken())
+    left, shown = fed.delivered(ME, fed.taken())
 
     assert left == LeftGroup(1, RED)
     (only,) = views([shown])
@@ -157,14 +161,14 @@ def test_who_leaves_sees_where_and_the_others_see_a_view() -> None:
 
 
 def test_an_end_takes_a_session_out_of_all_groups_by_its_number_and_not_its_name() -> None:
-    desk = FedGroups(ME, NEAR)
-    desk.join(1, "ann", RED)
-    desk.join(1 + 1, "bob", BLUE)
-    desk.deliver(NEAR, 7, GroupJoin("ann", "red"))
-    desk.deliver(NEAR, 7, GroupJoin("ann", "blue"))
-    desk.deliver(NEAR, 8, GroupJoin("zoe", "blue"))
+    fed = FedGroups(ME, NEAR)
+    fed.join(1, "ann", RED)
+    fed.join(1 + 1, "bob", BLUE)
+    fed.deliver(NEAR, 7, GroupJoin("ann", "red"))
+    fed.deliver(NEAR, 7, GroupJoin("ann", "blue"))
+    fed.deliver(NEAR, 8, GroupJoin("zoe", "blue"))
 
-    shown = views(desk.deliver(NEAR, 7, GroupKill()))
+    shown = views(fed.deliver(NEAR, 7, GroupKill()))
 
     assert [(one.view.group, one.view.cause, len(one.view.members)) for one in shown] == [
         ("blue", Cause.DISCONNECT, 2),
@@ -173,148 +177,148 @@ def test_an_end_takes_a_session_out_of_all_groups_by_its_number_and_not_its_name
 
 
 def test_a_group_that_comes_back_goes_on_above_its_last_id() -> None:
-    desk = FedGroups(ME, NEAR)
-    desk.join(1, "ann", RED)
-    desk.step(LeaveGroup(1, RED))
-    desk.delivered(ME, desk.taken())
-    desk.step(JoinGroup(1, RED))
+    fed = FedGroups(ME, NEAR)
+    fed.join(1, "ann", RED)
+    fed.step(LeaveGroup(1, RED))
+    fed.delivered(ME, fed.taken())
+    fed.step(JoinGroup(1, RED))
 
-    (shown,) = views(desk.delivered(ME, desk.taken()))
+    (shown,) = views(fed.delivered(ME, fed.taken()))
 
     assert shown.view.id == GroupViewId(view_id(2), (), 2)
 
 
 def test_join_then_send_then_leave_go_out_in_that_order() -> None:
-    desk = FedGroups(ME, NEAR)
-    desk.step(Connect(1, "ann"))
-    desk.step(JoinGroup(1, RED))
-    desk.send(1, Service.RELIABLE, "red")
-    desk.step(LeaveGroup(1, RED))
+    fed = FedGroups(ME, NEAR)
+    fed.step(Connect(1, "ann"))
+    fed.step(JoinGroup(1, RED))
+    fed.send(1, Service.RELIABLE, "red")
+    fed.step(LeaveGroup(1, RED))
 
-    assert [one.service for one in desk.taken()] == [Service.AGREED, Service.RELIABLE, Service.AGREED]
+    assert [one.service for one in fed.taken()] == [Service.AGREED, Service.RELIABLE, Service.AGREED]
 
 
 def test_an_end_goes_behind_all_that_was_asked_for_but_no_join_is_waited_for() -> None:
-    desk = FedGroups(*ALL)
-    desk.step(Connect(1, "ann"))
-    desk.step(JoinGroup(1, RED))
-    desk.send(1, Service.RELIABLE, "red")
-    (announcement,) = desk.taken()
+    fed = FedGroups(*ALL)
+    fed.step(Connect(1, "ann"))
+    fed.step(JoinGroup(1, RED))
+    fed.send(1, Service.RELIABLE, "red")
+    (announcement,) = fed.taken()
 
-    desk.step(Disconnect(1))
-    sent, end = desk.taken()
+    fed.step(Disconnect(1))
+    sent, end = fed.taken()
 
-    assert words([announcement]) == [GroupInterest(1, ("red",))]
-    assert (sent.service, words([end])) == (Service.RELIABLE, [GroupKill()])
+    assert control_messages([announcement]) == [GroupInterest(1, ("red",))]
+    assert (sent.service, control_messages([end])) == (Service.RELIABLE, [GroupKill()])
 
 
 def test_sessions_take_turns() -> None:
-    desk = FedGroups(ME, NEAR)
+    fed = FedGroups(ME, NEAR)
     for session in (1, 2):
-        desk.step(Connect(session, f"s{session}"))
+        fed.step(Connect(session, f"s{session}"))
         for service in (Service.AGREED, Service.SAFE, Service.AGREED):  # So that they are not merged.
-            desk.send(session, service, "red")
+            fed.send(session, service, "red")
 
-    assert [one.session for one in desk.taken()] == [1, 2, 1, 2, 1, 2]
+    assert [one.session for one in fed.taken()] == [1, 2, 1, 2, 1, 2]
 
 
 # Messages.
 
 
 def test_a_session_in_several_of_the_groups_gets_a_message_once() -> None:
-    desk = FedGroups(ME, NEAR)
-    desk.join(1, "ann", RED)
-    desk.step(JoinGroup(1, BLUE))
-    desk.delivered(ME, desk.taken())
-    desk.join(2, "bob", BLUE)
+    fed = FedGroups(ME, NEAR)
+    fed.join(1, "ann", RED)
+    fed.step(JoinGroup(1, BLUE))
+    fed.delivered(ME, fed.taken())
+    fed.join(2, "bob", BLUE)
 
-    (out,) = desk.message(FAR, Service.AGREED, "red", "blue", "#ann#d0", "#ann#d1")
+    (out,) = fed.message(FAR, Service.AGREED, "red", "blue", "#ann#d0", "#ann#d1")
 
     assert delivers([out]) == [(1, 2)]
 
 
 def test_what_nobody_here_is_in_is_not_delivered() -> None:
-    desk = FedGroups(ME, NEAR)
-    desk.join(1, "ann", RED)
+    fed = FedGroups(ME, NEAR)
+    fed.join(1, "ann", RED)
 
-    assert desk.message(FAR, Service.AGREED, "blue", "#ann#d1", "#bob#d0") == []
+    assert fed.message(FAR, Service.AGREED, "blue", "#ann#d1", "#bob#d0") == []
 
 
 def test_self_discard_spares_only_the_sending_session() -> None:
-    desk = FedGroups(ME, NEAR)
-    desk.join(1, "ann", RED)
-    desk.join(2, "bob", RED)
+    fed = FedGroups(ME, NEAR)
+    fed.join(1, "ann", RED)
+    fed.join(2, "bob", RED)
 
-    assert delivers(desk.message(ME, Service.AGREED, "red", session=1, discard=True)) == [(2,)]
-    assert delivers(desk.message(NEAR, Service.AGREED, "red", session=1, discard=True)) == [(1, 2)]
+    assert delivers(fed.message(ME, Service.AGREED, "red", session=1, discard=True)) == [(2,)]
+    assert delivers(fed.message(NEAR, Service.AGREED, "red", session=1, discard=True)) == [(1, 2)]
 
 
 def test_a_message_names_its_senders_private_group() -> None:
-    desk = FedGroups(ME, NEAR)
-    desk.join(1, "ann", RED)
+    fed = FedGroups(ME, NEAR)
+    fed.join(1, "ann", RED)
 
-    (out,) = desk.message(NEAR, Service.AGREED, "red")
+    (out,) = fed.message(NEAR, Service.AGREED, "red")
 
     assert getattr(out, "sender", None) == "#sender#d1"
 
 
 def test_a_bundle_of_another_session_than_its_message_is_dropped() -> None:
-    desk = FedGroups(ME, NEAR)
-    desk.join(1, "ann", RED)
-    desk.send(1, Service.AGREED, "red")
-    (submit,) = desk.taken()
+    fed = FedGroups(ME, NEAR)
+    fed.join(1, "ann", RED)
+    fed.send(1, Service.AGREED, "red")
+    (submit,) = fed.taken()
     message = OrderedMessage(Service.AGREED, NEAR.daemon, 1, submit.payload)
 
-    assert desk.step(Delivered(desk.view, message, NEAR, Position(99, 0))) == []
-    assert desk.groups.drops == {Drop.FOREIGN_SENDER: 1}
+    assert fed.step(Delivered(fed.view, message, NEAR, Position(99, 0))) == []
+    assert fed.groups.drops == {Drop.FOREIGN_SENDER: 1}
 
 
 @pytest.mark.parametrize(
     "payload", [b"", b"\x05", b"\x05" * 40, b"\x95\xa1J", b"\xff" * 9, b"\x93\xa1J\xa0\xa1g"]
 )
 def test_garbage_is_dropped_and_counted(payload: bytes) -> None:
-    desk = FedGroups(ME, NEAR)
+    fed = FedGroups(ME, NEAR)
 
     assert (
-        desk.step(
-            Delivered(desk.view, OrderedMessage(Service.AGREED, NEAR.daemon, 3, payload), NEAR, Position(9, 0))
+        fed.step(
+            Delivered(fed.view, OrderedMessage(Service.AGREED, NEAR.daemon, 3, payload), NEAR, Position(9, 0))
         )
         == []
     )
-    assert sum(desk.groups.drops.values()) == 1
+    assert sum(fed.groups.drops.values()) == 1
 
 
 def test_a_client_cannot_speak_for_the_daemon_nor_a_word_come_with_a_weaker_service() -> None:
-    desk = FedGroups(ME, NEAR)
-    for service, session, word in (
+    fed = FedGroups(ME, NEAR)
+    for service, session, control in (
         (Service.SAFE, 5, GroupInterest(1, ("red",))),
         (Service.RELIABLE, 5, GroupJoin("ann", "red")),
         (Service.AGREED, CONTROL_SESSION, GroupKill()),
         (Service.AGREED, 5, GroupJoin("ann", "#ann#d0")),
     ):
-        message = OrderedMessage(service, NEAR.daemon, session, encode_group_message(word))
-        assert desk.step(Delivered(desk.view, message, NEAR, Position(9, 0))) == []
+        message = OrderedMessage(service, NEAR.daemon, session, encode_group_message(control))
+        assert fed.step(Delivered(fed.view, message, NEAR, Position(9, 0))) == []
 
-    assert desk.groups.drops == {Drop.INCONSISTENT: 4}
+    assert fed.groups.drops == {Drop.INCONSISTENT: 4}
 
 
 # The daemons' views.
 
 
 def test_who_only_loses_daemons_waits_until_the_others_are_there_and_asks_nothing() -> None:
-    desk = FedGroups(*ALL)
-    desk.join(1, "ann", RED)
-    desk.join(2, "bob", BLUE)
-    desk.deliver(FAR, 7, GroupJoin("far", "red"))
+    fed = FedGroups(*ALL)
+    fed.join(1, "ann", RED)
+    fed.join(2, "bob", BLUE)
+    fed.deliver(FAR, 7, GroupJoin("far", "red"))
 
-    (signal,) = desk.signal((ME, NEAR), 3)
-    assert desk.installed((ME, NEAR), (ME, NEAR), 3) == []
-    (word,) = taken = desk.taken()
-    assert decode_group_message(word.payload, word.service) == GroupsPart(
-        view_id(3), 0, 1, desk.groups.own.version
+    (signal,) = fed.signal((ME, NEAR), 3)
+    assert fed.installed((ME, NEAR), (ME, NEAR), 3) == []
+    (control,) = taken = fed.taken()
+    assert decode_group_message(control.payload, control.service) == GroupsPart(
+        view_id(3), 0, 1, fed.groups.own.version
     )
-    assert desk.delivered(ME, taken) == []
-    shown, resume = desk.deliver(NEAR, CONTROL_SESSION, GroupsPart(view_id(3), 0, 1, 0))
+    assert fed.delivered(ME, taken) == []
+    shown, resume = fed.deliver(NEAR, CONTROL_SESSION, GroupsPart(view_id(3), 0, 1, 0))
 
     ann = member(ME, "ann", 1)
     assert signal == ShowSignal((1,), RED, GroupViewId(view_id(2), (), 2), (ann,))
@@ -322,30 +326,30 @@ def test_who_only_loses_daemons_waits_until_the_others_are_there_and_asks_nothin
     assert (only.view.group, only.view.members, only.view.together) == (RED, (ann,), (ann,))
     assert (only.view.id, only.view.cause) == (GroupViewId(view_id(3), (), 0), Cause.NETWORK)
     assert resume == Resume(view_id(3))
-    assert desk.taken() == []
+    assert fed.taken() == []
 
 
 def test_who_is_left_alone_waits_for_nobody() -> None:
-    desk = FedGroups(*ALL)
-    desk.join(1, "ann", RED)
+    fed = FedGroups(*ALL)
+    fed.join(1, "ann", RED)
 
-    assert desk.move((ME,), (ME,), 3) == [Resume(view_id(3))]
+    assert fed.move((ME,), (ME,), 3) == [Resume(view_id(3))]
 
 
 @pytest.mark.parametrize("service", [Service.CAUSAL, Service.AGREED, Service.SAFE])
 def test_behind_the_signal_a_message_in_order_closes_also_a_group_that_loses_nobody(service: Service) -> None:
     """Those who did not come along may have had something before it."""
-    desk = FedGroups(*ALL)
-    desk.join(1, "ann", RED)
-    desk.join(2, "bob", BLUE)
-    assert signals(desk.signal((ME, NEAR), 3)) == []
+    fed = FedGroups(*ALL)
+    fed.join(1, "ann", RED)
+    fed.join(2, "bob", BLUE)
+    assert signals(fed.signal((ME, NEAR), 3)) == []
 
-    assert signals(desk.message(NEAR, Service.RELIABLE, "red")) == []
-    assert signals(desk.message(NEAR, Service.FIFO, "red")) == []
-    signal, delivered = desk.message(NEAR, service, "red", "other")
-    again = desk.message(NEAR, service, "red")
-    desk.installed((ME, NEAR), (ME, NEAR), 3)
-    shown, _ = desk.exchange(ME, NEAR)
+    assert signals(fed.message(NEAR, Service.RELIABLE, "red")) == []
+    assert signals(fed.message(NEAR, Service.FIFO, "red")) == []
+    signal, delivered = fed.message(NEAR, service, "red", "other")
+    again = fed.message(NEAR, service, "red")
+    fed.installed((ME, NEAR), (ME, NEAR), 3)
+    shown, _ = fed.exchange(ME, NEAR)
 
     ann = member(ME, "ann", 1)
     assert signal == ShowSignal((1,), RED, GroupViewId(view_id(2), (), 1), (ann,))
@@ -356,78 +360,78 @@ def test_behind_the_signal_a_message_in_order_closes_also_a_group_that_loses_nob
 
 
 def test_requests_wait_from_the_signal_until_all_groups_are_told_and_keep_their_order() -> None:
-    desk = FedGroups(ME, NEAR)
-    desk.join(1, "ann", RED)
-    desk.signal((ME,), 3)
-    desk.send(1, Service.RELIABLE, "red")
-    assert desk.taken() == []
-    desk.installed((ME,), (ME, FAR), 3)
-    desk.step(LeaveGroup(1, RED))
+    fed = FedGroups(ME, NEAR)
+    fed.join(1, "ann", RED)
+    fed.signal((ME,), 3)
+    fed.send(1, Service.RELIABLE, "red")
+    assert fed.taken() == []
+    fed.installed((ME,), (ME, FAR), 3)
+    fed.step(LeaveGroup(1, RED))
 
-    (groups,) = desk.taken()
+    (groups,) = fed.taken()
     assert (groups.service, groups.session) == (Service.SAFE, CONTROL_SESSION)
-    desk.delivered(ME, [groups])
-    assert desk.taken() == []
-    desk.deliver(FAR, CONTROL_SESSION, GroupsPart(view_id(3), 0, 1, 0))
+    fed.delivered(ME, [groups])
+    assert fed.taken() == []
+    fed.deliver(FAR, CONTROL_SESSION, GroupsPart(view_id(3), 0, 1, 0))
 
-    assert [one.service for one in desk.taken()] == [Service.RELIABLE, Service.AGREED]
+    assert [one.service for one in fed.taken()] == [Service.RELIABLE, Service.AGREED]
 
 
 def test_a_merge_shows_a_group_that_both_sides_have_and_leaves_alone_one_that_only_one_has() -> None:
-    desk = FedGroups(ME, NEAR)
-    desk.join(1, "ann", RED)
-    desk.join(2, "bob", BLUE)
-    assert signals(desk.move((ME, NEAR), ALL, 3)) == []
+    fed = FedGroups(ME, NEAR)
+    fed.join(1, "ann", RED)
+    fed.join(2, "bob", BLUE)
+    assert signals(fed.move((ME, NEAR), ALL, 3)) == []
     theirs = GroupViewId(view_id(1), (), 4)
     said = GroupsPart(view_id(3), 0, 1, 0, (LocalGroup("red", theirs, (), ((7, "far"),)),))
 
-    out = desk.exchange(*ALL, said={FAR: said})
+    out = fed.exchange(*ALL, said={FAR: said})
 
     (shown,) = views(out)
     ann, far = member(ME, "ann", 1), member(FAR, "far", 7)
     assert (shown.view.group, shown.view.members, shown.view.together) == (RED, (ann, far), (ann,))
     assert shown.view.sets == ((far,), (ann,))
-    assert desk.groups.table.groups[BLUE].id == GroupViewId(view_id(2), (), 1)
+    assert fed.groups.table.groups[BLUE].id == GroupViewId(view_id(2), (), 1)
     assert out[-1] == Resume(view_id(3))
 
 
 def test_groups_in_parts_are_one_unit() -> None:
-    desk = FedGroups(ME, NEAR)
-    desk.join(1, "ann", RED)
-    desk.move((ME,), (ME, FAR), 3)
-    desk.delivered(ME, desk.taken())
+    fed = FedGroups(ME, NEAR)
+    fed.join(1, "ann", RED)
+    fed.move((ME,), (ME, FAR), 3)
+    fed.delivered(ME, fed.taken())
     theirs = GroupViewId(view_id(1), (), 4)
     parts = [
         GroupsPart(view_id(3), at, 2, 0, (LocalGroup("red", theirs, (), ((at, f"far{at}"),)),)) for at in (1, 0)
     ]
 
-    assert desk.deliver(FAR, CONTROL_SESSION, parts[0]) == []
-    (shown,) = views(desk.deliver(FAR, CONTROL_SESSION, parts[1]))
+    assert fed.deliver(FAR, CONTROL_SESSION, parts[0]) == []
+    (shown,) = views(fed.deliver(FAR, CONTROL_SESSION, parts[1]))
 
     assert len(shown.view.members) == 3
 
 
 def test_groups_of_an_older_view_count_for_nothing() -> None:
-    desk = FedGroups(ME, NEAR)
-    desk.move((ME,), (ME, FAR), 3)
-    desk.delivered(ME, desk.taken())
+    fed = FedGroups(ME, NEAR)
+    fed.move((ME,), (ME, FAR), 3)
+    fed.delivered(ME, fed.taken())
 
-    desk.deliver(FAR, CONTROL_SESSION, GroupsPart(view_id(2), 0, 1, 0))
+    fed.deliver(FAR, CONTROL_SESSION, GroupsPart(view_id(2), 0, 1, 0))
 
-    assert desk.groups.state is GroupsState.GGATHER
+    assert fed.groups.state is GroupsState.GGATHER
 
 
 def test_two_sides_that_both_lost_members_of_one_view_are_no_companions() -> None:
     """Trap: overwritten with the new membership and -1, their ids would look alike."""
-    desk = FedGroups(*ALL)
-    desk.join(1, "ann", RED)
-    desk.deliver(FAR, 7, GroupJoin("far", "red"))
+    fed = FedGroups(*ALL)
+    fed.join(1, "ann", RED)
+    fed.deliver(FAR, 7, GroupJoin("far", "red"))
     last = GroupViewId(view_id(2), (), 2)
-    desk.move((ME,), ALL, 4)
+    fed.move((ME,), ALL, 4)
     # The others went through view 3 before, and had no time to tell of their groups there.
     said = GroupsPart(view_id(4), 0, 1, 0, (LocalGroup("red", last, (view_id(2), view_id(3)), ((7, "far"),)),))
 
-    parted, merged = views(desk.exchange(*ALL, said={FAR: said}))
+    parted, merged = views(fed.exchange(*ALL, said={FAR: said}))
 
     ann, far = member(ME, "ann", 1), member(FAR, "far", 7)
     assert (parted.view.members, parted.view.together) == ((ann,), (ann,))
@@ -436,17 +440,15 @@ def test_two_sides_that_both_lost_members_of_one_view_are_no_companions() -> Non
 
 
 def test_a_join_after_the_signal_is_shown_with_an_id_of_this_side_and_closed_at_once() -> None:
-    desk = FedGroups(*ALL)
-    desk.join(1, "ann", RED)
-    desk.deliver(FAR, 7, GroupJoin("far", "red"))
-    desk.signal((ME, NEAR), 3)
+    fed = FedGroups(*ALL)
+    fed.join(1, "ann", RED)
+    fed.deliver(FAR, 7, GroupJoin("far", "red"))
+    fed.signal((ME, NEAR), 3)
 
-    shown, signal = desk.deliver(NEAR, 5, GroupJoin("near", "red"))
+    shown, signal = fed.deliver(NEAR, 5, GroupJoin("near", "red"))
 
     (only,) = views([shown])
-    assert only.view.id == GroupViewId(
-        view_id(2), (view_id(3), ViewId(0, DaemonId(0), Incarnation(desk.at))), 1
-    )
+    assert only.view.id == GroupViewId(view_id(2), (view_id(3), ViewId(0, DaemonId(0), Incarnation(fed.at))), 1)
     assert only.view.id.closing
     assert only.view.together == (member(ME, "ann", 1),)
     assert [one.name for one in only.view.members] == ["ann", "near", "far"]
@@ -454,15 +456,15 @@ def test_a_join_after_the_signal_is_shown_with_an_id_of_this_side_and_closed_at_
 
 
 def test_a_leave_after_the_signal_is_not_undone_by_the_view_that_follows() -> None:
-    desk = FedGroups(*ALL)
-    desk.join(1, "ann", RED)
-    desk.join(2, "bob", RED)
-    desk.deliver(FAR, 7, GroupJoin("far", "red"))
-    desk.signal((ME, NEAR), 3)
+    fed = FedGroups(*ALL)
+    fed.join(1, "ann", RED)
+    fed.join(2, "bob", RED)
+    fed.deliver(FAR, 7, GroupJoin("far", "red"))
+    fed.signal((ME, NEAR), 3)
 
-    left, closing, signal = desk.deliver(ME, 2, GroupLeave("red"))
-    desk.installed((ME, NEAR), (ME, NEAR), 3)
-    (shown,) = views(desk.exchange(ME, NEAR))
+    left, closing, signal = fed.deliver(ME, 2, GroupLeave("red"))
+    fed.installed((ME, NEAR), (ME, NEAR), 3)
+    (shown,) = views(fed.exchange(ME, NEAR))
 
     ann, far = member(ME, "ann", 1), member(FAR, "far", 7)
     assert left == LeftGroup(2, RED)
@@ -473,76 +475,76 @@ def test_a_leave_after_the_signal_is_not_undone_by_the_view_that_follows() -> No
 
 
 def test_a_signal_before_groups_are_complete_waits_for_what_becomes_of_them() -> None:
-    desk = FedGroups(ME, NEAR)
-    desk.join(1, "ann", RED)
-    desk.deliver(NEAR, 5, GroupJoin("near", "red"))
-    desk.move((ME, NEAR), ALL, 3)
+    fed = FedGroups(ME, NEAR)
+    fed.join(1, "ann", RED)
+    fed.deliver(NEAR, 5, GroupJoin("near", "red"))
+    fed.move((ME, NEAR), ALL, 3)
     last = GroupViewId(view_id(2), (), 2)
     near = GroupsPart(view_id(3), 0, 1, 0, (LocalGroup("red", last, (), ((5, "near"),)),))
     far = GroupsPart(
         view_id(3), 0, 1, 0, (LocalGroup("red", GroupViewId(view_id(1), (), 1), (), ((7, "far"),)),)
     )
-    desk.delivered(ME, desk.taken())
-    desk.deliver(NEAR, CONTROL_SESSION, near)
+    fed.delivered(ME, fed.taken())
+    fed.deliver(NEAR, CONTROL_SESSION, near)
 
-    assert desk.signal((ME, FAR), 4) == []
-    assert desk.groups.state.name == "GGT"
-    shown, signal = desk.deliver(FAR, CONTROL_SESSION, far)
+    assert fed.signal((ME, FAR), 4) == []
+    assert fed.groups.state.name == "GGT"
+    shown, signal = fed.deliver(FAR, CONTROL_SESSION, far)
 
     # Somebody may have had them before its signal: the same view, and only then the signal.
     assert [one.name for one in views([shown])[0].view.members] == ["ann", "near", "far"]
     assert signals([signal])[0].together == (member(ME, "ann", 1), member(FAR, "far", 7))
-    assert desk.groups.state.name == "GTRANS"
-    desk.installed((ME, FAR), (ME, FAR), 4)
-    (shown, _) = desk.exchange(ME, FAR)
+    assert fed.groups.state.name == "GTRANS"
+    fed.installed((ME, FAR), (ME, FAR), 4)
+    (shown, _) = fed.exchange(ME, FAR)
     assert [one.name for one in views([shown])[0].view.members] == ["ann", "far"]
 
 
 def test_a_second_change_before_groups_are_complete_begins_the_exchange_again() -> None:
-    desk = FedGroups(ME, NEAR)
-    desk.join(1, "ann", RED)
-    desk.deliver(NEAR, 5, GroupJoin("near", "red"))
-    desk.move((ME, NEAR), ALL, 3)
-    desk.delivered(ME, desk.taken())
-    assert desk.signal((ME, FAR), 4) == []
+    fed = FedGroups(ME, NEAR)
+    fed.join(1, "ann", RED)
+    fed.deliver(NEAR, 5, GroupJoin("near", "red"))
+    fed.move((ME, NEAR), ALL, 3)
+    fed.delivered(ME, fed.taken())
+    assert fed.signal((ME, FAR), 4) == []
 
-    signal, withdraw = desk.installed((ME, FAR), (ME, FAR), 4)
+    signal, withdraw = fed.installed((ME, FAR), (ME, FAR), 4)
 
     assert signals([signal])[0].group == RED
     assert withdraw == Withdraw()
-    assert desk.groups.state is GroupsState.GGATHER
-    (word,) = words(desk.taken())
-    assert word == GroupsPart(
+    assert fed.groups.state is GroupsState.GGATHER
+    (control,) = control_messages(fed.taken())
+    assert control == GroupsPart(
         view_id(4), 0, 1, 0, (LocalGroup("red", GroupViewId(view_id(2), (), 2), (view_id(3),), ((1, "ann"),)),)
     )
 
 
 def test_a_join_before_groups_are_complete_is_a_peers_mistake() -> None:
-    desk = FedGroups(ME, NEAR)
-    desk.move((ME,), (ME, FAR), 3)
+    fed = FedGroups(ME, NEAR)
+    fed.move((ME,), (ME, FAR), 3)
 
-    assert desk.deliver(FAR, 7, GroupJoin("far", "red")) == []
-    assert desk.groups.drops == {Drop.INCONSISTENT: 1}
+    assert fed.deliver(FAR, 7, GroupJoin("far", "red")) == []
+    assert fed.groups.drops == {Drop.INCONSISTENT: 1}
 
 
 @pytest.mark.parametrize("service", [Service.RELIABLE, Service.FIFO])
 def test_messages_of_daemons_that_have_all_groups_wait_for_the_view_that_groups_bring(service: Service) -> None:
     """Otherwise they came in the view before, where companions may never get them (clients, seed 2490)."""
-    desk = FedGroups(ME, NEAR)
-    desk.join(1, "ann", RED)
-    desk.move((ME, NEAR), ALL, 3)
+    fed = FedGroups(ME, NEAR)
+    fed.join(1, "ann", RED)
+    fed.move((ME, NEAR), ALL, 3)
 
-    assert delivers(desk.message(FAR, service, "red")) == []
-    assert delivers(desk.exchange(*ALL)) == [(1,)]
+    assert delivers(fed.message(FAR, service, "red")) == []
+    assert delivers(fed.exchange(*ALL)) == [(1,)]
 
 
 def test_messages_that_wait_for_groups_that_never_come_are_delivered_before_the_next_view() -> None:
-    desk = FedGroups(ME, NEAR)
-    desk.join(1, "ann", RED)
-    desk.move((ME, NEAR), ALL, 3)
-    desk.message(FAR, Service.RELIABLE, "red")
+    fed = FedGroups(ME, NEAR)
+    fed.join(1, "ann", RED)
+    fed.move((ME, NEAR), ALL, 3)
+    fed.message(FAR, Service.RELIABLE, "red")
 
-    out = desk.move((ME, NEAR), (ME, NEAR), 4)
+    out = fed.move((ME, NEAR), (ME, NEAR), 4)
 
     assert delivers(out) == [(1,)]
-    assert delivers(desk.exchange(ME, NEAR)) == []
+    assert delivers(fed.exchange(ME, NEAR)) == []

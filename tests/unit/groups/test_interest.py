@@ -46,11 +46,11 @@ def mask(one: InterestTable, *groups: str) -> int:
     return one.mask(encode_message(OrderedMessage(Service.AGREED, A, 1, bundle)), SITES)
 
 
-def say(daemon: DaemonId, word: GroupInterest | GroupsPart) -> OrderedMessage:
-    return OrderedMessage(Service.SAFE, daemon, CONTROL_SESSION, encode_group_message(word))
+def say(daemon: DaemonId, control: GroupInterest | GroupsPart) -> OrderedMessage:
+    return OrderedMessage(Service.SAFE, daemon, CONTROL_SESSION, encode_group_message(control))
 
 
-def words(submits: list[SubmitMessage]) -> list[object]:
+def control_messages(submits: list[SubmitMessage]) -> list[object]:
     return [decode_group_message(one.payload, one.service) for one in submits]
 
 
@@ -202,122 +202,122 @@ def test_who_joins_again_in_that_while_announces_nothing() -> None:
 
 
 def test_the_first_join_is_announced_safe_and_sent_when_that_is_delivered() -> None:
-    desk = FedGroups(*ALL)
-    desk.step(Connect(1, "ann"))
-    desk.step(JoinGroup(1, RED))
+    fed = FedGroups(*ALL)
+    fed.step(Connect(1, "ann"))
+    fed.step(JoinGroup(1, RED))
 
-    (announcement,) = desk.taken()
+    (announcement,) = fed.taken()
     assert (announcement.service, announcement.session) == (Service.SAFE, CONTROL_SESSION)
-    assert words([announcement]) == [GroupInterest(1, ("red",))]
-    desk.delivered(ME, [announcement])
+    assert control_messages([announcement]) == [GroupInterest(1, ("red",))]
+    fed.delivered(ME, [announcement])
 
-    assert words(desk.taken()) == [GroupJoin("ann", "red")]
+    assert control_messages(fed.taken()) == [GroupJoin("ann", "red")]
 
 
 def test_later_joins_of_the_group_need_no_announcement() -> None:
-    desk = FedGroups(*ALL)
-    desk.join(1, "ann", RED)
-    desk.step(Connect(2, "bob"))
-    desk.step(JoinGroup(2, RED))
+    fed = FedGroups(*ALL)
+    fed.join(1, "ann", RED)
+    fed.step(Connect(2, "bob"))
+    fed.step(JoinGroup(2, RED))
 
-    assert words(desk.taken()) == [GroupJoin("bob", "red")]
+    assert control_messages(fed.taken()) == [GroupJoin("bob", "red")]
 
 
 def test_what_a_session_asks_for_waits_behind_its_join_and_others_go_on() -> None:
-    desk = FedGroups(*ALL)
-    desk.step(Connect(1, "ann"))
-    desk.step(Connect(2, "bob"))
-    desk.step(JoinGroup(1, RED))
-    desk.send(1, Service.RELIABLE, "red")
-    desk.send(2, Service.RELIABLE, "red")
+    fed = FedGroups(*ALL)
+    fed.step(Connect(1, "ann"))
+    fed.step(Connect(2, "bob"))
+    fed.step(JoinGroup(1, RED))
+    fed.send(1, Service.RELIABLE, "red")
+    fed.send(2, Service.RELIABLE, "red")
 
-    announcement, others = desk.taken()
+    announcement, others = fed.taken()
     assert others.session == 2
-    desk.delivered(ME, [announcement])
+    fed.delivered(ME, [announcement])
 
-    assert [one.service for one in desk.taken()] == [Service.AGREED, Service.RELIABLE]
+    assert [one.service for one in fed.taken()] == [Service.AGREED, Service.RELIABLE]
 
 
 def test_a_leave_behind_a_join_that_waits_is_two_events_in_their_order() -> None:
-    desk = FedGroups(ME, NEAR, FAR)
-    desk.step(Connect(1, "ann"))
-    desk.step(JoinGroup(1, RED))
-    desk.step(LeaveGroup(1, RED))
-    assert desk.step(LeaveGroup(1, RED)) == [GroupRequestRefused(1, RefusalReason.NOT_A_MEMBER, RED)]
-    desk.step(JoinGroup(1, RED))
-    desk.step(LeaveGroup(1, RED))
-    (announcement,) = desk.taken()
-    desk.delivered(ME, [announcement])
-    sent = desk.taken()
-    assert words(sent) == [GroupJoin("ann", RED), GroupLeave(RED)] * 2
-    shown = [type(one) for one in desk.delivered(ME, sent)]
+    fed = FedGroups(ME, NEAR, FAR)
+    fed.step(Connect(1, "ann"))
+    fed.step(JoinGroup(1, RED))
+    fed.step(LeaveGroup(1, RED))
+    assert fed.step(LeaveGroup(1, RED)) == [GroupRequestRefused(1, RefusalReason.NOT_A_MEMBER, RED)]
+    fed.step(JoinGroup(1, RED))
+    fed.step(LeaveGroup(1, RED))
+    (announcement,) = fed.taken()
+    fed.delivered(ME, [announcement])
+    sent = fed.taken()
+    assert control_messages(sent) == [GroupJoin("ann", RED), GroupLeave(RED)] * 2
+    shown = [type(one) for one in fed.delivered(ME, sent)]
 
     assert shown == [ShowView, LeftGroup] * 2
-    desk.step(Tick(), 1_000_000_000)
-    assert words(desk.taken()) == [GroupInterest(2, (), (RED,))]
+    fed.step(Tick(), 1_000_000_000)
+    assert control_messages(fed.taken()) == [GroupInterest(2, (), (RED,))]
 
 
 def test_groups_announce_what_was_under_way() -> None:
-    desk = FedGroups(*ALL)
-    desk.step(Connect(1, "ann"))
-    desk.step(JoinGroup(1, RED))
-    (announcement,) = desk.taken()
-    desk.move((ME, NEAR), ALL, 3)
+    fed = FedGroups(*ALL)
+    fed.step(Connect(1, "ann"))
+    fed.step(JoinGroup(1, RED))
+    (announcement,) = fed.taken()
+    fed.move((ME, NEAR), ALL, 3)
 
-    submits = desk.taken()
-    assert words(submits) == [GroupsPart(view_id(3), 0, 1, 1, (), ("red",))]
-    desk.delivered(ME, submits)
+    submits = fed.taken()
+    assert control_messages(submits) == [GroupsPart(view_id(3), 0, 1, 1, (), ("red",))]
+    fed.delivered(ME, submits)
     for one in (NEAR, FAR):
-        desk.deliver(one, CONTROL_SESSION, GroupsPart(view_id(3), 0, 1, 0))
+        fed.deliver(one, CONTROL_SESSION, GroupsPart(view_id(3), 0, 1, 0))
 
-    assert words(desk.taken()) == [GroupJoin("ann", "red")]
+    assert control_messages(fed.taken()) == [GroupJoin("ann", "red")]
     # The one that was never stamped comes late and changes nothing.
-    assert desk.delivered(ME, [announcement]) == []
-    assert desk.taken() == []
+    assert fed.delivered(ME, [announcement]) == []
+    assert fed.taken() == []
 
 
 def test_an_announcement_that_is_delivered_after_the_signal_counts_if_nobody_new_comes() -> None:
-    desk = FedGroups(*ALL)
-    desk.step(Connect(1, "ann"))
-    desk.step(JoinGroup(1, RED))
-    submits = desk.taken()
-    desk.signal((ME, FAR), 3)
-    desk.delivered(ME, submits)
-    assert desk.taken() == []
+    fed = FedGroups(*ALL)
+    fed.step(Connect(1, "ann"))
+    fed.step(JoinGroup(1, RED))
+    submits = fed.taken()
+    fed.signal((ME, FAR), 3)
+    fed.delivered(ME, submits)
+    assert fed.taken() == []
 
-    desk.installed((ME, FAR), (ME, FAR), 3)
-    desk.exchange(ME, FAR)
+    fed.installed((ME, FAR), (ME, FAR), 3)
+    fed.exchange(ME, FAR)
 
-    assert words(desk.taken()) == [GroupJoin("ann", "red")]
+    assert control_messages(fed.taken()) == [GroupJoin("ann", "red")]
 
 
 def test_the_last_leave_ends_the_interest_after_a_while_but_not_while_a_join_is_under_way() -> None:
-    desk = FedGroups(*ALL)
-    desk.join(1, "ann", RED)
-    desk.step(LeaveGroup(1, RED))
-    desk.delivered(ME, desk.taken())
-    assert desk.groups.wake_at_us == 100
-    desk.step(JoinGroup(1, RED), now_us=50)
-    desk.step(LeaveGroup(1, RED), now_us=60)
+    fed = FedGroups(*ALL)
+    fed.join(1, "ann", RED)
+    fed.step(LeaveGroup(1, RED))
+    fed.delivered(ME, fed.taken())
+    assert fed.groups.wake_at_us == 100
+    fed.step(JoinGroup(1, RED), now_us=50)
+    fed.step(LeaveGroup(1, RED), now_us=60)
 
-    desk.step(Tick(), now_us=200)
-    submits = desk.taken()
-    assert words(submits) == [GroupJoin("ann", "red"), GroupLeave("red")]
-    desk.delivered(ME, submits)
-    desk.step(Tick(), now_us=300)
+    fed.step(Tick(), now_us=200)
+    submits = fed.taken()
+    assert control_messages(submits) == [GroupJoin("ann", "red"), GroupLeave("red")]
+    fed.delivered(ME, submits)
+    fed.step(Tick(), now_us=300)
 
-    assert words(desk.taken()) == [GroupInterest(2, (), ("red",))]
+    assert control_messages(fed.taken()) == [GroupInterest(2, (), ("red",))]
 
 
 def test_a_join_that_was_given_up_leaves_no_interest_for_ever() -> None:
-    desk = FedGroups(*ALL)
-    desk.step(Connect(1, "ann"))
-    desk.step(JoinGroup(1, RED))
-    announcement = desk.taken()
-    desk.step(Disconnect(1), now_us=10)
-    desk.delivered(ME, announcement)
-    desk.taken()
+    fed = FedGroups(*ALL)
+    fed.step(Connect(1, "ann"))
+    fed.step(JoinGroup(1, RED))
+    announcement = fed.taken()
+    fed.step(Disconnect(1), now_us=10)
+    fed.delivered(ME, announcement)
+    fed.taken()
 
-    desk.step(Tick(), now_us=110)
+    fed.step(Tick(), now_us=110)
 
-    assert words(desk.taken()) == [GroupInterest(2, (), ("red",))]
+    assert control_messages(fed.taken()) == [GroupInterest(2, (), ("red",))]

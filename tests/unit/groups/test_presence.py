@@ -1,7 +1,7 @@
 """Daemons tell for receipts which of their sessions were there when a message to a private group came."""
 
 from tests.unit.groups.one_daemon import ALL, FAR, ME, NEAR, RED, FedGroups, view_id
-from tests.unit.groups.submissions import words
+from tests.unit.groups.submissions import control_messages
 
 from hopring.engine import Delivered
 from hopring.groups.delivery import TOLD_MAX
@@ -14,71 +14,71 @@ from hopring.services import Service
 from hopring.wire.bundle import BundleKey, encode_bundle
 
 
-def message(desk: FedGroups, at: int, *groups: str, ticket: int = 1, sender: Process = FAR) -> list[Output]:
+def message(fed: FedGroups, at: int, *groups: str, ticket: int = 1, sender: Process = FAR) -> list[Output]:
     """A message of session 9 of that daemon."""
     key = BundleKey(sender.daemon, 9, Service.AGREED, tuple([GroupName(name) for name in groups]))
     payload = seal(encode_bundle(key, [b"body"], [7], [ticket]), "sender")
     whole = OrderedMessage(Service.AGREED, sender.daemon, 9, payload)
-    return desk.step(Delivered(desk.view, whole, sender, Position(at, 1)))
+    return fed.step(Delivered(fed.view, whole, sender, Position(at, 1)))
 
 
 def test_a_daemon_tells_who_was_there_when_a_message_with_a_ticket_came() -> None:
-    desk = FedGroups(*ALL)
-    desk.join(1, "ann", RED)
-    desk.step(Connect(2, "bob"))
-    message(desk, 20, "red", "#bob#d0", "#nobody#d0", "#ann#d0", "#ann#d1")
-    desk.step(Disconnect(2))
-    killed = [one for one in desk.taken() if one.session != CONTROL_SESSION]
-    message(desk, 21, "#bob#d0")  # Its end has no place yet.
-    desk.delivered(ME, killed)
-    message(desk, 22, "#bob#d0")
+    fed = FedGroups(*ALL)
+    fed.join(1, "ann", RED)
+    fed.step(Connect(2, "bob"))
+    message(fed, 20, "red", "#bob#d0", "#nobody#d0", "#ann#d0", "#ann#d1")
+    fed.step(Disconnect(2))
+    killed = [one for one in fed.taken() if one.session != CONTROL_SESSION]
+    message(fed, 21, "#bob#d0")  # Its end has no place yet.
+    fed.delivered(ME, killed)
+    message(fed, 22, "#bob#d0")
 
-    (word,) = words(desk.taken())
-    assert word == GroupPresence(
-        desk.view, (BundlePresence(2, 9, 21, 1, ((0, 2),)), BundlePresence(2, 9, 22, 1, ()))
+    (control,) = control_messages(fed.taken())
+    assert control == GroupPresence(
+        fed.view, (BundlePresence(2, 9, 21, 1, ((0, 2),)), BundlePresence(2, 9, 22, 1, ()))
     )
 
 
 def test_it_says_so_at_once_and_only_once() -> None:
-    desk = FedGroups(*ALL)
-    desk.step(Connect(2, "bob"))
-    message(desk, 20, "red", "#bob#d0")
-    (word,) = desk.taken()
+    fed = FedGroups(*ALL)
+    fed.step(Connect(2, "bob"))
+    message(fed, 20, "red", "#bob#d0")
+    (control,) = fed.taken()
 
-    assert word.service is Service.AGREED
-    assert words([word]) == [GroupPresence(desk.view, (BundlePresence(2, 9, 20, 1, ((1, 2),)),))]
-    assert desk.taken() == []
+    assert control.service is Service.AGREED
+    assert control_messages([control]) == [GroupPresence(fed.view, (BundlePresence(2, 9, 20, 1, ((1, 2),)),))]
+    assert fed.taken() == []
 
 
 def test_nothing_is_told_of_messages_without_tickets_to_other_groups_or_of_its_own() -> None:
-    desk = FedGroups(*ALL)
-    desk.step(Connect(9, "bob"))
-    message(desk, 20, "#bob#d0", ticket=0)
-    message(desk, 21, "red")
-    message(desk, 22, "#bob#d1")
-    message(desk, 23, "#bob#d0", sender=ME)
+    fed = FedGroups(*ALL)
+    fed.step(Connect(9, "bob"))
+    message(fed, 20, "#bob#d0", ticket=0)
+    message(fed, 21, "red")
+    message(fed, 22, "#bob#d1")
+    message(fed, 23, "#bob#d0", sender=ME)
 
-    assert desk.taken() == []
+    assert fed.taken() == []
 
 
 def test_many_go_in_several_words_and_none_beyond_the_view() -> None:
-    desk = FedGroups(*ALL)
+    fed = FedGroups(*ALL)
     for at in range(TOLD_MAX + 1):
-        message(desk, 20 + at, "#bob#d0")
-    told = [one for one in words(desk.taken()) if isinstance(one, GroupPresence)]
+        message(fed, 20 + at, "#bob#d0")
+    told = [one for one in control_messages(fed.taken()) if isinstance(one, GroupPresence)]
     assert [len(one.answers) for one in told] == [TOLD_MAX, 1]
 
-    message(desk, 400, "#bob#d0")
-    desk.move(ALL, ALL, 3)
-    desk.exchange(*ALL)
-    assert not [one for one in words(desk.taken()) if isinstance(one, GroupPresence)]
+    message(fed, 400, "#bob#d0")
+    fed.move(ALL, ALL, 3)
+    fed.exchange(*ALL)
+    assert not [one for one in control_messages(fed.taken()) if isinstance(one, GroupPresence)]
 
 
 def test_the_sender_takes_what_is_for_it_in_this_view() -> None:
-    desk = FedGroups(*ALL)
+    fed = FedGroups(*ALL)
     answers = (BundlePresence(0, 5, 20, 0, ((1, 7),)), BundlePresence(2, 5, 21, 0, ()))
 
-    assert desk.deliver(NEAR, CONTROL_SESSION, GroupPresence(desk.view, answers)) == [
+    assert fed.deliver(NEAR, CONTROL_SESSION, GroupPresence(fed.view, answers)) == [
         PresenceReport(5, Position(20, 0), NEAR, ((1, 7),))
     ]
-    assert desk.deliver(NEAR, CONTROL_SESSION, GroupPresence(view_id(1), answers)) == []
+    assert fed.deliver(NEAR, CONTROL_SESSION, GroupPresence(view_id(1), answers)) == []

@@ -21,53 +21,53 @@ SITES = {DaemonId(0): SiteId(0), DaemonId(1): SiteId(1), DaemonId(2): SiteId(1)}
 
 def alone() -> FedGroups:
     """With ann in red, whose message waits."""
-    desk = FedGroups()
-    desk.join(1, "ann", RED)
-    desk.send(1, Service.AGREED, "red")
-    return desk
+    fed = FedGroups()
+    fed.join(1, "ann", RED)
+    fed.send(1, Service.AGREED, "red")
+    return fed
 
 
-def go_on(desk: FedGroups, members: tuple[Process, ...], counter: int) -> list[object]:
-    view = desk.view._replace(counter=counter, representative=THEN.daemon)
-    signal = TransitionalSignal(desk.view, (THEN,), view)
-    desk.view = view
-    return [*desk.step(signal), *desk.step(Installed(view, members, (THEN,), "test"))]
+def go_on(fed: FedGroups, members: tuple[Process, ...], counter: int) -> list[object]:
+    view = fed.view._replace(counter=counter, representative=THEN.daemon)
+    signal = TransitionalSignal(fed.view, (THEN,), view)
+    fed.view = view
+    return [*fed.step(signal), *fed.step(Installed(view, members, (THEN,), "test"))]
 
 
 def test_members_stay_and_are_shown_nothing_as_long_as_nobody_comes() -> None:
-    desk = alone()
-    renumber(desk.groups, THEN, SITES, NAMES)
+    fed = alone()
+    renumber(fed.groups, THEN, SITES, NAMES)
 
-    assert views(go_on(desk, (THEN,), 2)) == []  # type: ignore[arg-type]
-    assert desk.groups.state is GroupsState.GOP
-    assert desk.groups.table.groups[RED].members == {member(THEN, "ann", 1)}
-    assert desk.groups.table.local(RED) == (1,)
+    assert views(go_on(fed, (THEN,), 2)) == []  # type: ignore[arg-type]
+    assert fed.groups.state is GroupsState.GOP
+    assert fed.groups.table.groups[RED].members == {member(THEN, "ann", 1)}
+    assert fed.groups.table.local(RED) == (1,)
 
 
 def test_what_waited_goes_out_in_the_name_of_the_new_number_and_comes_back() -> None:
-    desk = alone()
-    renumber(desk.groups, THEN, SITES, NAMES)
-    go_on(desk, (THEN,), 2)
-    [submit] = desk.taken()
+    fed = alone()
+    renumber(fed.groups, THEN, SITES, NAMES)
+    go_on(fed, (THEN,), 2)
+    [submit] = fed.taken()
     assert decode_bundle(unseal(submit.payload)[1]).key.daemon == THEN.daemon
     message = OrderedMessage(submit.service, THEN.daemon, submit.session, submit.payload)
-    out = desk.step(Delivered(desk.view, message, THEN, Position(9, 1)))
+    out = fed.step(Delivered(fed.view, message, THEN, Position(9, 1)))
 
     [deliver] = [one for one in out if isinstance(one, DeliverBundle)]
     assert (deliver.sessions, deliver.sender) == ((1,), "#ann#d0")
 
 
 def test_those_who_come_then_are_merged_under_their_new_names() -> None:
-    desk = alone()
-    renumber(desk.groups, THEN, SITES, NAMES)
-    go_on(desk, (THEN,), 2)
-    go_on(desk, (OTHER, THEN), 3)
-    theirs = LocalGroup("red", desk.groups.table.groups[RED].id._replace(step=7), (), ((4, "bob"),))
-    told = desk.taken()
+    fed = alone()
+    renumber(fed.groups, THEN, SITES, NAMES)
+    go_on(fed, (THEN,), 2)
+    go_on(fed, (OTHER, THEN), 3)
+    theirs = LocalGroup("red", fed.groups.table.groups[RED].id._replace(step=7), (), ((4, "bob"),))
+    told = fed.taken()
     for submit in told:
         message = OrderedMessage(submit.service, THEN.daemon, submit.session, submit.payload)
-        desk.step(Delivered(desk.view, message, THEN, Position(10, 1)))
-    out = desk.deliver(OTHER, told[0].session, GroupsPart(desk.view, 0, 1, 0, (theirs,)))
+        fed.step(Delivered(fed.view, message, THEN, Position(10, 1)))
+    out = fed.deliver(OTHER, told[0].session, GroupsPart(fed.view, 0, 1, 0, (theirs,)))
 
     [view] = views(out)
     assert view.view.members == (member(OTHER, "bob", 4), member(THEN, "ann", 1))

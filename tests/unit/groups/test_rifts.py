@@ -33,30 +33,30 @@ ASIDE = (view_id(3), RIFT, RIFT)
 
 def at_work() -> FedGroups:
     """Red has members in site 0 only, blue in both, and green only here."""
-    desk = FedGroups(*ALL)
-    desk.join(1, "ann", RED)
-    desk.deliver(NEAR, 5, GroupJoin("near", "red"))
-    desk.join(2, "bob", BLUE)
-    desk.deliver(NEAR, 5, GroupJoin("near", "blue"))
-    desk.deliver(FAR, 7, GroupJoin("far", "blue"))
-    desk.join(3, "cat", GREEN)
-    return desk
+    fed = FedGroups(*ALL)
+    fed.join(1, "ann", RED)
+    fed.deliver(NEAR, 5, GroupJoin("near", "red"))
+    fed.join(2, "bob", BLUE)
+    fed.deliver(NEAR, 5, GroupJoin("near", "blue"))
+    fed.deliver(FAR, 7, GroupJoin("far", "blue"))
+    fed.join(3, "cat", GREEN)
+    return fed
 
 
-def rift(desk: FedGroups, mask: SiteMask = SITE_0, lost: bool = False) -> list[Output]:
-    desk.at = 50
-    return desk.step(Rift(desk.view, Position(50, 0), mask, TOGETHER, view_id(3), lost))
+def rift(fed: FedGroups, mask: SiteMask = SITE_0, lost: bool = False) -> list[Output]:
+    fed.at = 50
+    return fed.step(Rift(fed.view, Position(50, 0), mask, TOGETHER, view_id(3), lost))
 
 
-def installed(desk: FedGroups) -> list[Output]:
-    desk.view = view_id(3)
-    return desk.step(Installed(desk.view, TOGETHER, TOGETHER, "test", uneven=True))
+def installed(fed: FedGroups) -> list[Output]:
+    fed.view = view_id(3)
+    return fed.step(Installed(fed.view, TOGETHER, TOGETHER, "test", uneven=True))
 
 
-def told(desk: FedGroups) -> GroupsPart:
-    (word,) = [decode_group_message(one.payload, one.service) for one in desk.taken()]
-    assert isinstance(word, GroupsPart)
-    return word
+def told(fed: FedGroups) -> GroupsPart:
+    (control,) = [decode_group_message(one.payload, one.service) for one in fed.taken()]
+    assert isinstance(control, GroupsPart)
+    return control
 
 
 def test_a_rift_closes_groups_that_it_may_matter_to_and_that_lose_members() -> None:
@@ -69,45 +69,45 @@ def test_a_rift_closes_groups_that_it_may_matter_to_and_that_lose_members() -> N
 
 def test_what_is_lost_closes_also_those_that_lose_nobody() -> None:
     """Somebody who was bound to the same attempt may fall out of it, and find what is lost elsewhere."""
-    desk = at_work()
+    fed = at_work()
 
-    assert [one.group for one in signals(rift(desk, lost=True))] == [GREEN, RED]
-    assert [one.group for one in signals(desk.signal(TOGETHER, 3))] == [BLUE]
-    installed(desk)
-    said = told(desk)
+    assert [one.group for one in signals(rift(fed, lost=True))] == [GREEN, RED]
+    assert [one.group for one in signals(fed.signal(TOGETHER, 3))] == [BLUE]
+    installed(fed)
+    said = told(fed)
     assert {one.group: one.closing_path for one in said.groups} == dict.fromkeys(
         ("blue", "green", "red"), (view_id(2),)
     )
 
 
 def test_a_second_rift_and_the_daemons_signal_close_only_what_is_not_closed() -> None:
-    desk = at_work()
-    rift(desk)
+    fed = at_work()
+    rift(fed)
 
-    assert [one.group for one in signals(rift(desk, BOTH))] == [BLUE]
-    assert signals(desk.signal(TOGETHER, 3)) == []
+    assert [one.group for one in signals(rift(fed, BOTH))] == [BLUE]
+    assert signals(fed.signal(TOGETHER, 3)) == []
 
 
 def test_a_join_behind_the_rift_is_shown_with_an_id_that_names_the_rift() -> None:
-    desk = at_work()
-    rift(desk)
+    fed = at_work()
+    rift(fed)
 
-    shown, signal = desk.deliver(FAR, 8, GroupJoin("eve", "red"))
+    shown, signal = fed.deliver(FAR, 8, GroupJoin("eve", "red"))
 
     (only,) = views([shown])
     assert only.view.id == GroupViewId(view_id(2), ASIDE, 1)
     assert only.view.together == (member(ME, "ann", 1),)
     assert signals([signal])[0].id == only.view.id
-    assert [one.view.id for one in views(desk.deliver(FAR, 9, GroupJoin("fay", "red")))] == [
+    assert [one.view.id for one in views(fed.deliver(FAR, 9, GroupJoin("fay", "red")))] == [
         GroupViewId(view_id(2), ASIDE, 2)
     ]
 
 
 def test_no_id_aside_is_one_that_a_joiner_from_elsewhere_is_shown_by_the_order() -> None:
     """The stamps of the rift and of the join may be the same, and the steps."""
-    desk = at_work()
-    rift(desk)
-    (shown, _) = desk.deliver(FAR, 8, GroupJoin("eve", "red"))
+    fed = at_work()
+    rift(fed)
+    (shown, _) = fed.deliver(FAR, 8, GroupJoin("eve", "red"))
     ids = ViewNumbering(view_id(2))
     ids.close(view_id(3))
 
@@ -118,50 +118,50 @@ def test_other_groups_go_on_with_the_ids_that_those_in_front_of_the_rift_give() 
     """Whatever becomes of red counts for the steps of groups to come, as it does there."""
     aside, front = at_work(), at_work()
     rift(aside)
-    for desk in (aside, front):
-        desk.at = 50
-        desk.deliver(FAR, 8, GroupJoin("eve", "red"))
-        desk.deliver(FAR, 8, GroupLeave("red"))
-        desk.deliver(NEAR, 5, GroupKill())
-        desk.deliver(ME, 1, GroupLeave("red"))
-        desk.deliver(FAR, 8, GroupJoin("eve", "new"))
-        desk.deliver(FAR, 8, GroupJoin("eve", "red"))
+    for fed in (aside, front):
+        fed.at = 50
+        fed.deliver(FAR, 8, GroupJoin("eve", "red"))
+        fed.deliver(FAR, 8, GroupLeave("red"))
+        fed.deliver(NEAR, 5, GroupKill())
+        fed.deliver(ME, 1, GroupLeave("red"))
+        fed.deliver(FAR, 8, GroupJoin("eve", "new"))
+        fed.deliver(FAR, 8, GroupJoin("eve", "red"))
 
     for name in ("new", "blue", "red"):
-        ours, theirs = [desk.groups.table.groups[GroupName(name)] for desk in (aside, front)]
+        ours, theirs = [fed.groups.table.groups[GroupName(name)] for fed in (aside, front)]
         assert (ours.id, ours.members) == (theirs.id, theirs.members)
 
 
 def test_a_group_that_closed_at_a_rift_and_comes_back_goes_on_above_its_last_id() -> None:
-    desk = at_work()
-    rift(desk)
-    desk.deliver(FAR, 8, GroupJoin("eve", "red"))
-    desk.deliver(FAR, 8, GroupKill())
-    desk.deliver(NEAR, 5, GroupKill())
-    desk.step(LeaveGroup(1, RED))
-    desk.deliver(ME, 1, GroupLeave("red"))
+    fed = at_work()
+    rift(fed)
+    fed.deliver(FAR, 8, GroupJoin("eve", "red"))
+    fed.deliver(FAR, 8, GroupKill())
+    fed.deliver(NEAR, 5, GroupKill())
+    fed.step(LeaveGroup(1, RED))
+    fed.deliver(ME, 1, GroupLeave("red"))
 
-    (shown, signal) = desk.deliver(ME, 1, GroupJoin("ann", "red"))
+    (shown, signal) = fed.deliver(ME, 1, GroupJoin("ann", "red"))
 
     assert [one.view.id for one in views([shown])] == [GroupViewId(view_id(2), ASIDE, 4)]
     assert [one.id for one in signals([signal])] == [GroupViewId(view_id(2), ASIDE, 4)]
 
 
 def test_after_rifts_even_those_who_lost_nobody_new_compare_what_they_have() -> None:
-    desk = at_work()
-    rift(desk)
-    desk.deliver(FAR, 8, GroupJoin("eve", "red"))
-    desk.signal(TOGETHER, 3)
-    installed(desk)
+    fed = at_work()
+    rift(fed)
+    fed.deliver(FAR, 8, GroupJoin("eve", "red"))
+    fed.signal(TOGETHER, 3)
+    installed(fed)
 
-    assert desk.groups.state is GroupsState.GGATHER
-    red = next(one for one in told(desk).groups if one.group == "red")
+    assert fed.groups.state is GroupsState.GGATHER
+    red = next(one for one in told(fed).groups if one.group == "red")
     assert (red.id, red.closing_path) == (GroupViewId(view_id(2), ASIDE, 1), (view_id(2),))
 
 
 def test_a_rift_before_groups_are_complete_is_somebodys_mistake() -> None:
-    desk = at_work()
-    desk.move((ME, NEAR), ALL, 3)
+    fed = at_work()
+    fed.move((ME, NEAR), ALL, 3)
 
-    assert rift(desk) == []
-    assert desk.groups.drops[Drop.INCONSISTENT] == 1
+    assert rift(fed) == []
+    assert fed.groups.drops[Drop.INCONSISTENT] == 1

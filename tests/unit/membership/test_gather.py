@@ -63,10 +63,10 @@ def alive(sender: Process, hears: tuple[int, ...] = (0, 1), rep: int | None = No
     return DaemonAlive(sender, 4, hears=hears, rep=rep)
 
 
-def heard(gather: Gather, word: DaemonAlive | DaemonJoin, now_us: int) -> Outputs:
+def heard(gather: Gather, control: DaemonAlive | DaemonJoin, now_us: int) -> Outputs:
     """A word comes in; the daemon's knowledge of its site takes it first, as in a search."""
-    gather.connectivity.take(word, now_us)
-    return gather.alive(word, now_us) if isinstance(word, DaemonAlive) else gather.join(word, now_us)
+    gather.connectivity.take(control, now_us)
+    return gather.alive(control, now_us) if isinstance(control, DaemonAlive) else gather.join(control, now_us)
 
 
 def decide(gather: Gather) -> FormView | KeepView | None:

@@ -177,8 +177,8 @@ def test_a_search_dismisses_what_it_heard_and_nothing_that_was_known_before_it()
     def probe(at_us: int, *heard: DaemonJoin) -> None:
         search.probe(4, view, at_us)
         assert search.gather is not None
-        for word in heard:
-            search.gather.join(word, at_us)
+        for message in heard:
+            search.gather.join(message, at_us)
         search.rest(view, at_us)
 
     probe(now_us, said(1))

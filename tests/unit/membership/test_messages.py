@@ -84,13 +84,13 @@ told: st.SearchStrategy[RecoveryMessage] = st.one_of(
 
 
 @given(datagrams)
-def test_what_is_said_by_datagram_comes_back_as_it_was(word: DaemonMessage) -> None:
-    assert decode_daemon_message(encode_control(word)) == word
+def test_what_is_said_by_datagram_comes_back_as_it_was(message: DaemonMessage) -> None:
+    assert decode_daemon_message(encode_control(message)) == message
 
 
 @given(told)
-def test_what_is_told_over_the_network_comes_back_as_it_was(word: RecoveryMessage) -> None:
-    assert decode_recovery_message(encode_control(word)) == word
+def test_what_is_told_over_the_network_comes_back_as_it_was(message: RecoveryMessage) -> None:
+    assert decode_recovery_message(encode_control(message)) == message
 
 
 @pytest.mark.parametrize(
@@ -101,8 +101,8 @@ def test_noise_is_a_peers_mistake(good: st.SearchStrategy[Any], decode: Callable
 
     @settings(derandomize=True, database=None)
     @given(st.binary(max_size=200), good)
-    def one(noise: bytes, word: Any) -> None:
-        for payload in (noise, encode_control(word)):
+    def one(noise: bytes, message: Any) -> None:
+        for payload in (noise, encode_control(message)):
             with tally.attempt():
                 found = decode(payload)
                 assert decode(encode_control(found)) == found
@@ -122,8 +122,8 @@ def test_a_damaged_word_is_a_word_or_a_peers_mistake(
 
     @settings(derandomize=True, database=None)
     @given(good, st.integers(0, 400), st.integers(0, 255))
-    def one(word: Any, at: int, byte: int) -> None:
-        payload = bytearray(encode_control(word))
+    def one(message: Any, at: int, byte: int) -> None:
+        payload = bytearray(encode_control(message))
         payload[at % len(payload)] = byte
         with tally.attempt():
             found = decode(bytes(payload))
@@ -138,8 +138,8 @@ def test_a_damaged_datagram_makes_sense_or_is_a_peers_mistake() -> None:
 
     @settings(derandomize=True, database=None)
     @given(datagrams, st.integers(0, 400), st.integers(0, 255))
-    def one(word: DaemonMessage, at: int, byte: int) -> None:
-        payload = bytearray(encode_control(word))
+    def one(message: DaemonMessage, at: int, byte: int) -> None:
+        payload = bytearray(encode_control(message))
         payload[at % len(payload)] = byte
         for said in (encode_control(DaemonLeave(A)), bytes(payload)):
             with tally.attempt():
@@ -150,8 +150,8 @@ def test_a_damaged_datagram_makes_sense_or_is_a_peers_mistake() -> None:
 
 
 @given(st.one_of(datagrams, told), st.integers(0, 400))
-def test_a_word_cut_short_is_refused(word: Any, at: int) -> None:
-    payload = encode_control(word)
+def test_a_word_cut_short_is_refused(message: Any, at: int) -> None:
+    payload = encode_control(message)
 
     with pytest.raises(PeerError):
         decode_daemon_message(payload[: at % len(payload)])
@@ -182,7 +182,7 @@ STRANGER = Process(DaemonId(9), Incarnation(1))
 
 
 @pytest.mark.parametrize(
-    ("word", "reason"),
+    ("message", "reason"),
     [
         (DaemonAlive(STRANGER, 1), Drop.FOREIGN_SENDER),
         (DaemonAlive(A, 101), Drop.OUT_OF_WINDOW),
@@ -198,9 +198,9 @@ STRANGER = Process(DaemonId(9), Incarnation(1))
         (DaemonLeave(STRANGER), Drop.FOREIGN_SENDER),
     ],
 )
-def test_a_word_that_nobody_right_says_is_refused(word: DaemonMessage, reason: Drop) -> None:
+def test_a_word_that_nobody_right_says_is_refused(message: DaemonMessage, reason: Drop) -> None:
     with pytest.raises(PeerError) as caught:
-        check_daemon_message(word, WHERE, 100)
+        check_daemon_message(message, WHERE, 100)
 
     assert caught.value.reason is reason
 
@@ -228,7 +228,7 @@ def test_weights_of_the_own_sites_links_pass() -> None:
 
 
 @pytest.mark.parametrize(
-    "word",
+    "message",
     [
         reports(A, (1, 2, 5)),  # Of another site.
         reports(A, (0, 2, 5)),  # There is no such link.
@@ -238,9 +238,9 @@ def test_weights_of_the_own_sites_links_pass() -> None:
         NewMemb(VIEW, (A, C), (), ((0, 1, 5), (0, 1, 6))),
     ],
 )
-def test_weights_that_nobody_right_reports_are_refused(word: DaemonJoin | NewMemb) -> None:
+def test_weights_that_nobody_right_reports_are_refused(message: DaemonJoin | NewMemb) -> None:
     with pytest.raises(PeerError) as caught:
-        check_weights(word, CHAIN)
+        check_weights(message, CHAIN)
 
     assert caught.value.reason is Drop.INCONSISTENT
 
@@ -250,9 +250,9 @@ def test_a_weight_out_of_range_is_refused_by_the_decoder(weight: object) -> None
     join: Any = DaemonJoin((GatherRecord(A, 1, (A,), (), 1, weights=((0, 1, weight),)),))  # type: ignore[arg-type]
     newmemb: Any = NewMemb(VIEW, (A,), (), ((0, 1, weight),))  # type: ignore[arg-type]
 
-    for word in (join, newmemb):
+    for message in (join, newmemb):
         with pytest.raises(PeerError) as caught:
-            decode_daemon_message(encode_control(word))
+            decode_daemon_message(encode_control(message))
         assert caught.value.reason is Drop.INCONSISTENT
 
 
@@ -307,12 +307,14 @@ def test_what_a_view_of_many_sites_has_to_say_goes_into_several_joins_that_each_
     cut = tuple((one, one + 1) for one in range(63))
     records = [GatherRecord(rep, NUMBER_MAX, everybody, hears, NUMBER_MAX, cut) for rep in everybody[::8]]
 
-    words = joins(records[0], records[1:], active=True)
+    parts = joins(records[0], records[1:], active=True)
 
-    assert all(word.records[0] == records[0] and word.active for word in words)
-    assert [record for word in words for record in word.records[1:]] == records[1:]
-    assert all(len(encode_control(word)) <= WORD_DATAGRAM_BYTES_MAX for word in words)
-    assert sum(len(encode_control(word)) for word in words) > (len(words) - 1) * WORD_DATAGRAM_BYTES_MAX // 2
+    assert all(message.records[0] == records[0] and message.active for message in parts)
+    assert [record for message in parts for record in message.records[1:]] == records[1:]
+    assert all(len(encode_control(message)) <= WORD_DATAGRAM_BYTES_MAX for message in parts)
+    assert (
+        sum(len(encode_control(message)) for message in parts) > (len(parts) - 1) * WORD_DATAGRAM_BYTES_MAX // 2
+    )
 
 
 def test_what_fits_goes_into_one_join() -> None:

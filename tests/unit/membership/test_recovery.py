@@ -46,13 +46,13 @@ def test_only_those_who_come_from_my_view_count() -> None:
 
 
 def test_everybody_decides_the_same_in_whatever_order_the_words_came() -> None:
-    words = [
+    reports = [
         state(A, site(0, 3, 14, body(1, 10), body(2, 12), body(3, 13)), site(1, 0, 5, body(2, 9))),
         state(B, site(0, 1, 11, body(1, 10)), site(1, 2, 10, body(1, 8), body(2, 9), line=2)),
         state(C, site(0, 1, 11, body(1, 10), highest=5), site(1, 0, 7), commit=(C, D)),
     ]
 
-    decisions = [decide(order, OLD, APART) for order in permutations(words)]
+    decisions = [decide(order, OLD, APART) for order in permutations(reports)]
 
     assert all(decision == decisions[0] for decision in decisions)
 

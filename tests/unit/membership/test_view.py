@@ -43,7 +43,7 @@ def decided(*views: InstalledView) -> Decision:
     return decide([view.state(ATTEMPT, 8) for view in views], OLD, SITES)
 
 
-def words(entries: list[Entry]) -> list[str]:
+def payloads(entries: list[Entry]) -> list[str]:
     return [bytes(entry.message.payload).decode() for entry in entries if entry.message is not None]
 
 
@@ -55,7 +55,7 @@ def test_without_holes_everything_held_is_delivered() -> None:
     decision = decided(view)
 
     assert decision.edge == NOWHERE
-    assert words(view.after_signal(decision)) == ["one", "two"]
+    assert payloads(view.after_signal(decision)) == ["one", "two"]
 
 
 def test_behind_a_hole_only_those_who_are_committed_to_are_delivered() -> None:
@@ -66,7 +66,7 @@ def test_behind_a_hole_only_those_who_are_committed_to_are_delivered() -> None:
     decision = decided(view)
 
     assert holes(decision.holes) == [(2, 1)]
-    assert words(view.after_signal(decision)) == ["mine"]
+    assert payloads(view.after_signal(decision)) == ["mine"]
 
 
 def test_a_safe_message_of_a_lost_sender_before_the_hole_is_delivered() -> None:
@@ -74,7 +74,7 @@ def test_a_safe_message_of_a_lost_sender_before_the_hole_is_delivered() -> None:
     hold(view, C, 1, 5, "safe", Service.SAFE)
     hold(view, C, 3, 7, "behind", Service.SAFE)
 
-    assert words(view.after_signal(decided(view))) == ["safe"]
+    assert payloads(view.after_signal(decided(view))) == ["safe"]
 
 
 def test_reliable_and_fifo_are_not_held_back_by_a_hole() -> None:
@@ -82,7 +82,7 @@ def test_reliable_and_fifo_are_not_held_back_by_a_hole() -> None:
     hold(view, C, 2, 6, "reliable", Service.RELIABLE)
     hold(view, C, 3, 7, "fifo", Service.FIFO, prev=1)
 
-    assert words(view.after_signal(decided(view))) == ["fifo"]
+    assert payloads(view.after_signal(decided(view))) == ["fifo"]
     assert view.order.entries[SiteId(2), 2].delivered
 
 
@@ -92,7 +92,7 @@ def test_fifo_behind_a_skipped_message_of_its_session_is_delivered() -> None:
     hold(view, C, 2, 6, "agreed")
     hold(view, C, 3, 7, "fifo", Service.FIFO, prev=2)
 
-    assert words(view.after_signal(decided(view))) == ["fifo"]
+    assert payloads(view.after_signal(decided(view))) == ["fifo"]
 
 
 def test_what_another_delivered_in_order_comes_before_the_signal() -> None:
@@ -102,17 +102,17 @@ def test_what_another_delivered_in_order_comes_before_the_signal() -> None:
         hold(view, A, 2, 6, "second")
     for site in (1, 2):
         ahead.order.promise(SiteId(site), 0, 5)
-    assert words(ahead.order.deliver()) == ["first"]
+    assert payloads(ahead.order.deliver()) == ["first"]
 
     decision = decided(ahead, behind)
 
     assert decision.delivered == Position(5, 0)
-    assert words(ahead.before_signal(decision)) == []
-    assert words(behind.before_signal(decision)) == ["first"]
+    assert payloads(ahead.before_signal(decision)) == []
+    assert payloads(behind.before_signal(decision)) == ["first"]
     for view in (ahead, behind):
         for entry in view.before_signal(decision):
             entry.delivered = True
-        assert words(view.after_signal(decision)) == ["second"]
+        assert payloads(view.after_signal(decision)) == ["second"]
 
 
 def test_nothing_is_delivered_twice() -> None:
@@ -121,7 +121,7 @@ def test_nothing_is_delivered_twice() -> None:
 
     decision = decided(view)
 
-    assert words(view.before_signal(decision)) == words(view.after_signal(decision)) == []
+    assert payloads(view.before_signal(decision)) == payloads(view.after_signal(decision)) == []
 
 
 def test_a_view_that_is_bound_keeps_its_line_and_its_commitments_through_the_next_attempt() -> None:
@@ -137,7 +137,7 @@ def test_a_view_that_is_bound_keeps_its_line_and_its_commitments_through_the_nex
 
     assert holes(decision.holes) == [(1, 1)]
     assert decision.edge == Position(1, 1)
-    assert words(view.after_signal(decision)) == ["safe"]
+    assert payloads(view.after_signal(decision)) == ["safe"]
 
 
 def test_breaking_up_twice_does_not_undo_a_binding() -> None:
@@ -174,7 +174,7 @@ def test_a_resend_fills_the_gap_of_the_one_who_lacks_it() -> None:
         lacking.recover(holder.resend(key, with_body, ATTEMPT))
 
     assert not lacking.lacks((SiteId(2), 1), True)
-    assert words(lacking.after_signal(decision)) == ["one"]
+    assert payloads(lacking.after_signal(decision)) == ["one"]
 
 
 def test_what_was_stable_and_is_forgotten_is_not_lacked() -> None:

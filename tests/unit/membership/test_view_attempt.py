@@ -32,8 +32,8 @@ def attempt_of(*members: Process, view: InstalledView | None = None) -> ViewAtte
     return ViewAttempt(NewMemb(ATTEMPT, members), view or old_view(), WHERE, counter=9)
 
 
-def kinds(words: list[RecoveryMessage]) -> list[str]:
-    return [type(word).__name__ for word in words]
+def kinds(sent: list[RecoveryMessage]) -> list[str]:
+    return [type(one).__name__ for one in sent]
 
 
 def test_one_alone_is_done_at_once() -> None:
@@ -113,10 +113,10 @@ def test_a_daemon_is_bound_only_when_it_has_what_it_lacked() -> None:
     assert mine.take(B.daemon, told) == []
     assert not mine.bound
 
-    words = theirs.take(A.daemon, asked)
-    assert kinds(words) == ["RecoveryResend", "RecoveryDone"]
-    assert kinds(mine.take(B.daemon, words[0])) == ["RecoveryDone"]
-    mine.take(B.daemon, words[1])
+    sent = theirs.take(A.daemon, asked)
+    assert kinds(sent) == ["RecoveryResend", "RecoveryDone"]
+    assert kinds(mine.take(B.daemon, sent[0])) == ["RecoveryDone"]
+    mine.take(B.daemon, sent[1])
     assert mine.complete
 
 

@@ -34,8 +34,8 @@ class FakeDaemon:
 
     def __init__(self, options: SessionOptions | None = None, spills: Spills | None = None) -> None:
         groups = Groups(ME, {DaemonId(0): SiteId(0)}, ["eu1"])
-        self.desk = SessionServer(groups, BUNDLE_BYTES_DEFAULT - MESSAGE_HEAD_BYTES, options, spills)
-        self.spread = SpreadDialect(groups, self.desk.message_bytes_max, lambda: self.desk.options)
+        self.server = SessionServer(groups, BUNDLE_BYTES_DEFAULT - MESSAGE_HEAD_BYTES, options, spills)
+        self.spread = SpreadDialect(groups, self.server.message_bytes_max, lambda: self.server.options)
         self.now_us = 0
         self.paused: set[int] = set()
         self.closed: dict[int, tuple[bytes, str]] = {}
@@ -50,7 +50,7 @@ class FakeDaemon:
 
     def step(self, event: Input) -> None:
         """One event, and all that follows from it."""
-        self._note(self.desk.step(event, self.now_us))
+        self._note(self.server.step(event, self.now_us))
         self.pump()
 
     def pump(self) -> None:
@@ -70,11 +70,11 @@ class FakeDaemon:
 
     def _submit(self) -> None:
         while not self.stopped and len(self._under_way) < self.at_once:
-            submit = self.desk.take(self.queue_open, self.now_us)
+            submit = self.server.take(self.queue_open, self.now_us)
             if submit is None:
                 break
             self._under_way.append(OrderedMessage(submit.service, ME.daemon, submit.session, submit.payload))
-        self._note(self.desk.credit(self.now_us))
+        self._note(self.server.credit(self.now_us))
 
     def _note(self, outputs: Sequence[Output]) -> None:
         for output in outputs:
@@ -106,14 +106,14 @@ class FakeDaemon:
 
     def end(self, reason: str, remedy: str) -> None:
         """The daemon ends."""
-        self._note(self.desk.end_all(reason, remedy))
+        self._note(self.server.end_all(reason, remedy))
 
     def fetch(self, number: int, bytes_max: int = 1 << 30) -> bytes:
         """Bytes for a client."""
         if number in self.closed:
             last, _ = self.closed.pop(number)
             return last
-        return b"".join(self.desk.outgoing(number, bytes_max))
+        return b"".join(self.server.outgoing(number, bytes_max))
 
     def client(
         self,

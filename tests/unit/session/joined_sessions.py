@@ -8,17 +8,17 @@ from hopring.services import Service
 
 
 def joined(
-    front: FakeDaemon,
+    fake: FakeDaemon,
     number: int,
     name: str,
     *groups: str,
     window_bytes: int = 1 << 20,
     membership: bool = True,
 ) -> ClientCore:
-    core = front.client(number, name, window_bytes, membership)
+    core = fake.client(number, name, window_bytes, membership)
     for group in groups:
         core.join(group)
-        front.exchange(number, core)
+        fake.exchange(number, core)
         assert core.answers.pop(("join", group)) is None
     return core
 

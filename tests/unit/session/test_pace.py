@@ -22,13 +22,13 @@ from hopring.session.pace import (
 )
 
 
-def client(front: FakeDaemon, number: int, name: str, *, priority: bool) -> ClientCore:
+def client(fake: FakeDaemon, number: int, name: str, *, priority: bool) -> ClientCore:
     core = ClientCore("hop://test", name, priority=priority)
     core.hello()
-    front.open(number)
-    front.exchange(number, core)
+    fake.open(number)
+    fake.exchange(number, core)
     core.join(f"g{number}")
-    front.exchange(number, core)
+    fake.exchange(number, core)
     return core
 
 
@@ -39,28 +39,28 @@ def send(core: ClientCore, group: str, *bodies: bytes) -> None:
         core.outgoing.seal()
 
 
-def order(front: FakeDaemon, reader: int, core: ClientCore) -> list[bytes]:
-    front.exchange(reader, core)
+def order(fake: FakeDaemon, reader: int, core: ClientCore) -> list[bytes]:
+    fake.exchange(reader, core)
     seen = []
     while (event := core.take()) is not None:
         if isinstance(event, Message):
             seen.append(event.data)
-        front.exchange(reader, core)
+        fake.exchange(reader, core)
     return seen
 
 
 def test_requests_with_priority_go_first_in_their_order_and_others_are_not_starved() -> None:
-    front = FakeDaemon()
-    bulk, high = client(front, 1, "bulk", priority=False), client(front, 2, "high", priority=True)
-    watch = client(front, 3, "watch", priority=False)
-    front.stopped = True
+    fake = FakeDaemon()
+    bulk, high = client(fake, 1, "bulk", priority=False), client(fake, 2, "high", priority=True)
+    watch = client(fake, 3, "watch", priority=False)
+    fake.stopped = True
     send(bulk, "g3", *[b"b%d" % at for at in range(5)])
-    front.exchange(1, bulk)
+    fake.exchange(1, bulk)
     send(high, "g3", *[b"h%d" % at for at in range(40)])
-    front.exchange(2, high)
-    front.stopped = False
-    front.pump()
-    seen = order(front, 3, watch)
+    fake.exchange(2, high)
+    fake.stopped = False
+    fake.pump()
+    seen = order(fake, 3, watch)
 
     assert [one for one in seen if one.startswith(b"h")] == [b"h%d" % at for at in range(40)]
     assert [one for one in seen if one.startswith(b"b")] == [b"b%d" % at for at in range(5)]
@@ -70,40 +70,40 @@ def test_requests_with_priority_go_first_in_their_order_and_others_are_not_starv
 
 
 def test_bulk_waits_while_too_much_is_under_way_and_priority_does_not() -> None:
-    front = FakeDaemon()
-    bulk, high = client(front, 1, "bulk", priority=False), client(front, 2, "high", priority=True)
-    front.stopped = True
+    fake = FakeDaemon()
+    bulk, high = client(fake, 1, "bulk", priority=False), client(fake, 2, "high", priority=True)
+    fake.stopped = True
     send(bulk, "g1", *[bytes(100_000)] * 8)
-    front.exchange(1, bulk)
-    taken = [front.desk.take(True, 0) for _ in range(4)]
+    fake.exchange(1, bulk)
+    taken = [fake.server.take(True, 0) for _ in range(4)]
     assert [one.session for one in taken if one is not None] == [1]
     send(high, "g2", b"now")
-    front.exchange(2, high)
-    one = front.desk.take(True, 0)
+    fake.exchange(2, high)
+    one = fake.server.take(True, 0)
 
     assert one is not None
     assert one.session == 2
-    assert front.desk.take(True, 0) is None
+    assert fake.server.take(True, 0) is None
 
 
 def test_bulk_goes_now_and_then_however_much_has_priority() -> None:
-    front = FakeDaemon()
-    bulk, high = client(front, 1, "bulk", priority=False), client(front, 2, "high", priority=True)
-    front.stopped = True
+    fake = FakeDaemon()
+    bulk, high = client(fake, 1, "bulk", priority=False), client(fake, 2, "high", priority=True)
+    fake.stopped = True
     send(bulk, "g1", b"b")
-    front.exchange(1, bulk)
-    assert front.desk.take(True, 0) is not None
+    fake.exchange(1, bulk)
+    assert fake.server.take(True, 0) is not None
     for at in range(8):
         send(high, "g2", bytes(100_000))
-        front.exchange(2, high)
-        assert front.desk.take(True, at) is not None
+        fake.exchange(2, high)
+        assert fake.server.take(True, at) is not None
     send(bulk, "g1", b"b")
-    front.exchange(1, bulk)
-    front.now_us = CREDIT_DELAY_US
-    front.step(Tick())
-    assert front.desk.take(True, STARVED_US - 1) is None
-    assert front.desk.wake_at_us == STARVED_US
-    one = front.desk.take(True, STARVED_US)
+    fake.exchange(1, bulk)
+    fake.now_us = CREDIT_DELAY_US
+    fake.step(Tick())
+    assert fake.server.take(True, STARVED_US - 1) is None
+    assert fake.server.wake_at_us == STARVED_US
+    one = fake.server.take(True, STARVED_US)
 
     assert one is not None
     assert one.session == 1

@@ -21,25 +21,25 @@ PAGE = 8
 
 
 def small_pages() -> FakeDaemon:
-    front = FakeDaemon()
-    front.desk.queries.page_items = PAGE
-    return front
+    fake = FakeDaemon()
+    fake.server.queries.page_items = PAGE
+    return fake
 
 
-def turn(front: FakeDaemon, number: int, core: ClientCore) -> None:
+def turn(fake: FakeDaemon, number: int, core: ClientCore) -> None:
     """The client speaks, and the daemon gets to what is due."""
-    front.exchange(number, core)
-    front.now_us = max(front.now_us, min(front.desk.wake_at_us, front.now_us + 1_000_000))
-    front.step(Tick())
-    front.exchange(number, core)
+    fake.exchange(number, core)
+    fake.now_us = max(fake.now_us, min(fake.server.wake_at_us, fake.now_us + 1_000_000))
+    fake.step(Tick())
+    fake.exchange(number, core)
 
 
-def ask(front: FakeDaemon, number: int, core: ClientCore, query: Query[Result]) -> Result:
+def ask(fake: FakeDaemon, number: int, core: ClientCore, query: Query[Result]) -> Result:
     question = next(query)
     while True:
         serial = core.ask(*question)
         for _ in range(3):
-            turn(front, number, core)
+            turn(fake, number, core)
             if core.has_query_answer(serial):
                 break
         try:
@@ -50,86 +50,86 @@ def ask(front: FakeDaemon, number: int, core: ClientCore, query: Query[Result]) 
 
 
 def test_groups_come_in_pages_with_their_members_counted() -> None:
-    front = small_pages()
+    fake = small_pages()
     names = [f"g{number:04}" for number in range(2 * PAGE + 1)]
-    anna = joined(front, 1, "anna", *names)
-    joined(front, 2, "bert", "g0001")
+    anna = joined(fake, 1, "anna", *names)
+    joined(fake, 2, "bert", "g0001")
 
-    found = ask(front, 1, anna, queries.groups())
+    found = ask(fake, 1, anna, queries.groups())
 
     assert [one.name for one in found] == names
     assert found[:2] == (GroupInfo("g0000", 1, 1), GroupInfo("g0001", 2, 2))
 
 
 def test_no_groups_is_an_answer_too() -> None:
-    front = FakeDaemon()
-    anna = joined(front, 1, "anna")
+    fake = FakeDaemon()
+    anna = joined(fake, 1, "anna")
 
-    assert ask(front, 1, anna, queries.groups()) == ()
-    assert ask(front, 1, anna, queries.members("nobody's")).id is None
+    assert ask(fake, 1, anna, queries.groups()) == ()
+    assert ask(fake, 1, anna, queries.members("nobody's")).id is None
 
 
 def test_members_come_in_pages_with_the_view_of_their_group() -> None:
-    front = small_pages()
+    fake = small_pages()
     names = sorted([f"m{number}" for number in range(PAGE + 3)])
     for number, name in enumerate(names, 2):
-        joined(front, number, name, "g", membership=False)
-    anna = joined(front, 1, "anna")
+        joined(fake, number, name, "g", membership=False)
+    anna = joined(fake, 1, "anna")
 
-    found = ask(front, 1, anna, queries.members("g"))
+    found = ask(fake, 1, anna, queries.members("g"))
 
     assert [one.name for one in found.members] == names
     assert {one.daemon for one in found.members} == {"eu1"}
-    assert found.id == front.desk.groups.table.groups[found.group].id  # type: ignore[index]
+    assert found.id == fake.server.groups.table.groups[found.group].id  # type: ignore[index]
 
 
 def test_a_group_that_changes_between_two_pages_is_read_again() -> None:
-    front = small_pages()
+    fake = small_pages()
     for number in range(2, PAGE + 4):
-        joined(front, number, f"m{number:04}", "g", membership=False)
-    anna = joined(front, 1, "anna")
+        joined(fake, number, f"m{number:04}", "g", membership=False)
+    anna = joined(fake, 1, "anna")
     query = queries.members("g")
     serial = anna.ask(*next(query))
-    turn(front, 1, anna)
+    turn(fake, 1, anna)
     question = query.send(anna.query_answers.pop(serial))
-    front.lose(2)
+    fake.lose(2)
     serial = anna.ask(*question)
-    turn(front, 1, anna)
+    turn(fake, 1, anna)
 
     assert query.send(anna.query_answers.pop(serial)) == ("members", "g", "")
 
 
 def test_the_view_is_told_with_its_age_and_cause_and_who_watches_misses_none() -> None:
-    front = FakeDaemon()
-    anna = joined(front, 1, "anna")
-    front.now_us += 2_000_000
-    first = ask(front, 1, anna, queries.view(None))
+    fake = FakeDaemon()
+    anna = joined(fake, 1, "anna")
+    fake.now_us += 2_000_000
+    first = ask(fake, 1, anna, queries.view(None))
     assert (first.id, first.members, first.cause) == (VIEW, ("eu1",), "start")
     assert first.age_seconds >= 2.0
 
     serial = anna.ask("view", "", first.text)
-    turn(front, 1, anna)
+    turn(fake, 1, anna)
     assert not anna.has_query_answer(serial)
     for view, left in ((NEXT, VIEW), (ViewId(3, ME.daemon, ME.incarnation), NEXT)):
-        front.step(TransitionalSignal(left, (ME,), view))
-        front.step(Installed(view, (ME,), (ME,), "merge"))
-    turn(front, 1, anna)
+        fake.step(TransitionalSignal(left, (ME,), view))
+        fake.step(Installed(view, (ME,), (ME,), "merge"))
+    turn(fake, 1, anna)
 
     query_answers = anna.query_answers.pop(serial)
     assert query_answers is not None
     second = DaemonView(query_answers.id, ("eu1",), "merge", 0.0)  # type: ignore[union-attr, arg-type]
     assert second.id == NEXT
-    assert ask(front, 1, anna, queries.view(second)).id.counter == 3
+    assert ask(fake, 1, anna, queries.view(second)).id.counter == 3
     assert second.text == view_text(NEXT)
 
 
 def test_what_it_does_not_know_is_refused_and_the_session_goes_on() -> None:
-    front = FakeDaemon()
-    anna = joined(front, 1, "anna", "g")
+    fake = FakeDaemon()
+    anna = joined(fake, 1, "anna", "g")
 
     with pytest.raises(RequestRefused, match="unknown question"):
-        ask(front, 1, anna, queries.daemon())
-    assert [one.name for one in ask(front, 1, anna, queries.groups())] == ["g"]
+        ask(fake, 1, anna, queries.daemon())
+    assert [one.name for one in ask(fake, 1, anna, queries.groups())] == ["g"]
 
 
 def flood(count: int, what: str = "groups") -> bytes:
@@ -138,79 +138,79 @@ def flood(count: int, what: str = "groups") -> bytes:
 
 
 def test_a_flood_is_answered_one_by_one_with_pauses_and_others_have_their_turn() -> None:
-    front = FakeDaemon()
-    anna = joined(front, 1, "anna", "g")
-    bert = joined(front, 2, "bert")
-    front.say(1, flood(1000))
-    assert front.fetch(1) == b"", "no answer in the turn of the question"
+    fake = FakeDaemon()
+    anna = joined(fake, 1, "anna", "g")
+    bert = joined(fake, 2, "bert")
+    fake.say(1, flood(1000))
+    assert fake.fetch(1) == b"", "no answer in the turn of the question"
     serial = bert.ask("groups")
-    front.exchange(2, bert)
+    fake.exchange(2, bert)
 
     steps = 0
     while not bert.has_query_answer(serial):
-        front.now_us = max(front.now_us, front.desk.wake_at_us)
-        front.step(Tick())
-        front.fetch(1)
-        front.exchange(2, bert)
+        fake.now_us = max(fake.now_us, fake.server.wake_at_us)
+        fake.step(Tick())
+        fake.fetch(1)
+        fake.exchange(2, bert)
         steps += 1
     assert steps <= 3
-    begin_us = front.now_us
+    begin_us = fake.now_us
     for _ in range(10):
-        front.now_us = max(front.now_us, front.desk.wake_at_us)
-        front.step(Tick())
-        front.fetch(1)
-    assert front.now_us - begin_us >= 9 * PAUSE_US
+        fake.now_us = max(fake.now_us, fake.server.wake_at_us)
+        fake.step(Tick())
+        fake.fetch(1)
+    assert fake.now_us - begin_us >= 9 * PAUSE_US
     assert anna.ended is None
 
 
 def test_more_questions_than_the_window_holds_are_the_end_of_that_session_only() -> None:
-    front = FakeDaemon(SessionOptions(window_bytes=8 * REQUEST_COST_BYTES))
-    joined(front, 1, "anna")
-    bert = joined(front, 2, "bert")
-    front.say(1, flood(9))
+    fake = FakeDaemon(SessionOptions(window_bytes=8 * REQUEST_COST_BYTES))
+    joined(fake, 1, "anna")
+    bert = joined(fake, 2, "bert")
+    fake.say(1, flood(9))
 
-    assert "out_of_window" in front.closed[1][1]
-    assert ask(front, 2, bert, queries.groups()) == ()
+    assert "out_of_window" in fake.closed[1][1]
+    assert ask(fake, 2, bert, queries.groups()) == ()
 
 
 def test_questions_are_credited_when_they_are_answered() -> None:
-    front = FakeDaemon(SessionOptions(window_bytes=8 * REQUEST_COST_BYTES))
-    anna = joined(front, 1, "anna")
+    fake = FakeDaemon(SessionOptions(window_bytes=8 * REQUEST_COST_BYTES))
+    anna = joined(fake, 1, "anna")
     for _ in range(50):
-        ask(front, 1, anna, queries.view(None))
+        ask(fake, 1, anna, queries.view(None))
     assert anna.may_ask()
 
 
 def test_a_client_that_takes_no_answers_gets_no_more_of_them() -> None:
-    front = FakeDaemon()
-    joined(front, 1, "anna", *[f"g{number}" for number in range(300)])
-    front.say(1, flood(1000))
+    fake = FakeDaemon()
+    joined(fake, 1, "anna", *[f"g{number}" for number in range(300)])
+    fake.say(1, flood(1000))
     for _ in range(200):
-        front.now_us = max(front.now_us, front.desk.wake_at_us)
-        front.step(Tick())
-    session = front.desk.sessions[1]
+        fake.now_us = max(fake.now_us, fake.server.wake_at_us)
+        fake.step(Tick())
+    session = fake.server.sessions[1]
     assert len(session.control) <= UNTAKEN_MAX + 1, "and a credit"
-    assert front.now_us >= 100 * UNTAKEN_US, "it is not looked at all the time"
+    assert fake.now_us >= 100 * UNTAKEN_US, "it is not looked at all the time"
 
 
 def test_a_session_that_goes_leaves_no_questions_behind() -> None:
-    front = FakeDaemon()
-    anna = joined(front, 1, "anna")
-    front.say(1, flood(5))
+    fake = FakeDaemon()
+    anna = joined(fake, 1, "anna")
+    fake.say(1, flood(5))
     anna.ask("view", "", view_text(VIEW))
-    front.exchange(1, anna)
-    front.lose(1)
+    fake.exchange(1, anna)
+    fake.lose(1)
     for _ in range(3):
-        front.now_us += 1_000_000
-        front.step(Tick())
+        fake.now_us += 1_000_000
+        fake.step(Tick())
 
-    assert front.desk.queries.wake_at_us > front.now_us
-    assert front.desk.queries.queued_bytes(1) == 0
+    assert fake.server.queries.wake_at_us > fake.now_us
+    assert fake.server.queries.queued_bytes(1) == 0
 
 
 def test_an_answer_that_is_none_ends_the_clients_session() -> None:
-    front = FakeDaemon()
-    anna = joined(front, 1, "anna")
+    fake = FakeDaemon()
+    anna = joined(fake, 1, "anna")
     serial = anna.ask("groups")
     anna.receive(encode_frame(FrameKind.ANSWER, b"\x92\x01\xc4\x01\xc1"))
 

@@ -16,68 +16,68 @@ from hopring.wire.bundle import BundleKey, encode_bundle
 AT = Position(50, 0)
 
 
-def delivered(desk: FedGroups, *groups: str, ticket: int = 3, service: Service = Service.AGREED) -> Delivered:
+def delivered(fed: FedGroups, *groups: str, ticket: int = 3, service: Service = Service.AGREED) -> Delivered:
     """A message of session 5 of this daemon."""
     key = BundleKey(ME.daemon, 5, service, tuple([GroupName(name) for name in groups]))
     payload = seal(encode_bundle(key, [b"body"], [7], [ticket]), "me")
-    event = Delivered(desk.view, OrderedMessage(service, ME.daemon, 5, payload), ME, AT)
-    desk.step(event)
+    event = Delivered(fed.view, OrderedMessage(service, ME.daemon, 5, payload), ME, AT)
+    fed.step(event)
     return event
 
 
-def receipt(desk: FedGroups, members: int | None, closing: bool = False) -> ReceiptNotice:
-    return ReceiptNotice((3,), Place(desk.view, 50, 0), closing, (members,))
+def receipt(fed: FedGroups, members: int | None, closing: bool = False) -> ReceiptNotice:
+    return ReceiptNotice((3,), Place(fed.view, 50, 0), closing, (members,))
 
 
 def test_members_elsewhere_are_known_and_counted_at_once() -> None:
-    desk = FedGroups(*ALL)
-    desk.join(5, "me", RED)
-    desk.deliver(FAR, 8, GroupJoin("far", "red"))
-    receipts = Receipts(desk.groups)
+    fed = FedGroups(*ALL)
+    fed.join(5, "me", RED)
+    fed.deliver(FAR, 8, GroupJoin("far", "red"))
+    receipts = Receipts(fed.groups)
 
-    assert receipts.delivered(delivered(desk, "red")) == receipt(desk, 2)
-    assert receipts.delivered(delivered(desk, "blue")) == receipt(desk, 0)
-    assert receipts.delivered(delivered(desk, "red", "#me#d0")) == receipt(desk, 2)
-    assert receipts.delivered(delivered(desk, "red", ticket=0)) is None
+    assert receipts.delivered(delivered(fed, "red")) == receipt(fed, 2)
+    assert receipts.delivered(delivered(fed, "blue")) == receipt(fed, 0)
+    assert receipts.delivered(delivered(fed, "red", "#me#d0")) == receipt(fed, 2)
+    assert receipts.delivered(delivered(fed, "red", ticket=0)) is None
 
 
 def test_daemons_of_private_groups_are_waited_for_and_joins_meanwhile_do_not_count() -> None:
-    desk = FedGroups(*ALL)
-    desk.deliver(FAR, 8, GroupJoin("far", "red"))
-    receipts = Receipts(desk.groups)
+    fed = FedGroups(*ALL)
+    fed.deliver(FAR, 8, GroupJoin("far", "red"))
+    receipts = Receipts(fed.groups)
     groups = ("red", "#far#d2", "#other#d2", "#near#d1", "#x#nowhere")
 
-    assert receipts.delivered(delivered(desk, *groups)) is None
-    desk.deliver(NEAR, 4, GroupJoin("late", "red"))
+    assert receipts.delivered(delivered(fed, *groups)) is None
+    fed.deliver(NEAR, 4, GroupJoin("late", "red"))
     assert receipts.reported(PresenceReport(5, AT, NEAR, ((3, 2),))) is None
     assert receipts.reported(PresenceReport(6, AT, FAR, ())) is None, "another session's"
     # The one in red counts once; the other private group of that daemon is nobody's.
-    assert receipts.reported(PresenceReport(5, AT, FAR, ((1, 8),))) == receipt(desk, 2)
+    assert receipts.reported(PresenceReport(5, AT, FAR, ((1, 8),))) == receipt(fed, 2)
     assert receipts.close() == []
 
 
 def test_when_the_view_closes_the_count_is_unknown_and_the_receipt_waits_no_longer() -> None:
-    desk = FedGroups(*ALL)
-    receipts = Receipts(desk.groups)
+    fed = FedGroups(*ALL)
+    receipts = Receipts(fed.groups)
 
-    assert receipts.delivered(delivered(desk, "#far#d2")) is None
-    desk.signal((ME, NEAR), 3)
-    assert receipts.close() == [(5, receipt(desk, None))]
+    assert receipts.delivered(delivered(fed, "#far#d2")) is None
+    fed.signal((ME, NEAR), 3)
+    assert receipts.close() == [(5, receipt(fed, None))]
     assert receipts.reported(PresenceReport(5, AT, FAR, ((0, 8),))) is None
-    assert receipts.delivered(delivered(desk, "#far#d2")) == receipt(desk, None, closing=True)
+    assert receipts.delivered(delivered(fed, "#far#d2")) == receipt(fed, None, closing=True)
 
 
 def test_what_others_may_never_get_is_not_waited_for() -> None:
-    desk = FedGroups(*ALL)
-    receipts = Receipts(desk.groups)
+    fed = FedGroups(*ALL)
+    receipts = Receipts(fed.groups)
 
-    event = delivered(desk, "#far#d2", service=Service.UNRELIABLE)
-    assert receipts.delivered(event) == receipt(desk, None)
+    event = delivered(fed, "#far#d2", service=Service.UNRELIABLE)
+    assert receipts.delivered(event) == receipt(fed, None)
     assert receipts.close() == []
 
 
 def test_a_daemon_that_is_not_in_the_view_has_nobody() -> None:
-    desk = FedGroups(ME, NEAR)
-    receipts = Receipts(desk.groups)
+    fed = FedGroups(ME, NEAR)
+    receipts = Receipts(fed.groups)
 
-    assert receipts.delivered(delivered(desk, "#far#d2")) == receipt(desk, 0)
+    assert receipts.delivered(delivered(fed, "#far#d2")) == receipt(fed, 0)

@@ -13,53 +13,53 @@ from hopring.wire.bundle import BundleKey, decode_bundle, encode_bundle
 SITES = {DaemonId(0): SiteId(0), DaemonId(1): SiteId(0)}
 
 
-def renumbered(front: FakeDaemon, number: int) -> None:
+def renumbered(fake: FakeDaemon, number: int) -> None:
     names = ["eu0", "eu0"]
     names[number] = "eu1"
-    front.desk.renumber(Process(DaemonId(number), ME.incarnation), SITES, names)
+    fake.server.renumber(Process(DaemonId(number), ME.incarnation), SITES, names)
 
 
-def taken(front: FakeDaemon) -> tuple[int, int]:
+def taken(fake: FakeDaemon) -> tuple[int, int]:
     """Whose the next message is."""
-    submit = front.desk.take(True, front.now_us)
+    submit = fake.server.take(True, fake.now_us)
     assert submit is not None
     key = decode_bundle(unseal(submit.payload)[1]).key
     return key.daemon, key.session
 
 
 def test_what_they_send_goes_out_under_the_present_number() -> None:
-    front = FakeDaemon()
-    anna = joined(front, 1, "anna", "red")
-    front.stopped = True
-    renumbered(front, 1)
-    bert = front.client(2, "bert")
+    fake = FakeDaemon()
+    anna = joined(fake, 1, "anna", "red")
+    fake.stopped = True
+    renumbered(fake, 1)
+    bert = fake.client(2, "bert")
     for number, core in ((1, anna), (2, bert)):
         send(core, b"hello", "red")
-        front.exchange(number, core)
+        fake.exchange(number, core)
 
-    assert [taken(front), taken(front)] == [(1, 1), (1, 2)]
-    assert not front.closed
+    assert [taken(fake), taken(fake)] == [(1, 1), (1, 2)]
+    assert not fake.closed
 
 
 def test_twice_another_number_is_none_of_their_affair() -> None:
-    front = FakeDaemon()
-    anna = joined(front, 1, "anna", "red")
-    front.stopped = True
-    renumbered(front, 1)
-    renumbered(front, 0)
+    fake = FakeDaemon()
+    anna = joined(fake, 1, "anna", "red")
+    fake.stopped = True
+    renumbered(fake, 1)
+    renumbered(fake, 0)
     send(anna, b"hello", "red")
-    front.exchange(1, anna)
+    fake.exchange(1, anna)
 
-    assert taken(front) == (0, 1)
+    assert taken(fake) == (0, 1)
 
 
 @pytest.mark.parametrize("daemon", [1, 7])
 def test_another_number_than_the_one_they_were_told_is_refused(daemon: int) -> None:
-    front = FakeDaemon()
-    joined(front, 1, "anna", "red")
-    front.stopped = True
-    renumbered(front, 1)
+    fake = FakeDaemon()
+    joined(fake, 1, "anna", "red")
+    fake.stopped = True
+    renumbered(fake, 1)
     key = BundleKey(DaemonId(daemon), 1, Service.AGREED, (GroupName("red"),))
-    front.say(1, encode_frame(FrameKind.SEND, encode_bundle(key, [b"hello"], [0], [0])))
+    fake.say(1, encode_frame(FrameKind.SEND, encode_bundle(key, [b"hello"], [0], [0])))
 
-    assert front.closed[1][1].startswith("foreign_sender")
+    assert fake.closed[1][1].startswith("foreign_sender")

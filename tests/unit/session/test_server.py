@@ -35,13 +35,13 @@ from hopring.wire.bundle import (
 
 
 def test_a_member_sees_its_view_first_and_then_messages_in_one_order() -> None:
-    front = FakeDaemon()
-    anna = joined(front, 1, "anna", "trades")
-    bert = joined(front, 2, "bert", "trades")
+    fake = FakeDaemon()
+    anna = joined(fake, 1, "anna", "trades")
+    bert = joined(fake, 2, "bert", "trades")
     send(anna, b"one", "trades")
     send(bert, b"two", "trades", self_discard=True)
     for number, core in ((1, anna), (2, bert)) * 2:
-        front.exchange(number, core)
+        fake.exchange(number, core)
 
     seen = events(bert)
     assert isinstance(seen[0], View)
@@ -55,8 +55,8 @@ def test_a_member_sees_its_view_first_and_then_messages_in_one_order() -> None:
 
 
 def test_messages_that_differ_in_their_one_group_at_most_share_a_frame() -> None:
-    front = FakeDaemon()
-    anna = joined(front, 1, "anna", "g")
+    fake = FakeDaemon()
+    anna = joined(fake, 1, "anna", "g")
     for number in range(10):
         send(anna, b"%d" % number, "g")
     send(anna, b"another group", "h")
@@ -71,30 +71,30 @@ def test_messages_that_differ_in_their_one_group_at_most_share_a_frame() -> None
 
 
 def test_who_wants_no_membership_gets_messages_only() -> None:
-    front = FakeDaemon()
-    anna = joined(front, 1, "anna", "g", membership=False)
-    bert = joined(front, 2, "bert", "g")
+    fake = FakeDaemon()
+    anna = joined(fake, 1, "anna", "g", membership=False)
+    bert = joined(fake, 2, "bert", "g")
     send(bert, b"one", "g")
-    front.exchange(2, bert)
-    front.exchange(1, anna)
+    fake.exchange(2, bert)
+    fake.exchange(1, anna)
 
     assert [type(one) for one in events(anna)] == [Message]
-    front.exchange(1, anna)
+    fake.exchange(1, anna)
     # Views that it did not want are credited like what it took.
-    assert front.desk.sessions[1].untaken_bytes == anna.connection._credit_bytes > 0
+    assert fake.server.sessions[1].untaken_bytes == anna.connection._credit_bytes > 0
 
 
 def test_a_name_that_is_taken_is_refused_until_its_holder_has_ended() -> None:
-    front = FakeDaemon()
-    anna = front.client(1, "anna")
-    other = front.client(2, "anna")
+    fake = FakeDaemon()
+    anna = fake.client(1, "anna")
+    other = fake.client(2, "anna")
     assert isinstance(other.ended, NameInUse)
     assert other.ended.reason == "name in use: 'anna'"
     anna.quit()
-    front.exchange(1, anna)
+    fake.exchange(1, anna)
 
     assert anna.quit_done
-    assert front.client(3, "anna").welcome is not None
+    assert fake.client(3, "anna").welcome is not None
 
 
 @pytest.mark.parametrize("name", ["", "a#b", "x" * 65, "a\0b"])
@@ -106,12 +106,12 @@ def test_an_illegal_name_is_refused(name: str) -> None:
 
 
 def test_requests_that_nothing_comes_of_are_refused_and_cost_no_window() -> None:
-    front = FakeDaemon()
-    anna = joined(front, 1, "anna", "g")
+    fake = FakeDaemon()
+    anna = joined(fake, 1, "anna", "g")
     anna.join("g")
     anna.join("#private")
     anna.leave("h")
-    front.exchange(1, anna)
+    fake.exchange(1, anna)
 
     assert isinstance(anna.answers["join", "g"], AlreadyMember)
     assert isinstance(anna.answers["join", "#private"], RequestRefused)
@@ -120,26 +120,26 @@ def test_requests_that_nothing_comes_of_are_refused_and_cost_no_window() -> None
 
 
 def test_a_session_may_be_in_so_many_groups_and_leaving_makes_room() -> None:
-    front = FakeDaemon(SessionOptions(groups_max=2))
-    anna = joined(front, 1, "anna", "g", "h")
+    fake = FakeDaemon(SessionOptions(groups_max=2))
+    anna = joined(fake, 1, "anna", "g", "h")
     anna.join("i")
-    front.exchange(1, anna)
+    fake.exchange(1, anna)
     assert "more than 2 groups; leave some first" in str(anna.answers.pop(("join", "i")))
     anna.leave("g")
     anna.join("i")
-    front.exchange(1, anna)
+    fake.exchange(1, anna)
 
     assert anna.answers["join", "i"] is None
     assert anna.groups == {"h", "i"}
 
 
 def test_leave_has_its_place_behind_what_was_sent_before() -> None:
-    front = FakeDaemon()
-    anna = joined(front, 1, "anna", "g")
+    fake = FakeDaemon()
+    anna = joined(fake, 1, "anna", "g")
     send(anna, b"one", "g")
     anna.leave("g")
     send(anna, b"two", "g")
-    front.exchange(1, anna)
+    fake.exchange(1, anna)
 
     assert data(anna) == [b"one"]
     assert anna.answers["leave", "g"] is None
@@ -147,25 +147,25 @@ def test_leave_has_its_place_behind_what_was_sent_before() -> None:
 
 
 def test_a_private_group_needs_no_join() -> None:
-    front = FakeDaemon()
-    anna, bert = front.client(1, "anna"), front.client(2, "bert")
+    fake = FakeDaemon()
+    anna, bert = fake.client(1, "anna"), fake.client(2, "bert")
     send(bert, b"psst", "#anna#eu1")
-    front.exchange(2, bert)
-    front.exchange(1, anna)
+    fake.exchange(2, bert)
+    fake.exchange(1, anna)
 
     assert data(anna) == [b"psst"]
 
 
 def test_a_lost_connection_is_a_disconnect_and_half_a_frame_is_nothing() -> None:
-    front = FakeDaemon()
-    anna, bert = joined(front, 1, "anna", "g"), joined(front, 2, "bert", "g")
+    fake = FakeDaemon()
+    anna, bert = joined(fake, 1, "anna", "g"), joined(fake, 2, "bert", "g")
     events(bert)
     send(anna, b"whole", "g")
     whole = anna.output()
     send(anna, b"half", "g")
-    front.say(1, whole + anna.output()[:-1])
-    front.lose(1)
-    front.exchange(2, bert)
+    fake.say(1, whole + anna.output()[:-1])
+    fake.lose(1)
+    fake.exchange(2, bert)
 
     message, view = events(bert)
     assert isinstance(message, Message)
@@ -207,13 +207,13 @@ def with_mark(mark: bytes) -> bytes:
     ],
 )
 def test_what_a_client_does_wrong_costs_that_client_only(said: bytes, reason: str) -> None:
-    front = FakeDaemon()
-    anna, bert = joined(front, 1, "anna", "g"), joined(front, 2, "bert", "g")
+    fake = FakeDaemon()
+    anna, bert = joined(fake, 1, "anna", "g"), joined(fake, 2, "bert", "g")
     events(bert)
-    front.say(1, said)
-    assert front.closed[1][1].startswith(reason)
-    front.exchange(1, anna)
-    front.exchange(2, bert)
+    fake.say(1, said)
+    assert fake.closed[1][1].startswith(reason)
+    fake.exchange(1, anna)
+    fake.exchange(2, bert)
 
     assert isinstance(anna.ended, SessionClosed)
     assert reason in str(anna.ended)
@@ -221,155 +221,155 @@ def test_what_a_client_does_wrong_costs_that_client_only(said: bytes, reason: st
     assert isinstance(view, View)
     assert [one.name for one in view.members] == ["bert"]
     send(bert, b"still here", "g")
-    front.exchange(2, bert)
+    fake.exchange(2, bert)
     assert data(bert) == [b"still here"]
 
 
 def test_the_longest_bundle_that_there_can_be_fits_and_one_byte_more_is_refused() -> None:
-    front = FakeDaemon()
+    fake = FakeDaemon()
     name = "n" * 64
-    front.client(1, name)
-    limit = front.desk.message_bytes_max
+    fake.client(1, name)
+    limit = fake.server.message_bytes_max
     groups = tuple([GroupName(f"{at:03d}" + "g" * 125) for at in range(GROUPS_MAX)])
     key = BundleKey(DaemonId(0), 1, Service.AGREED, groups, mixed=True)
     bodies = [b""] * (MESSAGES_MAX - 1)
-    front.stopped = True
-    front.say(
+    fake.stopped = True
+    fake.say(
         1, encode_frame(FrameKind.SEND, encode_bundle(key, [*bodies, bytes(limit)], *[[0] * MESSAGES_MAX] * 3))
     )
-    submit = front.desk.take(True, 0)
+    submit = fake.server.take(True, 0)
 
     assert submit is not None
     assert len(submit.payload) == BUNDLE_BYTES_DEFAULT - MESSAGE_HEAD_BYTES
     too_long = encode_bundle(
         BundleKey(DaemonId(0), 1, Service.AGREED, groups[:1]), [bytes(limit + 1)], [0], [0]
     )
-    front.say(1, encode_frame(FrameKind.SEND, too_long))
-    assert front.closed[1][1].startswith("limit")
+    fake.say(1, encode_frame(FrameKind.SEND, too_long))
+    assert fake.closed[1][1].startswith("limit")
 
 
 def test_requests_beyond_the_window_cost_the_session() -> None:
-    front = FakeDaemon(SessionOptions(window_bytes=200_000))
-    anna = front.client(1, "anna")
-    front.stopped = True
-    front.say(1, bundle(1, size=100_000) * 2)
-    front.exchange(1, anna)
+    fake = FakeDaemon(SessionOptions(window_bytes=200_000))
+    anna = fake.client(1, "anna")
+    fake.stopped = True
+    fake.say(1, bundle(1, size=100_000) * 2)
+    fake.exchange(1, anna)
 
     assert "out_of_window" in str(anna.ended)
 
 
 def test_the_library_waits_for_credit() -> None:
-    front = FakeDaemon(SessionOptions(window_bytes=200_000))
-    anna = joined(front, 1, "anna", "g")
-    front.stopped = True
+    fake = FakeDaemon(SessionOptions(window_bytes=200_000))
+    anna = joined(fake, 1, "anna", "g")
+    fake.stopped = True
     key = anna.outgoing.key(["g"], Service.AGREED, False)
     count = 0
     while anna.outgoing.has_room(key, bytes(1000)):
         anna.outgoing.send(key, bytes(1000), 0)
         count += 1
-        front.exchange(1, anna)
+        fake.exchange(1, anna)
     assert 100 < count < 200
     assert anna.ended is None
-    front.stopped = False
-    front.pump()
-    front.exchange(1, anna)
+    fake.stopped = False
+    fake.pump()
+    fake.exchange(1, anna)
 
     assert anna.outgoing.charged_bytes == 0
     assert len(data(anna)) == count
 
 
 def test_a_client_gets_no_more_than_its_window_until_it_takes_events() -> None:
-    front = FakeDaemon()
-    anna = joined(front, 1, "anna", "g", window_bytes=10_000)
-    bert = joined(front, 2, "bert")
+    fake = FakeDaemon()
+    anna = joined(fake, 1, "anna", "g", window_bytes=10_000)
+    bert = joined(fake, 2, "bert")
     for _ in range(50):
         send(bert, bytes(1000), "g")
-        front.exchange(2, bert)
-    front.exchange(1, anna)
-    assert front.desk.sessions[1].untaken_bytes <= 10_000
+        fake.exchange(2, bert)
+    fake.exchange(1, anna)
+    assert fake.server.sessions[1].untaken_bytes <= 10_000
     got = data(anna)
     assert len(got) < 10
     for _ in range(20):
-        front.exchange(1, anna)
+        fake.exchange(1, anna)
         got += data(anna)
 
     assert len(got) == 50
 
 
 def test_a_client_owes_credits_for_a_quarter_of_its_window_and_that_counts_as_nothing() -> None:
-    front = FakeDaemon()
-    anna = joined(front, 1, "anna", "g", window_bytes=10_000)
-    bert = joined(front, 2, "bert")
+    fake = FakeDaemon()
+    anna = joined(fake, 1, "anna", "g", window_bytes=10_000)
+    bert = joined(fake, 2, "bert")
     send(bert, bytes(2_000), "g")
-    front.exchange(2, bert)
-    front.exchange(1, anna)
+    fake.exchange(2, bert)
+    fake.exchange(1, anna)
     assert len(data(anna)) == 1
-    front.exchange(1, anna)
-    owed_bytes = front.desk.sessions[1].untaken_bytes
+    fake.exchange(1, anna)
+    owed_bytes = fake.server.sessions[1].untaken_bytes
     assert 2_000 < owed_bytes <= 2_500
 
     send(bert, bytes(50_000), "g")  # Longer than the window: it goes all the same, and nothing behind it.
-    front.exchange(2, bert)
+    fake.exchange(2, bert)
     send(bert, b"behind", "g")
-    front.exchange(2, bert)
-    front.exchange(1, anna)
-    assert front.desk.sessions[1].backlog.size_bytes > 0
+    fake.exchange(2, bert)
+    fake.exchange(1, anna)
+    assert fake.server.sessions[1].backlog.size_bytes > 0
     assert [len(one) for one in data(anna)] == [50_000]
-    front.exchange(1, anna)
+    fake.exchange(1, anna)
     assert data(anna) == [b"behind"]
 
 
 def test_a_slow_receiver_has_to_go_and_the_others_stay() -> None:
-    front = FakeDaemon(SessionOptions(backlog_bytes_max=100_000))
-    anna = joined(front, 1, "anna", "g", window_bytes=10_000)
-    bert = joined(front, 2, "bert", "g")
+    fake = FakeDaemon(SessionOptions(backlog_bytes_max=100_000))
+    anna = joined(fake, 1, "anna", "g", window_bytes=10_000)
+    bert = joined(fake, 2, "bert", "g")
     events(bert)
     seen: list[Event] = []
     sent = 0
-    while 1 in front.desk.sessions:
+    while 1 in fake.server.sessions:
         send(bert, bytes(1000), "g")
-        front.exchange(2, bert)
+        fake.exchange(2, bert)
         seen += events(bert)
         sent += 1
-    front.exchange(1, anna)
+    fake.exchange(1, anna)
 
     assert 80 < sent < 120
     assert isinstance(anna.ended, SlowConsumer)
     assert "100000 bytes wait for anna" in str(anna.ended)
     assert [event.cause for event in seen if isinstance(event, View)] == ["disconnect"]
-    assert front.desk.ended == {"slow receiver": 1}
+    assert fake.server.ended == {"slow receiver": 1}
 
 
 def test_credit_reaches_a_client_that_takes_nothing() -> None:
-    front = FakeDaemon()
-    anna = joined(front, 1, "anna", "g", window_bytes=4096)
+    fake = FakeDaemon()
+    anna = joined(fake, 1, "anna", "g", window_bytes=4096)
     for _ in range(100):
         key = anna.outgoing.key(["g"], Service.AGREED, False)
         assert anna.outgoing.has_room(key, bytes(10_000))
         anna.outgoing.send(key, bytes(10_000), 0)
-        front.exchange(1, anna)
+        fake.exchange(1, anna)
 
 
 def test_who_says_nothing_has_to_go_in_time() -> None:
-    front = FakeDaemon(SessionOptions(hello_us=3_000_000))
-    front.open(1)
-    front.say(1, PREAMBLE + b"\x05")
-    assert front.desk.wake_at_us == 3_000_000
-    front.now_us = 3_000_000
-    front.step(Tick())
+    fake = FakeDaemon(SessionOptions(hello_us=3_000_000))
+    fake.open(1)
+    fake.say(1, PREAMBLE + b"\x05")
+    assert fake.server.wake_at_us == 3_000_000
+    fake.now_us = 3_000_000
+    fake.step(Tick())
 
-    assert front.closed[1][1] == "no HELLO in time"
+    assert fake.closed[1][1] == "no HELLO in time"
 
 
 def test_the_oldest_stranger_makes_room_and_too_many_clients_are_refused() -> None:
-    front = FakeDaemon(SessionOptions(strangers_max=2, sessions_max=3))
+    fake = FakeDaemon(SessionOptions(strangers_max=2, sessions_max=3))
     for number in (1, 2, 3):
-        front.open(number)
-    assert list(front.closed) == [1]
-    anna = front.client(4, "anna")
+        fake.open(number)
+    assert list(fake.closed) == [1]
+    anna = fake.client(4, "anna")
     assert anna.welcome is not None
-    assert front.client(5, "bert").welcome is not None
-    carl = front.client(6, "carl")
+    assert fake.client(5, "bert").welcome is not None
+    carl = fake.client(6, "carl")
 
     assert carl.welcome is None
     assert "too many clients" in str(carl.ended)
@@ -377,33 +377,33 @@ def test_the_oldest_stranger_makes_room_and_too_many_clients_are_refused() -> No
 
 def test_random_bytes_never_hurt_anybody_else() -> None:
     dice = Random(4711)
-    front = FakeDaemon()
-    bert = joined(front, 1_000_000, "bert", "g")
+    fake = FakeDaemon()
+    bert = joined(fake, 1_000_000, "bert", "g")
     good = PREAMBLE + encode_control(HelloRequest("eve", 1 << 20)) + encode_control(JoinRequest("g"))
     for number in range(1, 400):
-        front.open(number)
+        fake.open(number)
         said = bytearray(good + bundle(number) + encode_control(JoinRequest("h")) + bundle(number, size=200))
         for _ in range(dice.randrange(4)):
             said[dice.randrange(len(said))] ^= 1 << dice.randrange(8)
         cut = dice.randrange(1, len(said))
-        front.say(number, bytes(said[:cut]))
-        front.say(number, bytes(said[cut:]))
-        front.lose(number)
-        front.closed.pop(number, None)
-    front.exchange(1_000_000, bert)
+        fake.say(number, bytes(said[:cut]))
+        fake.say(number, bytes(said[cut:]))
+        fake.lose(number)
+        fake.closed.pop(number, None)
+    fake.exchange(1_000_000, bert)
     events(bert)
     send(bert, b"still here", "g")
-    front.exchange(1_000_000, bert)
+    fake.exchange(1_000_000, bert)
 
     assert data(bert) == [b"still here"]
-    assert sorted(front.desk.sessions) == [1_000_000]
-    assert front.desk.ended["inconsistent"] > 0
+    assert sorted(fake.server.sessions) == [1_000_000]
+    assert fake.server.ended["inconsistent"] > 0
 
 
 def test_the_daemons_end_is_told_to_everybody() -> None:
-    front = FakeDaemon()
-    anna = joined(front, 1, "anna", "g")
-    front.end("the daemon ends", "connect to another daemon")
-    front.exchange(1, anna)
+    fake = FakeDaemon()
+    anna = joined(fake, 1, "anna", "g")
+    fake.end("the daemon ends", "connect to another daemon")
+    fake.exchange(1, anna)
 
     assert "the daemon ends; connect to another daemon" in str(anna.ended)

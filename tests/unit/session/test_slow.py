@@ -18,34 +18,34 @@ SMALL = SessionOptions(backlog_bytes_max=20_000, spill_memory_bytes=20_000, spil
 BODY_BYTES = 1000
 
 
-def joined(front: FakeDaemon, number: int, name: str, group: str, *, slow: SlowPolicy = "kick") -> ClientCore:
+def joined(fake: FakeDaemon, number: int, name: str, group: str, *, slow: SlowPolicy = "kick") -> ClientCore:
     """A client with a small window that has taken its view."""
-    core = front.client(number, name, 4096, slow=slow)
+    core = fake.client(number, name, 4096, slow=slow)
     core.join(group)
-    front.exchange(number, core)
+    fake.exchange(number, core)
     while core.take() is not None:
         pass
-    front.exchange(number, core)
+    fake.exchange(number, core)
     return core
 
 
-def send(front: FakeDaemon, number: int, core: ClientCore, group: str, *bodies: int) -> None:
+def send(fake: FakeDaemon, number: int, core: ClientCore, group: str, *bodies: int) -> None:
     """Messages that begin with these numbers, each in a frame of its own."""
     for body in bodies:
         data = b"%d" % body + bytes(BODY_BYTES)
         core.outgoing.send(core.outgoing.key([group], Service.AGREED, False), data, 0)
-        front.exchange(number, core)
+        fake.exchange(number, core)
 
 
 def numbers(events: Sequence[Event]) -> list[int]:
     return [int(one.data.partition(b"\0")[0]) for one in events if isinstance(one, Message)]
 
 
-def drain(front: FakeDaemon, number: int, core: ClientCore) -> list[Event]:
+def drain(fake: FakeDaemon, number: int, core: ClientCore) -> list[Event]:
     """Takes all that there is, as a client that has woken up."""
     seen: list[Event] = []
     while True:
-        front.exchange(number, core)
+        fake.exchange(number, core)
         event = core.take()
         if event is None:
             return seen
@@ -54,44 +54,44 @@ def drain(front: FakeDaemon, number: int, core: ClientCore) -> list[Event]:
 
 @pytest.mark.parametrize("slow", ["kick", "drop", "spill", "block"])
 def test_a_slow_receiver_is_warned_at_half_of_the_limit_and_once(slow: SlowPolicy, tmp_path: Path) -> None:
-    front = FakeDaemon(SMALL, SpillPlace(tmp_path))
-    anna = joined(front, 1, "anna", "g", slow=slow)
-    bert = joined(front, 2, "bert", "h")
-    send(front, 2, bert, "g", *range(18))
-    front.exchange(1, anna)
-    seen = drain(front, 1, anna)
+    fake = FakeDaemon(SMALL, SpillPlace(tmp_path))
+    anna = joined(fake, 1, "anna", "g", slow=slow)
+    bert = joined(fake, 2, "bert", "h")
+    send(fake, 2, bert, "g", *range(18))
+    fake.exchange(1, anna)
+    seen = drain(fake, 1, anna)
 
     (warning,) = [event for event in seen if isinstance(event, SlowWarning)]
     assert 10_000 < warning.waiting_bytes < 12_000
     assert (warning.limit_bytes, warning.policy, warning.groups) == (20_000, slow, ("g",))
     assert numbers(seen) == list(range(18))
-    send(front, 2, bert, "g", *range(18))
-    assert len([event for event in drain(front, 1, anna) if isinstance(event, SlowWarning)]) == 1
+    send(fake, 2, bert, "g", *range(18))
+    assert len([event for event in drain(fake, 1, anna) if isinstance(event, SlowWarning)]) == 1
 
 
 def test_a_policy_that_the_daemon_does_not_have_is_refused() -> None:
-    front = FakeDaemon(SessionOptions(slow_allowed=frozenset({Slow.KICK, Slow.SPILL})))
+    fake = FakeDaemon(SessionOptions(slow_allowed=frozenset({Slow.KICK, Slow.SPILL})))
     policies: tuple[SlowPolicy, ...] = ("drop", "spill")
     for number, slow in enumerate(policies, 1):  # There is no place to spill to.
-        core = front.client(number, "anna", slow=slow)
+        core = fake.client(number, "anna", slow=slow)
         assert isinstance(core.ended, ConnectError)
         assert "choose one of kick" in str(core.ended)
         assert slow in str(core.ended)
-    assert front.client(3, "anna").welcome is not None
+    assert fake.client(3, "anna").welcome is not None
 
 
 # drop
 
 
 def test_messages_are_dropped_and_counted_where_they_are_missing_and_views_are_not() -> None:
-    front = FakeDaemon(SMALL)
-    anna = joined(front, 1, "anna", "g", slow="drop")
-    bert = joined(front, 2, "bert", "h")
-    send(front, 2, bert, "g", *range(30))
-    carl = joined(front, 3, "carl", "g")
-    send(front, 2, bert, "g", *range(30, 35))
+    fake = FakeDaemon(SMALL)
+    anna = joined(fake, 1, "anna", "g", slow="drop")
+    bert = joined(fake, 2, "bert", "h")
+    send(fake, 2, bert, "g", *range(30))
+    carl = joined(fake, 3, "carl", "g")
+    send(fake, 2, bert, "g", *range(30, 35))
     del carl
-    seen = [event for event in drain(front, 1, anna) if not isinstance(event, SlowWarning)]
+    seen = [event for event in drain(fake, 1, anna) if not isinstance(event, SlowWarning)]
 
     first, view, second = [event for event in seen if not isinstance(event, Message)]
     assert isinstance(first, Gap)
@@ -105,33 +105,33 @@ def test_messages_are_dropped_and_counted_where_they_are_missing_and_views_are_n
     assert first.size_bytes == first.messages * (BODY_BYTES + 2)
     assert (first.groups, first.complete) == (("g",), True)
     assert second.messages == 5
-    send(front, 2, bert, "g", 99)
-    assert numbers(drain(front, 1, anna)) == [99]
+    send(fake, 2, bert, "g", 99)
+    assert numbers(drain(fake, 1, anna)) == [99]
 
 
 def test_a_gap_grows_until_the_backlog_is_half_as_big() -> None:
-    front = FakeDaemon(SMALL)
-    anna = joined(front, 1, "anna", "g", slow="drop")
-    bert = joined(front, 2, "bert", "h")
-    send(front, 2, bert, "g", *range(30))
-    anna.receive(front.fetch(1))
+    fake = FakeDaemon(SMALL)
+    anna = joined(fake, 1, "anna", "g", slow="drop")
+    bert = joined(fake, 2, "bert", "h")
+    send(fake, 2, bert, "g", *range(30))
+    anna.receive(fake.fetch(1))
     assert anna.take() is not None
-    front.say(1, anna.output())
-    send(front, 2, bert, "g", *range(30, 60))
-    gaps = [event for event in drain(front, 1, anna) if isinstance(event, Gap)]
+    fake.say(1, anna.output())
+    send(fake, 2, bert, "g", *range(30, 60))
+    gaps = [event for event in drain(fake, 1, anna) if isinstance(event, Gap)]
 
     assert len(gaps) == 1
     assert gaps[0].messages > 30
 
 
 def test_who_drops_still_has_to_go_when_views_alone_are_too_much() -> None:
-    front = FakeDaemon(SMALL)
-    anna = joined(front, 1, "anna", "g", slow="drop")
+    fake = FakeDaemon(SMALL)
+    anna = joined(fake, 1, "anna", "g", slow="drop")
     number = 2
-    while 1 in front.desk.sessions:
-        joined(front, number, f"s{number}", "g")
+    while 1 in fake.server.sessions:
+        joined(fake, number, f"s{number}", "g")
         number += 1
-    front.exchange(1, anna)
+    fake.exchange(1, anna)
 
     assert isinstance(anna.ended, SlowConsumer)
     assert "more than 40000 bytes wait for anna" in str(anna.ended)
@@ -141,36 +141,36 @@ def test_who_drops_still_has_to_go_when_views_alone_are_too_much() -> None:
 
 
 def test_what_is_spilled_comes_back_in_order_and_nothing_is_left_on_disk(tmp_path: Path) -> None:
-    front = FakeDaemon(SMALL, place := SpillPlace(tmp_path))
-    anna = joined(front, 1, "anna", "g", slow="spill")
-    bert = joined(front, 2, "bert", "h")
-    send(front, 2, bert, "g", *range(400))
-    assert front.desk.sessions[1].backlog.size_bytes < 25_000
+    fake = FakeDaemon(SMALL, place := SpillPlace(tmp_path))
+    anna = joined(fake, 1, "anna", "g", slow="spill")
+    bert = joined(fake, 2, "bert", "h")
+    send(fake, 2, bert, "g", *range(400))
+    assert fake.server.sessions[1].backlog.size_bytes < 25_000
     assert place.size_bytes > 250_000
     some: list[Event] = []
     for _ in range(100):
-        front.exchange(1, anna)
+        fake.exchange(1, anna)
         event = anna.take()
         assert event is not None
         some.append(event)
-    send(front, 2, bert, "g", *range(400, 500))
-    seen = some + drain(front, 1, anna)
+    send(fake, 2, bert, "g", *range(400, 500))
+    seen = some + drain(fake, 1, anna)
 
     assert numbers(seen) == list(range(500))
     assert (place.size_bytes, list(tmp_path.iterdir())) == (0, [])
-    send(front, 2, bert, "g", *range(50))
-    assert numbers(drain(front, 1, anna)) == list(range(50))
+    send(fake, 2, bert, "g", *range(50))
+    assert numbers(drain(fake, 1, anna)) == list(range(50))
 
 
 def test_who_spills_is_warned_of_the_disks_limit_too_and_has_to_go_beyond_it(tmp_path: Path) -> None:
-    front = FakeDaemon(SMALL, SpillPlace(tmp_path))
-    anna = joined(front, 1, "anna", "g", slow="spill")
-    bert = joined(front, 2, "bert", "h")
+    fake = FakeDaemon(SMALL, SpillPlace(tmp_path))
+    anna = joined(fake, 1, "anna", "g", slow="spill")
+    bert = joined(fake, 2, "bert", "h")
     sent = 0
-    while 1 in front.desk.sessions:
-        send(front, 2, bert, "g", sent)
+    while 1 in fake.server.sessions:
+        send(fake, 2, bert, "g", sent)
         sent += 1
-    front.exchange(1, anna)
+    fake.exchange(1, anna)
 
     assert 900 < sent < 1000
     assert isinstance(anna.ended, SlowConsumer)
@@ -180,42 +180,42 @@ def test_who_spills_is_warned_of_the_disks_limit_too_and_has_to_go_beyond_it(tmp
 
 def test_a_disk_that_does_not_take_it_costs_the_session_and_nobody_else(tmp_path: Path) -> None:
     place = SpillPlace(tmp_path / "spill")
-    front = FakeDaemon(SMALL, place)
-    anna = joined(front, 1, "anna", "g", slow="spill")
-    bert = joined(front, 2, "bert", "h")
+    fake = FakeDaemon(SMALL, place)
+    anna = joined(fake, 1, "anna", "g", slow="spill")
+    bert = joined(fake, 2, "bert", "h")
     place.directory.rmdir()
-    send(front, 2, bert, "g", *range(400))
-    front.exchange(1, anna)
+    send(fake, 2, bert, "g", *range(400))
+    fake.exchange(1, anna)
 
     assert isinstance(anna.ended, SlowConsumer)
     assert "cannot be written to disk (No such file or directory) for anna" in str(anna.ended)
-    assert 2 in front.desk.sessions
+    assert 2 in fake.server.sessions
 
 
 def test_what_cannot_be_read_back_costs_the_session(tmp_path: Path) -> None:
-    front = FakeDaemon(SMALL, SpillPlace(tmp_path))
-    anna = joined(front, 1, "anna", "g", slow="spill")
-    bert = joined(front, 2, "bert", "h")
-    send(front, 2, bert, "g", *range(400))
+    fake = FakeDaemon(SMALL, SpillPlace(tmp_path))
+    anna = joined(fake, 1, "anna", "g", slow="spill")
+    bert = joined(fake, 2, "bert", "h")
+    send(fake, 2, bert, "g", *range(400))
     for file in tmp_path.iterdir():
         file.write_bytes(b"")
-    drain(front, 1, anna)
-    assert front.desk.slow.stirred
-    front.step(Tick())
-    front.exchange(1, anna)
+    drain(fake, 1, anna)
+    assert fake.server.slow.stirred
+    fake.step(Tick())
+    fake.exchange(1, anna)
 
     assert "was cut short for anna" in str(anna.ended)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_who_quits_is_told_what_is_left_on_disk(tmp_path: Path) -> None:
-    front = FakeDaemon(SMALL, SpillPlace(tmp_path))
-    anna = joined(front, 1, "anna", "g", slow="spill")
-    bert = joined(front, 2, "bert", "h")
-    send(front, 2, bert, "g", *range(400))
+    fake = FakeDaemon(SMALL, SpillPlace(tmp_path))
+    anna = joined(fake, 1, "anna", "g", slow="spill")
+    bert = joined(fake, 2, "bert", "h")
+    send(fake, 2, bert, "g", *range(400))
     anna.quit()
-    front.exchange(1, anna)
-    seen = [event for event in drain(front, 1, anna) if not isinstance(event, SlowWarning)]
+    fake.exchange(1, anna)
+    seen = [event for event in drain(fake, 1, anna) if not isinstance(event, SlowWarning)]
 
     assert anna.quit_done
     gap = seen[-1]
@@ -228,69 +228,69 @@ def test_who_quits_is_told_what_is_left_on_disk(tmp_path: Path) -> None:
 
 
 def test_senders_here_wait_for_a_blocked_receiver_and_other_groups_go_on() -> None:
-    front = FakeDaemon(SMALL)
-    front.at_once = 1  # While senders wait, their messages come together: each may be sixteen of them.
-    anna = joined(front, 1, "anna", "g", slow="block")
-    bert, carl = joined(front, 2, "bert", "h"), joined(front, 3, "carl", "h")
-    send(front, 2, bert, "g", *range(100))
-    backlog = front.desk.sessions[1].backlog
+    fake = FakeDaemon(SMALL)
+    fake.at_once = 1  # While senders wait, their messages come together: each may be sixteen of them.
+    anna = joined(fake, 1, "anna", "g", slow="block")
+    bert, carl = joined(fake, 2, "bert", "h"), joined(fake, 3, "carl", "h")
+    send(fake, 2, bert, "g", *range(100))
+    backlog = fake.server.sessions[1].backlog
     assert 20_000 < backlog.size_bytes < 22_000
     assert bert.outgoing.charged_bytes > 70 * BODY_BYTES
-    send(front, 3, carl, "h", 1, 2)
-    assert numbers(drain(front, 3, carl)) == [1, 2]
-    send(front, 3, carl, "#anna#eu1", 100)
+    send(fake, 3, carl, "h", 1, 2)
+    assert numbers(drain(fake, 3, carl)) == [1, 2]
+    send(fake, 3, carl, "#anna#eu1", 100)
     assert carl.outgoing.charged_bytes > BODY_BYTES
 
     seen: list[Event] = []
     for _ in range(101):
-        seen += drain(front, 1, anna)
-        front.step(Tick())
+        seen += drain(fake, 1, anna)
+        fake.step(Tick())
         assert backlog.size_bytes < 32_000
     assert sorted(numbers(seen)) == list(range(101))
     assert [one for one in numbers(seen) if one < 100] == list(range(100))
-    front.exchange(2, bert)
+    fake.exchange(2, bert)
     assert bert.outgoing.charged_bytes == 0
-    assert front.desk.groups.idle
+    assert fake.server.groups.idle
 
 
 def test_a_group_that_a_blocked_receiver_asks_for_waits_for_it_too() -> None:
-    front = FakeDaemon(SMALL)
-    anna = joined(front, 1, "anna", "g", slow="block")
-    bert = joined(front, 2, "bert", "h")
-    send(front, 2, bert, "g", *range(21))
+    fake = FakeDaemon(SMALL)
+    anna = joined(fake, 1, "anna", "g", slow="block")
+    bert = joined(fake, 2, "bert", "h")
+    send(fake, 2, bert, "g", *range(21))
     anna.join("i")
-    front.say(1, anna.output())
-    carl = joined(front, 3, "carl", "h")
-    send(front, 3, carl, "i", *range(10))
+    fake.say(1, anna.output())
+    carl = joined(fake, 3, "carl", "h")
+    send(fake, 3, carl, "i", *range(10))
     assert carl.outgoing.charged_bytes > 9 * BODY_BYTES
 
-    front.lose(1)
-    front.exchange(3, carl)
+    fake.lose(1)
+    fake.exchange(3, carl)
     assert carl.outgoing.charged_bytes == 0
 
 
 def test_who_takes_nothing_while_others_wait_has_to_go() -> None:
-    front = FakeDaemon(SMALL)
-    anna = joined(front, 1, "anna", "g", slow="block")
-    bert = joined(front, 2, "bert", "h")
-    send(front, 2, bert, "g", *range(100))
-    front.now_us = CREDIT_DELAY_US
-    front.step(Tick())
-    assert front.desk.wake_at_us == SMALL.block_us
-    anna.receive(front.fetch(1))
+    fake = FakeDaemon(SMALL)
+    anna = joined(fake, 1, "anna", "g", slow="block")
+    bert = joined(fake, 2, "bert", "h")
+    send(fake, 2, bert, "g", *range(100))
+    fake.now_us = CREDIT_DELAY_US
+    fake.step(Tick())
+    assert fake.server.wake_at_us == SMALL.block_us
+    anna.receive(fake.fetch(1))
     assert anna.take() is not None
-    front.say(1, anna.output())
-    front.fetch(1)
-    front.now_us = SMALL.block_us
-    front.step(Tick())
-    assert front.desk.wake_at_us == 2 * SMALL.block_us
-    front.now_us = 2 * SMALL.block_us
-    front.step(Tick())
-    front.exchange(1, anna)
+    fake.say(1, anna.output())
+    fake.fetch(1)
+    fake.now_us = SMALL.block_us
+    fake.step(Tick())
+    assert fake.server.wake_at_us == 2 * SMALL.block_us
+    fake.now_us = 2 * SMALL.block_us
+    fake.step(Tick())
+    fake.exchange(1, anna)
 
     assert isinstance(anna.ended, SlowConsumer)
     assert "anna took nothing for 30 s while others waited for it" in str(anna.ended)
-    front.exchange(2, bert)
+    fake.exchange(2, bert)
     assert bert.outgoing.charged_bytes == 0
 
 
@@ -298,40 +298,40 @@ def test_who_takes_nothing_while_others_wait_has_to_go() -> None:
 
 
 def test_when_all_backlogs_are_too_big_the_biggest_has_to_go() -> None:
-    front = FakeDaemon(SessionOptions(backlog_bytes_max=50_000, backlogs_bytes_max=60_000))
-    anna, carl = joined(front, 1, "anna", "g"), joined(front, 3, "carl", "i")
-    bert = joined(front, 2, "bert", "h")
-    send(front, 2, bert, "i", *range(25))
-    send(front, 2, bert, "g", *range(40))
-    front.exchange(1, anna)
+    fake = FakeDaemon(SessionOptions(backlog_bytes_max=50_000, backlogs_bytes_max=60_000))
+    anna, carl = joined(fake, 1, "anna", "g"), joined(fake, 3, "carl", "i")
+    bert = joined(fake, 2, "bert", "h")
+    send(fake, 2, bert, "i", *range(25))
+    send(fake, 2, bert, "g", *range(40))
+    fake.exchange(1, anna)
 
     assert isinstance(anna.ended, SlowConsumer)
     assert "anna has the longest" in str(anna.ended)
-    assert numbers(drain(front, 3, carl)) == list(range(25))
-    assert front.desk.slow.pool.size_bytes == 0
+    assert numbers(drain(fake, 3, carl)) == list(range(25))
+    assert fake.server.slow.pool.size_bytes == 0
 
 
 def test_when_all_backlogs_are_too_big_who_drops_loses_messages_instead() -> None:
-    front = FakeDaemon(SessionOptions(backlog_bytes_max=50_000, backlogs_bytes_max=60_000))
-    anna = joined(front, 1, "anna", "g", slow="drop")
-    carl, bert = joined(front, 3, "carl", "i"), joined(front, 2, "bert", "h")
-    send(front, 2, bert, "i", *range(25))
-    send(front, 2, bert, "g", *range(40))
-    seen = [event for event in drain(front, 1, anna) if not isinstance(event, SlowWarning)]
+    fake = FakeDaemon(SessionOptions(backlog_bytes_max=50_000, backlogs_bytes_max=60_000))
+    anna = joined(fake, 1, "anna", "g", slow="drop")
+    carl, bert = joined(fake, 3, "carl", "i"), joined(fake, 2, "bert", "h")
+    send(fake, 2, bert, "i", *range(25))
+    send(fake, 2, bert, "g", *range(40))
+    seen = [event for event in drain(fake, 1, anna) if not isinstance(event, SlowWarning)]
 
     assert isinstance(seen[0], Gap)
     assert numbers(seen) == list(range(seen[0].messages, 40))
-    assert numbers(drain(front, 3, carl)) == list(range(25))
+    assert numbers(drain(fake, 3, carl)) == list(range(25))
 
 
 def test_a_frame_that_many_wait_for_counts_once() -> None:
-    front = FakeDaemon(SessionOptions(backlogs_bytes_max=60_000))
-    many = {number: joined(front, number, f"s{number}", "g") for number in range(10, 30)}
-    bert = joined(front, 2, "bert", "h")
+    fake = FakeDaemon(SessionOptions(backlogs_bytes_max=60_000))
+    many = {number: joined(fake, number, f"s{number}", "g") for number in range(10, 30)}
+    bert = joined(fake, 2, "bert", "h")
     for number, core in many.items():
-        drain(front, number, core)
-    send(front, 2, bert, "g", *range(40))
+        drain(fake, number, core)
+    send(fake, 2, bert, "g", *range(40))
 
-    assert 35_000 < front.desk.slow.pool.size_bytes < 60_000
-    assert all(numbers(drain(front, number, core)) == list(range(40)) for number, core in many.items())
-    assert front.desk.slow.pool.size_bytes == 0
+    assert 35_000 < fake.server.slow.pool.size_bytes < 60_000
+    assert all(numbers(drain(fake, number, core)) == list(range(40)) for number, core in many.items())
+    assert fake.server.slow.pool.size_bytes == 0

@@ -26,8 +26,8 @@ from hopring.spark.pipeline.store import PipelineOptions, SpoolRoot, Store, name
 from hopring.spool.record import RecordedGap, RecordedMember, RecordedView, encode_body
 
 
-def run(*words: str) -> tuple[int, str]:
-    done = CliRunner().invoke(cli, ["pipeline", "run", *words])
+def run(*arguments: str) -> tuple[int, str]:
+    done = CliRunner().invoke(cli, ["pipeline", "run", *arguments])
     return done.exit_code, done.output
 
 
@@ -145,8 +145,8 @@ def test_a_broken_property_ends_the_command_with_1_and_the_witness(
 
     monkeypatch.setattr("hopring.cli.pipeline._run", found)
 
-    words = ("--spool", str(tmp_path / "eu"), "--out", str(tmp_path / "out"), "--no-report")
-    code, said = run(*words)
+    arguments = ("--spool", str(tmp_path / "eu"), "--out", str(tmp_path / "out"), "--no-report")
+    code, said = run(*arguments)
 
     witness = "broken: 2.5 no duplication\n    a delivered b:1 twice"
     assert (code, said) == (

@@ -30,7 +30,7 @@ class Page(HTMLParser):
         self.text = text
         self.open: list[str] = []
         self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.words = ""
+        self.page_text = ""
         self.feed(text)
         self.close()
         assert self.open == []
@@ -48,7 +48,7 @@ class Page(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         if self.open[-1:] not in (["script"], ["style"]):
-            self.words += data
+            self.page_text += data
 
     def within(self, section: str) -> "Page":
         """One section as a page of its own."""
@@ -71,25 +71,25 @@ def page(out: Path) -> Page:
 def test_a_report_has_all_its_parts(tmp_path: Path) -> None:
     found = page(write_sample(tmp_path))
 
-    assert "All 25 properties hold" in found.words
+    assert "All 25 properties hold" in found.page_text
     for part in ("Membership", "Throughput", "Latency", "Links", "Groups", "Gaps", "Audit", "Figures"):
-        assert part in found.words
+        assert part in found.page_text
     assert found.count("section") == 8
     assert found.within("membership").count("path", class_="strand") == 3 * 18
     assert found.count("path", class_="line") == 2 * 4 * 3
     assert found.count("path", class_="hill") == 27
     assert found.count("circle", class_="half") == found.count("circle", class_="most") == 27
     assert found.within("membership").count("circle", class_="signal") == 3 * 12
-    assert "the spooler was too slow" in found.words
+    assert "the spooler was too slow" in found.page_text
 
 
 @pytest.mark.slow
 def test_a_broken_property_is_at_the_top_with_its_witness(tmp_path: Path) -> None:
     found = page(write_sample(tmp_path, broken=True, crash=True))
 
-    assert "1 of 25 properties is broken" in found.words
-    assert found.words.count("us2 delivered ams1:2 at 14.2 s in view 3") == 2
-    assert found.words.count("✓ holds") == 24
+    assert "1 of 25 properties is broken" in found.page_text
+    assert found.page_text.count("us2 delivered ams1:2 at 14.2 s in view 3") == 2
+    assert found.page_text.count("✓ holds") == 24
     assert found.count("path", class_="crash") == 3
     assert found.count("path", class_="start") == 3
 
@@ -133,12 +133,12 @@ def test_nothing_is_asked_of_the_network(tmp_path: Path) -> None:
 def test_a_directory_without_tables_gives_a_page_that_says_so(tmp_path: Path) -> None:
     found = page(tmp_path)
 
-    assert "Not audited" in found.words
-    for words in (
+    assert "Not audited" in found.page_text
+    for page_text in (
         *("No views of daemons were recorded.", "No messages were recorded.", "No latencies were recorded."),
         *("No links were recorded.", "No audit was made of this run."),
     ):
-        assert words in found.words
+        assert page_text in found.page_text
     assert found.count("svg") == 0
 
 
@@ -147,8 +147,8 @@ def test_tables_that_are_empty_are_said_to_be(tmp_path: Path) -> None:
         write_table(tmp_path, name, [])
     found = page(tmp_path)
 
-    assert "No links were recorded." in found.words
-    assert "No views of groups were recorded." in found.words
+    assert "No links were recorded." in found.page_text
+    assert "No views of groups were recorded." in found.page_text
 
 
 @pytest.mark.slow
@@ -189,9 +189,9 @@ def test_names_from_outside_are_text_and_nothing_else(tmp_path: Path) -> None:
 
     assert found.count("script") == honest.count("script") == 1
     assert found.count("img") == 0
-    assert "<script>alert" in found.words
-    assert "\u202e" not in found.words
-    assert "\x00" not in found.words
+    assert "<script>alert" in found.page_text
+    assert "\u202e" not in found.page_text
+    assert "\x00" not in found.page_text
 
 
 @pytest.mark.slow
@@ -241,10 +241,10 @@ def test_a_long_and_wide_run_is_below_two_megabytes(tmp_path: Path) -> None:
     found = Page(file.read_text())
 
     assert file.stat().st_size < REPORT_BYTES_MAX
-    assert "72 more daemons left out of the picture." in found.words
-    assert "40 more rows are left out here." in found.words
-    assert "132 more pairs of sites, with fewer messages, left out here." in found.words
-    assert "Each point is the mean of 30 s" in found.words
+    assert "72 more daemons left out of the picture." in found.page_text
+    assert "40 more rows are left out here." in found.page_text
+    assert "132 more pairs of sites, with fewer messages, left out here." in found.page_text
+    assert "Each point is the mean of 30 s" in found.page_text
 
 
 def test_a_table_of_other_columns_is_refused_with_what_is_missing(tmp_path: Path) -> None:
@@ -288,6 +288,6 @@ def test_values_that_are_no_numbers_and_rows_of_no_time_do_no_harm(tmp_path: Pat
     write_table(tmp_path, "membership", [timeless])
     found = page(tmp_path)
 
-    assert "inf" not in found.words
-    assert "nan" not in found.words
-    assert "No views of daemons were recorded." in found.words
+    assert "inf" not in found.page_text
+    assert "nan" not in found.page_text
+    assert "No views of daemons were recorded." in found.page_text

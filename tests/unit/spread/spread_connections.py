@@ -13,16 +13,16 @@ class SpreadConnections:
     """Connections of Spread clients that are byte strings."""
 
     def __init__(self, options: SessionOptions | None = None) -> None:
-        self.front = FakeDaemon(options)
+        self.fake = FakeDaemon(options)
         self.left: dict[int, bytes] = {}  # Fetched, and not read.
 
     def open(self, number: int, order: str = "<", address: str = "") -> Client:
-        self.front.open(number, spread=True, address=address)
+        self.fake.open(number, spread=True, address=address)
         self.left[number] = b""
         return Client(
-            lambda data: self.front.say(number, data),
+            lambda data: self.fake.say(number, data),
             lambda size: self.read(number, size),
-            lambda: self.front.lose(number),
+            lambda: self.fake.lose(number),
             order,
         )
 
@@ -32,11 +32,11 @@ class SpreadConnections:
         return self.open(number, order).connect(user, membership=membership, priority=priority)
 
     def read(self, number: int, size: int) -> bytes:
-        while len(self.left[number]) < size and (more := self.front.fetch(number)):
+        while len(self.left[number]) < size and (more := self.fake.fetch(number)):
             self.left[number] += more
         out, self.left[number] = self.left[number][:size], self.left[number][size:]
         return out
 
     def pass_time(self, time_us: int) -> None:
-        self.front.now_us += time_us
-        self.front.step(Tick())
+        self.fake.now_us += time_us
+        self.fake.step(Tick())

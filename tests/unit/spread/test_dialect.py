@@ -33,8 +33,8 @@ from hopring.spread.dialect import may_come, shown_groups, shown_session
 
 
 def test_the_first_client_of_the_wire_notes() -> None:
-    desk = SpreadConnections()
-    alice = desk.client(1, "alice")
+    clients = SpreadConnections()
+    alice = clients.client(1, "alice")
     assert alice.welcome == bytes.fromhex("01 05 00 01 0a") + b"#alice#eu1"
     alice.write(frame("<", JOIN, "#alice#eu1", ("grp",)))
 
@@ -48,9 +48,9 @@ def test_the_first_client_of_the_wire_notes() -> None:
 
 
 def test_a_message_to_a_client_in_the_middle_of_its_handshake_waits_for_the_end_of_it() -> None:
-    desk = SpreadConnections()
-    other = desk.client(1, "other")
-    late = desk.open(2)
+    clients = SpreadConnections()
+    other = clients.client(1, "other")
+    late = clients.open(2)
     late.write(hello("late"))
     assert late.read(6) == b"\x05NULL "
     other.say(AGREED, "#late#eu1", body=b"early")
@@ -62,41 +62,41 @@ def test_a_message_to_a_client_in_the_middle_of_its_handshake_waits_for_the_end_
 
 
 def test_a_handshake_that_ends_in_the_middle_frees_the_name() -> None:
-    desk = SpreadConnections()
-    desk.open(1).write(hello("anna"))
-    desk.front.lose(1)
+    clients = SpreadConnections()
+    clients.open(1).write(hello("anna"))
+    clients.fake.lose(1)
 
-    assert desk.client(2, "anna").name == "#anna#eu1"
+    assert clients.client(2, "anna").name == "#anna#eu1"
 
 
 @pytest.mark.parametrize("part", [b"", hello("anna")[:2], hello("anna"), hello("anna") + NULL[:89]])
 def test_a_slow_connector_has_its_time(part: bytes) -> None:
-    desk = SpreadConnections()
-    slow = desk.open(1)
+    clients = SpreadConnections()
+    slow = clients.open(1)
     slow.write(part)
-    desk.pass_time(2_999_999)
-    assert not desk.front.closed
-    desk.pass_time(1)
+    clients.pass_time(2_999_999)
+    assert not clients.fake.closed
+    clients.pass_time(1)
 
-    assert desk.front.closed[1][1] == "no HELLO in time"
-    assert desk.client(2, "anna").name == "#anna#eu1"
+    assert clients.fake.closed[1][1] == "no HELLO in time"
+    assert clients.client(2, "anna").name == "#anna#eu1"
 
 
 def test_one_client_too_many_is_told_the_quota() -> None:
-    desk = SpreadConnections(SessionOptions(sessions_max=1))
-    desk.client(1, "anna")
-    other = desk.open(2)
+    clients = SpreadConnections(SessionOptions(sessions_max=1))
+    clients.client(1, "anna")
+    other = clients.open(2)
 
     assert other.read(1) == b"\xfd"
 
 
 def test_who_has_no_name_gets_one_that_nobody_has() -> None:
-    desk = SpreadConnections()
-    desk.client(1, "r2")
+    clients = SpreadConnections()
+    clients.client(1, "r2")
 
-    assert desk.client(2, "").name == "#r3#eu1"
-    assert desk.client(3, "").name == "#r4#eu1"
-    assert desk.client(10**9 + 7, "").name == "#r7#eu1"
+    assert clients.client(2, "").name == "#r3#eu1"
+    assert clients.client(3, "").name == "#r4#eu1"
+    assert clients.client(10**9 + 7, "").name == "#r7#eu1"
 
 
 @pytest.mark.parametrize(
@@ -118,27 +118,27 @@ def test_an_access_list(address: str, networks: tuple[str, ...], welcome: bool) 
 
 @pytest.mark.parametrize("version", [(3, 10), (3, 15, 0), (5, 0, 1)])
 def test_who_may_not_come_is_told_so_after_the_handshake(version: tuple[int, ...]) -> None:
-    desk = SpreadConnections(SessionOptions(spread_access=("10.0.0.0/8",)))
-    one = desk.open(1, address="192.168.1.1")
+    clients = SpreadConnections(SessionOptions(spread_access=("10.0.0.0/8",)))
+    one = clients.open(1, address="192.168.1.1")
     one.write(hello("anna", version))
     if version >= (3, 16):
         assert one.read(9) == b"\x08NULL IP "
         one.write(NULL)
 
     assert one.read(1) == b"\xf7"
-    assert desk.front.desk.sessions == {}
+    assert clients.fake.server.sessions == {}
 
 
 def test_ip_may_be_chosen_where_there_is_an_access_list() -> None:
-    desk = SpreadConnections(SessionOptions(spread_access=("10.0.0.0/8",)))
-    one = desk.open(1, address="10.9.9.9")
+    clients = SpreadConnections(SessionOptions(spread_access=("10.0.0.0/8",)))
+    one = clients.open(1, address="10.9.9.9")
     one.write(hello("anna") + b"IP".ljust(90, b"\0"))
 
     assert one.read(9 + 5 + 9)[9:] == bytes([1, 5, 0, 1, 9]) + b"#anna#eu1"
 
 
 def test_who_may_not_do_what_it_wants_is_told_so() -> None:
-    spread = SpreadConnections().front.spread.converse(1)
+    spread = SpreadConnections().fake.spread.converse(1)
     spread.feed(hello("anna", priority=True))
     said = spread.next()
 
@@ -148,17 +148,17 @@ def test_who_may_not_do_what_it_wants_is_told_so() -> None:
 
 
 def test_requests_with_priority_go_before_those_of_others() -> None:
-    desk = SpreadConnections()
-    bulk, high = desk.client(1, "bulk"), desk.client(2, "high", priority=True)
-    watch = desk.client(3, "watch")
+    clients = SpreadConnections()
+    bulk, high = clients.client(1, "bulk"), clients.client(2, "high", priority=True)
+    watch = clients.client(3, "watch")
     watch.join("g")
     watch.view()
-    desk.front.stopped = True
+    clients.fake.stopped = True
     for one, count in ((bulk, 5), (high, 40)):
         for at in range(count):  # Of two services, so that they are not merged.
             one.say(SAFE if at % 2 else AGREED, "g", body=b"%d" % at)
-    desk.front.stopped = False
-    desk.front.pump()
+    clients.fake.stopped = False
+    clients.fake.pump()
 
     seen = [watch.message() for _ in range(45)]
     assert [one.body for one in seen if one.name == high.name] == [b"%d" % at for at in range(40)]
@@ -172,40 +172,40 @@ def test_requests_with_priority_go_before_those_of_others() -> None:
 
 
 def test_who_sends_too_much_is_not_read_until_it_has_gone_out() -> None:
-    desk = SpreadConnections(SessionOptions(window_bytes=10_000))
-    front, one = desk.front, desk.client(1, "anna")
+    clients = SpreadConnections(SessionOptions(window_bytes=10_000))
+    fake, one = clients.fake, clients.client(1, "anna")
     one.join("g")
     one.view()
-    front.stopped = True
+    fake.stopped = True
     one.write(
         b"".join([frame("<", AGREED if at % 2 else SAFE, one.name, ("g",), bytes(1000)) for at in range(50)])
     )
-    assert front.paused == {1}
-    assert front.desk.groups.queued_bytes(1) < 12_000
+    assert fake.paused == {1}
+    assert fake.server.groups.queued_bytes(1) < 12_000
     one.write(frame("<", AGREED, one.name, ("g",), b"last"))  # What was already on its way is kept.
 
-    front.stopped = False
-    front.pump()
-    assert front.paused == set()
+    fake.stopped = False
+    fake.pump()
+    assert fake.paused == set()
     assert [len(one.message().body) for _ in range(51)] == [1000] * 50 + [4]
 
 
 def test_many_tiny_requests_are_held_back_too() -> None:
-    desk = SpreadConnections(SessionOptions(window_bytes=10_000))
-    front, one = desk.front, desk.client(1, "anna", membership=False)
-    front.stopped = True
+    clients = SpreadConnections(SessionOptions(window_bytes=10_000))
+    fake, one = clients.fake, clients.client(1, "anna", membership=False)
+    fake.stopped = True
     one.write(b"".join([frame("<", JOIN, one.name, (f"g{at}",)) for at in range(500)]))
-    assert front.paused == {1}
-    front.stopped = False
-    front.pump()
+    assert fake.paused == {1}
+    fake.stopped = False
+    fake.pump()
 
-    assert front.paused == set()
-    assert front.desk.groups.wanted(1) == 500
+    assert fake.paused == set()
+    assert fake.server.groups.wanted(1) == 500
 
 
 def test_nothing_behind_a_kill_counts() -> None:
-    desk = SpreadConnections()
-    one, other = desk.client(1, "anna"), desk.client(2, "bert")
+    clients = SpreadConnections()
+    one, other = clients.client(1, "anna"), clients.client(2, "bert")
     other.join("g")
     other.view()
     one.write(
@@ -215,9 +215,9 @@ def test_nothing_behind_a_kill_counts() -> None:
         + b"noise"
     )
 
-    assert desk.front.closed[1] == (b"", "")
+    assert clients.fake.closed[1] == (b"", "")
     assert other.message().body == b"before"
-    assert desk.read(2, 1) == b""
+    assert clients.read(2, 1) == b""
 
 
 # Readers that do not keep up.
@@ -227,57 +227,57 @@ def flood(sender: Client, count: int, size: int = 10) -> None:
     sender.write(frame("<", AGREED, sender.name, ("g",), bytes(size)) * count)
 
 
-def members(desk: SpreadConnections) -> tuple[Client, Client]:
-    lazy, sender = desk.client(1, "lazy", membership=False), desk.client(2, "sender")
+def members(clients: SpreadConnections) -> tuple[Client, Client]:
+    lazy, sender = clients.client(1, "lazy", membership=False), clients.client(2, "sender")
     lazy.join("g")
     return lazy, sender
 
 
 def test_a_reader_that_takes_nothing_may_have_so_many_messages_waiting() -> None:
-    desk = SpreadConnections(SessionOptions(spread_messages_max=100))
-    _, sender = members(desk)
+    clients = SpreadConnections(SessionOptions(spread_messages_max=100))
+    _, sender = members(clients)
     flood(sender, 100)
-    desk.pass_time(10 * STALLED_US)
-    assert desk.front.closed == {}
+    clients.pass_time(10 * STALLED_US)
+    assert clients.fake.closed == {}
     flood(sender, 1)
-    desk.pass_time(STALLED_US - 1)
-    assert desk.front.closed == {}
-    desk.pass_time(1)
+    clients.pass_time(STALLED_US - 1)
+    assert clients.fake.closed == {}
+    clients.pass_time(1)
 
-    assert desk.front.closed[1] == (
+    assert clients.fake.closed[1] == (
         b"",
         "slow receiver: more than 100 messages wait for lazy, which takes none",
     )
 
 
 def test_a_reader_that_takes_something_may_stay() -> None:
-    desk = SpreadConnections(SessionOptions(spread_messages_max=100))
-    lazy, sender = members(desk)
+    clients = SpreadConnections(SessionOptions(spread_messages_max=100))
+    lazy, sender = members(clients)
     flood(sender, 150)
     flood(sender, 1)
     for _ in range(5):
-        desk.pass_time(STALLED_US // 2)
-        desk.front.fetch(1, 1)
+        clients.pass_time(STALLED_US // 2)
+        clients.fake.fetch(1, 1)
         flood(sender, 150)
-    desk.pass_time(STALLED_US)
-    assert desk.front.closed == {}
+    clients.pass_time(STALLED_US)
+    assert clients.fake.closed == {}
     assert lazy.name == "#lazy#eu1"
-    desk.pass_time(STALLED_US)
+    clients.pass_time(STALLED_US)
 
-    assert desk.front.closed[1][1].startswith("slow receiver")
+    assert clients.fake.closed[1][1].startswith("slow receiver")
 
 
 def test_too_many_bytes_are_the_end_at_once() -> None:
-    desk = SpreadConnections(SessionOptions(backlog_bytes_max=5_000))
-    _, sender = members(desk)
+    clients = SpreadConnections(SessionOptions(backlog_bytes_max=5_000))
+    _, sender = members(clients)
     flood(sender, 10, size=1000)
 
-    assert desk.front.closed[1][1] == "slow receiver: more than 5000 bytes wait for lazy"
+    assert clients.fake.closed[1][1] == "slow receiver: more than 5000 bytes wait for lazy"
 
 
 def test_with_the_policy_drop_messages_are_missing_and_views_are_not() -> None:
-    desk = SpreadConnections(SessionOptions(backlog_bytes_max=5_000, spread_slow="drop"))
-    lazy, sender = desk.client(1, "lazy"), desk.client(2, "sender")
+    clients = SpreadConnections(SessionOptions(backlog_bytes_max=5_000, spread_slow="drop"))
+    lazy, sender = clients.client(1, "lazy"), clients.client(2, "sender")
     lazy.join("g")
     for _ in range(30):
         flood(sender, 1, size=1000)
@@ -289,22 +289,22 @@ def test_with_the_policy_drop_messages_are_missing_and_views_are_not() -> None:
         *[AGREED] * 5,
         REG_MEMB | BY_JOIN,
     ]
-    assert desk.front.closed == {}
+    assert clients.fake.closed == {}
 
 
 def test_with_the_policy_block_senders_here_wait() -> None:
-    desk = SpreadConnections(SessionOptions(backlog_bytes_max=20_000, spread_slow="block"))
-    desk.front.at_once = 1
-    lazy, sender = members(desk)
+    clients = SpreadConnections(SessionOptions(backlog_bytes_max=20_000, spread_slow="block"))
+    clients.fake.at_once = 1
+    lazy, sender = members(clients)
     for _ in range(60):
         flood(sender, 1, size=1000)
-    assert desk.front.desk.groups.queued_bytes(2) > 0
+    assert clients.fake.server.groups.queued_bytes(2) > 0
     seen = 0
     while seen < 60:
         seen += len(lazy.message().body) == 1000
-        desk.pass_time(1)
+        clients.pass_time(1)
 
-    assert desk.front.desk.groups.queued_bytes(2) == 0
+    assert clients.fake.server.groups.queued_bytes(2) == 0
 
 
 # What is shown.
@@ -322,10 +322,10 @@ def test_names_that_fit_are_shown_and_others_have_one_that_stands_for_them() -> 
 
 
 def test_members_are_in_the_order_of_the_configuration_file() -> None:
-    desk = SpreadConnections()
-    groups = desk.front.desk.groups
+    clients = SpreadConnections()
+    groups = clients.fake.server.groups
     groups.names = ("a", "b", "c")
-    spread = type(desk.front.spread)(groups, 200_000, SessionOptions, ["c", "a", "b"])
+    spread = type(clients.fake.spread)(groups, 200_000, SessionOptions, ["c", "a", "b"])
     found = [
         GroupMember(DaemonId(at), name, Incarnation(7), 1)
         for at, name in [(0, "x"), (1, "y"), (2, "z"), (2, "Z")]
@@ -342,14 +342,14 @@ def test_members_are_in_the_order_of_the_configuration_file() -> None:
 
 
 def test_a_join_while_the_daemons_view_closes_is_a_change_of_network() -> None:
-    desk = SpreadConnections()
+    clients = SpreadConnections()
     old, new = (GroupMember(ME.daemon, name, ME.incarnation, at) for at, name in enumerate(["old", "new"]))
     closing = GroupViewId(VIEW, (ViewId(2, ME.daemon, ME.incarnation),), 1)
     views = [
         GroupView(GroupName("g"), closing, (new, old), together, Cause.JOIN, new)
         for together in [(old,), (new,)]
     ]
-    others, joiner = (desk.front.spread.view(ShowView((1,), view)).frame for view in views)
+    others, joiner = (clients.fake.spread.view(ShowView((1,), view)).frame for view in views)
 
     sets = pack("<I32sI32s", 1, b"#old#eu1", 1, b"#new#eu1")
     assert (others[1], joiner[1]) == (0x18, 0x18)
@@ -358,24 +358,24 @@ def test_a_join_while_the_daemons_view_closes_is_a_change_of_network() -> None:
 
 
 def test_without_membership_not_even_the_own_join_is_shown() -> None:
-    desk = SpreadConnections()
-    quiet = desk.client(1, "quiet", membership=False)
+    clients = SpreadConnections()
+    quiet = clients.client(1, "quiet", membership=False)
     quiet.join("g")
     quiet.leave("g")
 
-    assert desk.read(1, 1) == b""
+    assert clients.read(1, 1) == b""
 
 
 @pytest.mark.parametrize("joined", [("one",), ("one", "two")])
 def test_messages_of_a_mixed_bundle_are_shown_with_their_own_group(joined: tuple[str, ...]) -> None:
-    desk = SpreadConnections()
-    alice = desk.client(1, "alice", membership=False)
+    clients = SpreadConnections()
+    alice = clients.client(1, "alice", membership=False)
     for group in joined:
         alice.write(frame("<", JOIN, "#alice#eu1", (group,)))
-    native = desk.front.client(2, "native")
+    native = clients.fake.client(2, "native")
     for group, body in (("one", b"1"), ("two", b"2"), ("one", b"3")):
         native.outgoing.send(native.outgoing.key([group], Service.AGREED, False), body, 5)
-    desk.front.exchange(2, native)
+    clients.fake.exchange(2, native)
 
     wanted = [("one", b"1"), ("two", b"2"), ("one", b"3")]
     seen = [alice.message() for _ in range(3 if len(joined) == 2 else 2)]
@@ -387,17 +387,17 @@ def test_messages_of_a_mixed_bundle_are_shown_with_their_own_group(joined: tuple
 
 @pytest.mark.parametrize("order", ["<", ">"])
 def test_free_bits_reach_spread_clients_and_do_not_disturb_native_ones(order: str) -> None:
-    desk = SpreadConnections()
-    alice, bob = desk.client(1, "alice", order), desk.client(2, "bob", membership=False)
-    native = desk.front.client(3, "native", membership=False)
+    clients = SpreadConnections()
+    alice, bob = clients.client(1, "alice", order), clients.client(2, "bob", membership=False)
+    native = clients.fake.client(3, "native", membership=False)
     bob.join("g")
     native.join("g")
-    desk.front.exchange(3, native)
+    clients.fake.exchange(3, native)
     for at in range(3):
         alice.say(SAFE | 0x40000000, "g", body=b"%d" % at)
     alice.say(AGREED | 0x7F800000, "g", body=b"all")
     alice.say(SAFE, "g", body=b"none")
-    desk.front.exchange(3, native)
+    clients.fake.exchange(3, native)
 
     wanted = [
         *[(SAFE | 0x40000000, b"%d" % at) for at in range(3)],
@@ -414,12 +414,12 @@ def test_free_bits_reach_spread_clients_and_do_not_disturb_native_ones(order: st
 
 @pytest.mark.parametrize("order", ["<", ">"])
 def test_the_list_of_groups_comes_as_it_was_written(order: str) -> None:
-    desk = SpreadConnections()
-    alice, bob = desk.client(1, "alice", order), desk.client(2, "bob", membership=False)
-    native = desk.front.client(3, "native", membership=False)
+    clients = SpreadConnections()
+    alice, bob = clients.client(1, "alice", order), clients.client(2, "bob", membership=False)
+    native = clients.fake.client(3, "native", membership=False)
     bob.join("g")
     native.join("g")
-    desk.front.exchange(3, native)
+    clients.fake.exchange(3, native)
     lists: list[tuple[str | bytes, ...]] = [
         ("g", "g"),
         ("g", "h", "g", "#bob#eu1", "#bob#eu1"),
@@ -432,7 +432,7 @@ def test_the_list_of_groups_comes_as_it_was_written(order: str) -> None:
     for names in lists:
         alice.say(AGREED, *names, body=b"once")
     alice.say(AGREED, "g", body=b"last")
-    desk.front.exchange(3, native)
+    clients.fake.exchange(3, native)
 
     hint = bytes.fromhex("80 00 00 80") if order == "<" else bytes(4)
     for names in lists:
@@ -455,19 +455,19 @@ def test_the_list_of_groups_comes_as_it_was_written(order: str) -> None:
 
 @pytest.mark.parametrize("name", [b"\xe4\xff", b"x" * 32, b"", b"#alice#eu1"])
 def test_requests_for_what_is_no_group_are_ignored(name: bytes) -> None:
-    desk = SpreadConnections()
-    alice = desk.client(1, "alice")
+    clients = SpreadConnections()
+    alice = clients.client(1, "alice")
     alice.say(JOIN, name)
     alice.say(LEAVE, name)
     alice.say(JOIN, "g")
 
     assert alice.view().name == "g"
-    assert desk.read(1, 1) == b""
+    assert clients.read(1, 1) == b""
 
 
 def test_a_group_may_be_called_anything_that_is_text_and_fits() -> None:
-    desk = SpreadConnections()
-    alice = desk.client(1, "alice")
+    clients = SpreadConnections()
+    alice = clients.client(1, "alice")
     for name in ("grüße", "a b", "ü" * 15):
         alice.join(name)
         assert alice.view().name == name
