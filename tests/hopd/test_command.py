@@ -151,7 +151,7 @@ def test_a_reader_that_does_not_read_the_log_does_not_hold_the_daemon_up(file: P
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("words", "remedy"),
+    ("arguments", "remedy"),
     [
         (["--slow", "kick,wait"], "'wait' is not a policy; choose of kick, block, spill, drop"),
         (["--clients-max", "-5"], "'-5' is not a number of clients from 1 to 100000"),

@@ -34,9 +34,9 @@ def up(tmp_path: Path) -> "Iterator[tuple[subprocess.Popen[str], str]]":
     # A shell starts its background jobs with SIGINT ignored, and their children inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     command = [*HOP, "up", "--sites", "eu=1,us=1", "--link", "eu-us=20ms", "--port", str(port), "--json"]
-    with (tmp_path / "words").open("w") as arguments:
+    with (tmp_path / "output").open("w") as output:
         process = subprocess.Popen(
-            [*command, "--out", str(tmp_path / "out")], stdout=subprocess.PIPE, stderr=arguments, text=True
+            [*command, "--out", str(tmp_path / "out")], stdout=subprocess.PIPE, stderr=output, text=True
         )
     yield process, f"hop://127.0.0.1:{port}"
     process.kill()
@@ -66,9 +66,9 @@ def test_a_cluster_is_up_until_it_is_interrupted(
     process.send_signal(signal.SIGINT)
 
     assert process.wait(SECONDS_MAX) == 0
-    arguments = (tmp_path / "words").read_text()
-    assert "us1  view of 2: eu1 us1" in arguments
-    assert "Traceback" not in arguments
+    output = (tmp_path / "output").read_text()
+    assert "us1  view of 2: eu1 us1" in output
+    assert "Traceback" not in output
     assert (tmp_path / "out" / "eu1.jsonl").exists()
 
 
@@ -81,11 +81,11 @@ def test_a_daemon_that_ends_is_told_and_the_others_go_on(
     process.stdout.readline()
     log = (tmp_path / "out" / "us1.log").read_text()
     os.kill(int(log.partition("pid=")[2].split()[0]), signal.SIGKILL)
-    said = tmp_path / "words"
+    said = tmp_path / "output"
     until(lambda: "eu1  view of 1: eu1" in said.read_text(), said.read_text, SECONDS_MAX)
 
-    arguments = said.read_text()
-    assert "us1  ended with exit code -9" in arguments
+    output = said.read_text()
+    assert "us1  ended with exit code -9" in output
     assert hop("pub", "news", "still here", "--at", url).returncode == 0
 
 
@@ -114,7 +114,7 @@ def test_a_taken_port_is_told_with_the_remedy() -> None:
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         ["--sites", "eu=none"],
         ["--sites", "eu=0"],
@@ -141,8 +141,8 @@ def test_with_spread_it_serves_spread_clients_where_they_look_for_it(tmp_path: P
     port, spread_port = free_base_port(1), free_base_port(1)
     command = [*HOP, "up", "--sites", "d=1", "--port", str(port), "--spread", "--spread-port", str(spread_port)]
     with (
-        (tmp_path / "words").open("w") as arguments,
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=arguments, text=True) as process,
+        (tmp_path / "output").open("w") as output,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=output, text=True) as process,
     ):
         assert process.stdout is not None
         assert process.stdout.readline() == f"d1  hop://127.0.0.1:{port}  {spread_port}@127.0.0.1\n"

@@ -49,7 +49,7 @@ def hear(caller: socket.socket) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         ["heal"],
         ["window", "--bundles", "100"],

@@ -129,7 +129,7 @@ def typed(cluster: Cluster, answer: bytes, *arguments: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         ["partition", "eu1"],
         ["partition", "eu | us", "--for", "30s"],
