@@ -23,7 +23,6 @@ from hopring.links.events import (
     LinkCounters,
     LinkFailed,
     LinkOutput,
-    StreamEvent,
     StreamObserve,
     StreamWrite,
     Submit,
@@ -35,7 +34,7 @@ from hopring.links.link import Link
 from hopring.links.ring import ring as rings
 from hopring.links.ring.events import FromMember, Passed, Release, TransmitTo, Visit, Wish
 from hopring.links.ring.options import RingOptions
-from hopring.links.ring.packing import Room
+from hopring.links.ring.packing import VisitSpace
 from hopring.links.timing import LinkSample, Pinging
 from hopring.ordering.destinations import Destinations
 from hopring.ordering.stamps import StampedBundles, Stamps
@@ -55,19 +54,18 @@ from hopring.routing.network import (
     decode_item,
     encode_item,
 )
-from hopring.routing.network import Input as NetworkInput
-from hopring.routing.network import Output as NetworkOutput
+from hopring.routing.network import Input as RoutingInput
+from hopring.routing.network import Output as RoutingOutput
 from hopring.routing.trees import Pair, Topology
 from hopring.stack_events import (
     DEFAULTS,
-    Arrived,
-    FromStream,
     Identity,
     Input,
     Multicast,
     MulticastLoose,
     ObserveStream,
     Output,
+    PacketReceived,
     PingLinks,
     Promise,
     Promised,
@@ -76,6 +74,7 @@ from hopring.stack_events import (
     SendSite,
     SendTo,
     StackOptions,
+    StreamChanged,
     Tell,
     Told,
     Visited,
@@ -91,7 +90,7 @@ from hopring.wire.control import (
     encode_ping,
 )
 from hopring.wire.data import SEGMENT_BYTES_DEFAULT, Data, Segment
-from hopring.wire.fragments import FRAGMENT_OVERHEAD_BYTES, WORD_HEAD_BYTES_MAX, Reassembly
+from hopring.wire.fragments import CONTROL_HEAD_BYTES_MAX, FRAGMENT_OVERHEAD_BYTES, Reassembly
 from hopring.wire.header import Family, Header
 from hopring.wire.objects import ObjectType, split_objects
 from hopring.wire.ring import Held, Hurry, Token
@@ -99,8 +98,8 @@ from hopring.wire.routed import Meta, Routed
 from hopring.wire.train import Frame, Packet
 from hopring.wire.unreliable import Loose, Unreliable, decode_unreliable, encode_unreliable, loose_bytes_of
 
-WORD_BYTES_MAX: Final = BUNDLE_BYTES_MAX + WORD_HEAD_BYTES_MAX
-"""The longest control word that is put together: one that carries the largest bundle again."""
+CONTROL_BYTES_MAX: Final = BUNDLE_BYTES_MAX + CONTROL_HEAD_BYTES_MAX
+"""The longest control message: one that resends the largest bundle."""
 
 _UNRELIABLE: Final = int(ObjectType.UNRELIABLE)
 _PING: Final = int(ObjectType.PING)
@@ -140,8 +139,8 @@ class Stack:
             self.network.site, self._object_bytes(), destinations=destinations or Destinations()
         )
         self._reassembly = Reassembly(options.bundle_bytes_max)
-        self._reassembly.make_room(options.transit_bytes, options.transit_bundles)
-        self._words = Reassembly(WORD_BYTES_MAX)
+        self._reassembly.raise_limits(options.transit_bytes, options.transit_bundles)
+        self._control_parts = Reassembly(CONTROL_BYTES_MAX)
         self._loose_out = LooseSender(self.network.site, own.me, self._loose_bytes())
         others = {one: topology.site_of[one] for one in self.network.members if one != own.me}
         self.loose = LooseReceiver(
@@ -168,7 +167,7 @@ class Stack:
         return KINDS[neighbour.protocol].make(setup)
 
     def _object_bytes(self) -> int:
-        """The size to which bundles and words are cut, so that no link or ring on their way has to."""
+        """The size to which bundles and control messages are cut; it fits the ring and every link here."""
         links = [link.object_bytes_max for link in self.links.values()]
         return min([self.ring.packet_bytes, self.options.object_bytes_max, *links])
 
@@ -201,8 +200,8 @@ class Stack:
         return self._stamps.waiting_bytes
 
     @property
-    def word_room(self) -> bool:
-        """Whether the links take another control word now; their queues are bounded."""
+    def control_open(self) -> bool:
+        """Whether `Tell` may bring another control message now; the queues of links and ring are bounded."""
         if self.failed:
             return False
         links = all(2 * link.backlog_bytes < link.backlog_bytes_max for link in self.links.values())
@@ -268,8 +267,8 @@ class Stack:
         """Takes one event; what a peer should not have sent is dropped and counted."""
         if self.failed:
             return []
-        if isinstance(event, Arrived):
-            self._arrived(event.packet, now_us)
+        if isinstance(event, PacketReceived):
+            self._packet_received(event.packet, now_us)
         elif isinstance(event, Tick):
             self._tick(now_us)
         elif isinstance(event, WishVisit):
@@ -279,9 +278,9 @@ class Stack:
         elif isinstance(event, Promise):
             self._originate(event.update, now_us)
         elif isinstance(event, Tell):
-            self._tell(event.word, now_us)
-        elif isinstance(event, FromStream):
-            self._from_stream(event.neighbour, event.event, now_us)
+            self._tell(event.message, now_us)
+        elif isinstance(event, StreamChanged):
+            self._stream_changed(event, now_us)
         elif isinstance(event, MulticastLoose):
             self._multicast_loose(event, now_us)
         elif isinstance(event, PingLinks):
@@ -323,10 +322,10 @@ class Stack:
                 self._step_ring(Wish(), now_us)
         self._wake_loose()
 
-    def _tell(self, word: bytes, now_us: int) -> None:
+    def _tell(self, message: bytes, now_us: int) -> None:
         self._serial += 1
         size = self._stamps.object_bytes_max
-        for control in cut_control(self.network.site, self.own.me, self._serial, word, size):
+        for control in cut_control(self.network.site, self.own.me, self._serial, message, size):
             self._originate(control, now_us)
 
     def _ping_links(self, now_us: int) -> None:
@@ -346,19 +345,22 @@ class Stack:
             self._carry_out(output, now_us)
 
     def _visit(self, visit: Visit, now_us: int) -> None:
-        """The token is here: stamp, send, let it go. What is stamped is held here at once, sent or not."""
+        """Stamps bundles, forwards their fragments to other sites and answers the ring with `Release`.
+
+        This daemon receives its own bundle when it is stamped, even if some fragments leave in later visits.
+        """
         if self.failed:
             return
         ring_objects: list[bytes] = []
-        room = Room(visit.room_segments, self.ring.options.packet_bytes, self.ring.options.chunk_bytes)
-        takes = partial(self._takes, room, ring_objects)
-        stamped = self._stamps.visit(visit.site_seq, visit.site_lts, takes)
-        for meta, bundle in stamped.sealed:
+        options = self.ring.options
+        space = VisitSpace(visit.local_segments, options.packet_bytes, options.chunk_bytes)
+        reserve = partial(self._reserve, space, ring_objects)
+        stamped = self._stamps.visit(visit.site_seq, visit.site_lts, reserve)
+        for meta, bundle in stamped.bundles:
             self._out.append(Receive(meta.source, meta.seq, meta.lts, meta.mask, bundle, meta.prev))
         for fragment in stamped.fragments:
-            for output in self.network.step(Originate(fragment)):
-                if isinstance(output, ToLink):
-                    self._carry_out(output, now_us)
+            for output in self.network.forward_own(fragment):
+                self._carry_out(output, now_us)
         release = Release(
             stamped.site_seq,
             stamped.site_lts,
@@ -371,20 +373,20 @@ class Stack:
         self._visited = stamped
         self._step_ring(release, now_us)
 
-    def _takes(self, room: Room, ring_objects: list[bytes], fragment: Routed) -> bool:
-        """Whether a fragment leaves in this visit; if it does, its object for the ring is added."""
+    def _reserve(self, space: VisitSpace, ring_objects: list[bytes], fragment: Routed) -> bool:
+        """Reserves space for a fragment in this visit and adds its object for the ring; False if it is full."""
         whole_bytes = FRAGMENT_OVERHEAD_BYTES + len(fragment.chunk)
         part = self.network.ring_part(fragment)
         if part is fragment:  # Encoded only if it leaves.
-            taken = room.takes(whole_bytes, whole_bytes)
-            if taken:
+            reserved = space.reserve(whole_bytes, whole_bytes)
+            if reserved:
                 ring_objects.append(encode_item(part))
-            return taken
+            return reserved
         meta = b"" if part is None else encode_item(part)
-        taken = room.takes(whole_bytes, len(meta))
-        if taken and meta:
+        reserved = space.reserve(whole_bytes, len(meta))
+        if reserved and meta:
             ring_objects.append(meta)
-        return taken
+        return reserved
 
     def _to_ring(self, item: Item, now_us: int) -> None:
         urgent = isinstance(item, (Update, Control))
@@ -395,11 +397,11 @@ class Stack:
 
     # Up: from the links to the layer above.
 
-    def _arrived(self, packet: Packet, now_us: int) -> None:
+    def _packet_received(self, packet: Packet, now_us: int) -> None:
         try:
             self._check(packet.header)
             for frame in packet.frames:
-                self._take(packet.header, frame, now_us)
+                self._frame_received(packet.header, frame, now_us)
         except PeerError as error:
             self.drops[error.reason] += 1
 
@@ -415,11 +417,11 @@ class Stack:
         elif header.incarnation != known:
             raise PeerError(Drop.STALE_INCARNATION, f"daemon {sender} of another start")
 
-    def _take(self, header: Header, frame: Frame, now_us: int) -> None:
+    def _frame_received(self, header: Header, frame: Frame, now_us: int) -> None:
         if header.family is Family.RING and isinstance(frame, (Token, Data, Segment, Held, Hurry)):
             self._step_ring(FromMember(header.sender, frame), now_us)
         elif isinstance(frame, Loose):
-            self._take_loose(header, frame, now_us)
+            self._loose_received(header, frame, now_us)
         elif header.family is Family.HOP:
             link = self._link(header.sender)
             if link is None or header.sender in self._streams:
@@ -428,9 +430,9 @@ class Stack:
         else:
             raise PeerError(Drop.UNKNOWN_TYPE, f"{type(frame).__name__} on {header.family.name}")
 
-    def _take_loose(self, header: Header, frame: Loose, now_us: int) -> None:
+    def _loose_received(self, header: Header, frame: Loose, now_us: int) -> None:
         """Nothing of it was acknowledged, so a bad one is dropped like any bad frame."""
-        origin: Callable[[Item], NetworkInput] = FromRing
+        origin: Callable[[Item], RoutingInput] = FromRing
         if header.family is Family.HOP and header.sender in self.links and header.sender not in self._streams:
             origin = partial(FromLink, header.sender)
         elif header.family is not Family.RING or header.sender not in self.network.ring:
@@ -439,7 +441,7 @@ class Stack:
         for item in items:
             self._carry_loose(origin(item), now_us)
 
-    def _carry_loose(self, event: NetworkInput, now_us: int) -> None:
+    def _carry_loose(self, event: RoutingInput, now_us: int) -> None:
         """An Unreliable fragment through the overlay; no link fails because of it."""
         for output in self.network.step(event):
             if isinstance(output, ToLink) and isinstance(output.item, Unreliable):
@@ -453,7 +455,7 @@ class Stack:
 
     def _up_loose(self, item: Unreliable, now_us: int) -> None:
         try:
-            bundle = self.loose.take(item, now_us)
+            bundle = self.loose.receive(item, now_us)
         except PeerError as error:
             self.drops[error.reason] += 1
             return
@@ -468,7 +470,7 @@ class Stack:
     def _deliver(
         self,
         payload: bytes,
-        origin: Callable[[Item], NetworkInput],
+        origin: Callable[[Item], RoutingInput],
         now_us: int,
         neighbour: DaemonId = NOBODY,
     ) -> None:
@@ -500,9 +502,9 @@ class Stack:
             self._stamps.heard(item.lts - 1)
             self._out.append(Promised(item))
         elif isinstance(item, Control):
-            word = self._words.add(_as_fragment(item))
-            if word is not None:
-                self._out.append(Told(item.daemon, bytes(word)))
+            message = self._control_parts.add(_as_fragment(item))
+            if message is not None:
+                self._out.append(Told(item.daemon, bytes(message)))
         elif isinstance(item, Meta):
             self._stamps.heard(item.lts)
             self._out.append(Receive(item.source, item.seq, item.lts, item.mask, None, item.prev))
@@ -528,10 +530,11 @@ class Stack:
         if self._wakes_at_us.get(NOBODY, NEVER) <= now_us and not self.failed:
             self._tick_loose(now_us)
 
-    def _from_stream(self, neighbour: DaemonId, event: StreamEvent, now_us: int) -> None:
-        link = self._link(neighbour)
-        if link is not None and neighbour in self._streams:
-            self._carry_link(neighbour, link, link.step(event, now_us), now_us)
+    def _stream_changed(self, change: StreamChanged, now_us: int) -> None:
+        link = self._link(change.neighbour)
+        expected = change.generation == self.own.generation and change.neighbour in self._streams
+        if link is not None and expected:
+            self._carry_link(change.neighbour, link, link.step(change.event, now_us), now_us)
 
     def _carry_link(self, daemon: DaemonId, link: Link, outputs: Sequence[LinkOutput], now_us: int) -> None:
         self._wakes_at_us[daemon] = link.wake_at_us
@@ -567,7 +570,7 @@ class Stack:
             elif isinstance(output, LinkFailed):
                 self._fail(f"ring: {output.reason}", now_us, output.absence)
 
-    def _carry_out(self, output: NetworkOutput, now_us: int) -> None:
+    def _carry_out(self, output: RoutingOutput, now_us: int) -> None:
         if isinstance(output, ToLink):
             item = output.item
             if self._encoded_item is not item:  # Mostly it goes to several neighbours, one after the other.
@@ -588,6 +591,6 @@ class Stack:
 
 
 def _as_fragment(control: Control) -> Routed:
-    """A control word's fragment in the shape that reassembly knows."""
+    """A fragment of a control message in the form that `Reassembly` takes."""
     number = control.daemon << 32 | control.serial
     return Routed(control.source, number, 0, SiteMask(0), control.index, control.count, control.chunk)

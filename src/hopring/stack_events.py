@@ -44,8 +44,8 @@ class MulticastLoose(Value):
 class Tell(Value):
     """A control message for every other daemon of the network; it precedes bundles and has no stamp."""
 
-    def __init__(self, word: bytes) -> None:
-        self.word: Final = word
+    def __init__(self, message: bytes) -> None:
+        self.message: Final = message
 
 
 @final
@@ -67,18 +67,19 @@ class PingLinks(Value):
 
 
 @final
-class Arrived(Value):
-    """A packet from the wire, decoded."""
+class PacketReceived(Value):
+    """A decoded packet from the wire; it may belong to another network."""
 
     def __init__(self, packet: Packet) -> None:
         self.packet: Final = packet
 
 
 @final
-class FromStream(Value):
-    """An event of the connection to this neighbour, for a link over a stream."""
+class StreamChanged(Value):
+    """An event of the TCP connection to this neighbour, in the network of this generation."""
 
-    def __init__(self, neighbour: DaemonId, event: StreamEvent) -> None:
+    def __init__(self, generation: Generation, neighbour: DaemonId, event: StreamEvent) -> None:
+        self.generation: Final = generation
         self.neighbour: Final = neighbour
         self.event: Final = event
 
@@ -161,9 +162,9 @@ class ReceiveLoose(Value):
 class Told(Value):
     """A control message from another daemon."""
 
-    def __init__(self, daemon: DaemonId, word: bytes) -> None:
+    def __init__(self, daemon: DaemonId, message: bytes) -> None:
         self.daemon: Final = daemon
-        self.word: Final = word
+        self.message: Final = message
 
 
 @final
@@ -184,7 +185,9 @@ class Visited(Value):
         self.site_aru: Final = site_aru
 
 
-Input = Multicast | MulticastLoose | Tell | Promise | WishVisit | PingLinks | Arrived | FromStream | Tick
+Input = (
+    Multicast | MulticastLoose | Tell | Promise | WishVisit | PingLinks | PacketReceived | StreamChanged | Tick
+)
 Output = Sending | Receive | ReceiveLoose | Told | Promised | Visited | NetworkFailed
 
 

@@ -27,8 +27,8 @@ class SiteConnectivity:
     heard_at_us: dict[DaemonId, int] = field(default_factory=dict)
     said: dict[DaemonId, dict[DaemonId, int]] = field(default_factory=dict)  # By hearer and heard, when.
 
-    def take(self, message: DaemonAlive | DaemonJoin, now_us: int) -> None:
-        """A daemon is heard. ALIVE lists the daemons that it hears; a JOIN implies it for its members."""
+    def heard(self, message: DaemonAlive | DaemonJoin, now_us: int) -> None:
+        """Notes that the sender is heard, and whom it hears: ALIVE lists them, and a JOIN hears its members."""
         sender = message.sender.daemon
         if sender not in self.others:
             return

@@ -94,7 +94,7 @@ class CurrentNetwork:
         members = {one.daemon: one.incarnation for one in message.members}
         own = Identity(me.daemon, me.incarnation, self.local.cluster, generation_of(message.view))
         cut = frozenset(pairs(message.cut))
-        options = self._roomy(len(members))
+        options = self._stack_options(len(members))
         topology = self.measuring.begin(message.weights)
         stack = Stack(own, topology, members, cut, options, now_us, self.destinations)
         self._resume_links(stack, message.members, now_us)
@@ -103,8 +103,8 @@ class CurrentNetwork:
         self._progress = stack.progress
         return NetworkStarted(own, tuple(stack.stream_neighbours), stack.network.ring)
 
-    def _roomy(self, members: int) -> StackOptions:
-        """Stack options with room for all members' windows in the queues between two links."""
+    def _stack_options(self, members: int) -> StackOptions:
+        """The options of a stack whose queues between two links hold the windows of all members."""
         largest = self.stack_options.bundle_bytes_max
         window = self.options.window_bytes + largest + self.options.window_bundles * ROUTING_BYTES
         bundles = members * self.options.window_bundles
@@ -127,9 +127,9 @@ class CurrentNetwork:
     # Operation.
 
     @property
-    def control_room(self) -> bool:
+    def control_open(self) -> bool:
         """Whether a control message may be sent; pending ones are not in the stack's queues yet."""
-        return not self.pending and self.stack is not None and self.stack.word_room
+        return not self.pending and self.stack is not None and self.stack.control_open
 
     def moves(self) -> bool:
         """Whether the network has carried anything since the last call."""

@@ -3,20 +3,10 @@
 from typing import Final, final
 
 from hopring.engine import EngineInput, EngineOutput
-from hopring.ids import DaemonId, Generation, Process
-from hopring.links.events import StreamEvent
+from hopring.ids import DaemonId, Process
 from hopring.membership.messages import DaemonMessage
-from hopring.stack_events import Identity, Sending
+from hopring.stack_events import Identity, PacketReceived, Sending, StreamChanged
 from hopring.value import Value
-from hopring.wire.train import Packet
-
-
-@final
-class PacketReceived(Value):
-    """A packet from the wire, of the current network or another one."""
-
-    def __init__(self, packet: Packet) -> None:
-        self.packet: Final = packet
 
 
 @final
@@ -26,16 +16,6 @@ class ControlReceived(Value):
     def __init__(self, sender: Process, message: DaemonMessage) -> None:
         self.sender: Final = sender
         self.message: Final = message
-
-
-@final
-class StreamChanged(Value):
-    """An event of the TCP connection to this neighbour, in the network of this generation."""
-
-    def __init__(self, generation: Generation, neighbour: DaemonId, event: StreamEvent) -> None:
-        self.generation: Final = generation
-        self.neighbour: Final = neighbour
-        self.event: Final = event
 
 
 @final

@@ -72,7 +72,7 @@ class Measuring:
         self.wake_at_us = now_us + self.period_us if samples else NEVER
         for site, sample in samples.items():
             link = self.links.setdefault(pair(self.site, site), MeasuredLink())
-            link.meter.take(sample)
+            link.meter.add(sample)
             if sample.round_trip_us:
                 link.sampled_at_us = now_us
 

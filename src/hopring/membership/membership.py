@@ -35,9 +35,7 @@ from hopring.membership.events import (
     Input,
     NetworkOutput,
     Output,
-    PacketReceived,
     SendControl,
-    StreamChanged,
 )
 from hopring.membership.gather import FormView, GatherOutput, KeepView
 from hopring.membership.message_flow import MessageFlow, SendWindow, closing, delivered
@@ -65,17 +63,17 @@ from hopring.ordering.order import new_order
 from hopring.routing.network import NetworkFailed
 from hopring.routing.trees import build_trees, islands
 from hopring.stack import Stack
-from hopring.stack_events import Arrived as PacketArrived
-from hopring.stack_events import FromStream as StreamHappened
 from hopring.stack_events import Input as StackInput
 from hopring.stack_events import (
     ObserveStream,
+    PacketReceived,
     Promised,
     Receive,
     ReceiveLoose,
     SendSite,
     SendTo,
     StackOptions,
+    StreamChanged,
     Tell,
     Told,
     Visited,
@@ -173,18 +171,17 @@ class Membership(Engine[DriverEvent, DriverEffect]):
     def step(self, event: Input, now_us: int) -> list[Output]:
         """Takes one event; a peer's mistake is dropped and counted."""
         try:
-            self._take(event, now_us)
+            self._handle(event, now_us)
         except PeerError as error:
             self.drops[error.reason] += 1
         out, self._out = self._out, []
         return out
 
-    def _take(self, event: Input, now_us: int) -> None:
+    def _handle(self, event: Input, now_us: int) -> None:
         if self.phase is MembershipPhase.GONE:
             return
-        if isinstance(event, PacketReceived):
-            if self.stack is not None:
-                self._step_network(PacketArrived(event.packet), now_us)
+        if isinstance(event, (PacketReceived, StreamChanged)):
+            self._step_stack(event, now_us)
         elif isinstance(event, Tick):
             self._tick(now_us)
         elif isinstance(event, SubmitMessage):
@@ -195,9 +192,6 @@ class Membership(Engine[DriverEvent, DriverEffect]):
             self.flow.window.control.clear()
         elif isinstance(event, ControlReceived):
             self._control_received(event.sender, event.message, now_us)
-        elif isinstance(event, StreamChanged):
-            if self.stack is not None and self.stack.own.generation == event.generation:
-                self._step_network(StreamHappened(event.neighbour, event.event), now_us)
         elif isinstance(event, Stalled):
             self.network.stalled(event.for_us, now_us)
         elif isinstance(event, Stop):
@@ -222,9 +216,9 @@ class Membership(Engine[DriverEvent, DriverEffect]):
             discovery.refresh(now_us)
             self._carry_out(gather.tick(now_us), now_us)
         if self.stack is not None and now_us >= self.network.measuring.wake_at_us:
-            self._step_network(self.network.sample(now_us), now_us)
+            self._step_stack(self.network.sample(now_us), now_us)
         if self.stack is not None and now_us >= self.stack.wake_at_us:
-            self._step_network(Tick(), now_us)
+            self._step_stack(Tick(), now_us)
 
     def state(self) -> EngineState:
         """The phase and the view, for readers that ask often."""
@@ -254,55 +248,56 @@ class Membership(Engine[DriverEvent, DriverEffect]):
         return not window.waiting and not window.out_bundles
 
     def _flush(self, now_us: int) -> None:
-        """In a whole view: sends the messages that the window admits, delivers those whose turn has come."""
+        """Sends messages that the window admits; in a whole view, delivers those that the order releases."""
         self._send(now_us)
         stack = self.stack
         if self.phase is not MembershipPhase.OP or stack is None:
             return
-        self._out.extend(self.flow.turn(self.view, stack))
+        self._out.extend(self.flow.deliver_and_discard(self.view, stack))
         # Stable messages have left the window, and the next event may be far off.
         self._send(now_us)
         wish = None if self.stack is not stack else self.flow.wish(self.view, stack, now_us)
         if wish is not None:
-            self._step_network(wish, now_us)
+            self._step_stack(wish, now_us)
 
     def _send(self, now_us: int) -> None:
         stack, window = self.stack, self.flow.window
         # Sending may end the network.
         while window.ready and self.phase is MembershipPhase.OP and stack is not None and self.stack is stack:
-            self._step_network(self.flow.send(self.view, stack), now_us)
+            self._step_stack(self.flow.send(self.view, stack), now_us)
 
     # The current network.
 
-    def _step_network(self, event: StackInput, now_us: int) -> None:
-        """Hands an event to the network. Events that its outputs give rise to wait until all are handled.
+    def _step_stack(self, event: StackInput, now_us: int) -> None:
+        """Hands an event to the stack, if there is one, and handles its outputs.
 
-        A failure of the network is handled last.
+        An event that arises while outputs are handled waits in a queue until they all are. A failure of the
+        network is handled last.
         """
         network = self.network
         if network.stack is None:
             return
         network.pending.append(event)
         if len(network.pending) > 1:
-            return  # The call that handles the first one goes on with this one.
+            return  # The call that handles the first event of the queue handles this one too.
         failure: NetworkFailed | None = None
         while network.pending and failure is None:
-            failure = self._run_network(network.stack, network.pending[0], now_us)
+            failure = self._handle_stack_event(network.stack, network.pending[0], now_us)
             network.pending.popleft()
         if failure is not None:
             self._blame(now_us)
             reason = failure.reason
             self._lose(network.cause_of_absence(reason, now_us) if failure.absence else reason, now_us)
 
-    def _run_network(self, stack: Stack, event: StackInput, now_us: int) -> NetworkFailed | None:
-        """One step of the network; returns its failure, if it has failed."""
+    def _handle_stack_event(self, stack: Stack, event: StackInput, now_us: int) -> NetworkFailed | None:
+        """Steps the stack and handles its outputs; returns the failure of the network, if it has failed."""
         failure: NetworkFailed | None = None
         for output in stack.step(event, now_us):
             if isinstance(output, NetworkFailed):
                 failure = output
                 continue
             try:
-                self._from_network(stack, output, now_us)
+                self._from_stack(stack, output, now_us)
             except PeerError as error:
                 # The network has acknowledged it: dropping it would leave a gap for ever.
                 self.drops[error.reason] += 1
@@ -310,7 +305,7 @@ class Membership(Engine[DriverEvent, DriverEffect]):
                 self._leave_out_sender(output, now_us)
         return failure
 
-    def _from_network(self, stack: Stack, output: StackOutput, now_us: int) -> None:
+    def _from_stack(self, stack: Stack, output: StackOutput, now_us: int) -> None:
         if isinstance(output, (SendTo, SendSite, WriteTo, ObserveStream)):
             self._out.append(NetworkOutput(stack.own, output))
         elif isinstance(output, Receive) and self.phase is MembershipPhase.OP:
@@ -319,11 +314,11 @@ class Membership(Engine[DriverEvent, DriverEffect]):
             if self.phase is MembershipPhase.OP:
                 promise = self.flow.visited(self.view, stack, output, now_us)
                 if promise is not None:
-                    self._step_network(promise, now_us)
+                    self._step_stack(promise, now_us)
         elif isinstance(output, Promised) and self.phase is MembershipPhase.OP:
             self.flow.promised(self.view, output, now_us)
         elif isinstance(output, Told):
-            self._recovery_received(output.daemon, output.word, now_us)
+            self._recovery_received(output.daemon, output.message, now_us)
         elif isinstance(output, ReceiveLoose):
             self._receive_loose(output, now_us)
         elif isinstance(output, (Receive, Promised)):
@@ -381,7 +376,7 @@ class Membership(Engine[DriverEvent, DriverEffect]):
         discovery.accused(message, now_us)
         if discovery.is_left_out(sender, now_us):
             return
-        discovery.connectivity.take(message, now_us)
+        discovery.connectivity.heard(message, now_us)
         counter = message.counter if isinstance(message, DaemonAlive) else message.records[0].counter
         if isinstance(message, DaemonAlive) and message.active:
             self._counter(counter)
@@ -480,15 +475,15 @@ class Membership(Engine[DriverEvent, DriverEffect]):
 
     def _send_recovery(self, now_us: int) -> None:
         """Sends as many recovery messages as the network has room for; there may be many to resend."""
-        while self._unsent and self.network.control_room:
-            self._step_network(Tell(encode_control(self._unsent.popleft())), now_us)
+        while self._unsent and self.network.control_open:
+            self._step_stack(Tell(encode_control(self._unsent.popleft())), now_us)
 
     def _recovery_received(self, daemon: DaemonId, payload: bytes, now_us: int) -> None:
         attempt = self.attempt
         if attempt is None:
             return
         self._extend_deadline(now_us)
-        self._queue_recovery(attempt.take(daemon, decode_recovery_message(payload)), now_us)
+        self._queue_recovery(attempt.receive(daemon, decode_recovery_message(payload)), now_us)
         if self.attempt is attempt:
             self._check_attempt(now_us)
 
@@ -511,7 +506,7 @@ class Membership(Engine[DriverEvent, DriverEffect]):
         self._install(now_us)
         stack = self.stack
         assert stack is not None, "the installed view has its network"
-        self._from_network(stack, output, now_us)
+        self._from_stack(stack, output, now_us)
 
     def _extend_deadline(self, now_us: int) -> None:
         """The attempt makes progress: it gets time for a few round trips, more after timeouts."""

@@ -1,7 +1,7 @@
 """Message flow of a whole view: from the send queue into the order, and from the order to the layer above.
 
-Implements  thesis 5.1 and 5.2 at one daemon: stamped bundles are held, delivered when their turn comes and
-            discarded when stable; the token carries the site's line, and a representative owes promises to
+Implements  thesis 5.1 and 5.2 at one daemon: stamped bundles are held, delivered in order and discarded
+            when stable; the token carries the site's line, and a representative owes promises to
             the other sites. The send window is the papers' global flow control.
 Below       the view's network.
 Above       the membership, which passes in the view and passes on the outputs.
@@ -99,8 +99,8 @@ class SendWindow:
         self.waiting.append(message)
         self.waiting_bytes += len(message.payload) + MESSAGE_COST_BYTES
 
-    def take(self) -> OrderedMessage:
-        """Takes the next message from the queue into the window."""
+    def admit_next(self) -> OrderedMessage:
+        """Moves the next message from the queue into the window and returns it."""
         if self.control:
             message = self.control.popleft()
         else:
@@ -150,8 +150,8 @@ class SendWindow:
         self.loose.clear()
 
 
-NO_PLACE: Final = Position(0, 0)
-"""The position of Unreliable messages, which have no place in the order."""
+NO_POSITION: Final = Position(0, 0)
+"""Stands for the position of Unreliable messages, which have none in the order."""
 
 
 @dataclass(slots=True)
@@ -178,7 +178,7 @@ class MessageFlow:
 
     def send(self, view: InstalledView, stack: Stack) -> Multicast | MulticastLoose:
         """The next message for the network; the window admits it."""
-        message = self.window.take()
+        message = self.window.admit_next()
         mask = stack.network.everywhere
         if message.service.loose:
             return submit_loose(message, mask, self.destinations, self.window, view.order)
@@ -196,8 +196,8 @@ class MessageFlow:
 
     # Up.
 
-    def turn(self, view: InstalledView, stack: Stack) -> list[Output]:
-        """Delivers the entries whose turn has come, and discards stable ones."""
+    def deliver_and_discard(self, view: InstalledView, stack: Stack) -> list[Output]:
+        """Delivers the entries that the order releases, discards stable ones, and updates the stack's lines."""
         order = view.order
         out = delivered(view, order.deliver())
         gone = order.discard()
@@ -244,8 +244,8 @@ class MessageFlow:
         message = loose_message(received)
         out: list[Output] = []
         if message.daemon == self.me:
-            out.append(Stamped(view.id, message, NO_PLACE))
-        out.append(Delivered(view.id, message, view.processes[message.daemon], NO_PLACE))
+            out.append(Stamped(view.id, message, NO_POSITION))
+        out.append(Delivered(view.id, message, view.processes[message.daemon], NO_POSITION))
         return out
 
     def promised(self, view: InstalledView, promised: Promised, now_us: int) -> None:
@@ -269,7 +269,7 @@ class MessageFlow:
 
 
 def closing(view: InstalledView, decision: Decision, site: SiteId, next_view: ViewId) -> list[Output]:
-    """The deliveries before the signal, with the rifts at their places."""
+    """The deliveries before the signal, with the rifts at their positions."""
     out: list[Output] = []
     entries = view.before_signal(decision)
     at = 0

@@ -18,7 +18,7 @@ from hopring.routing.trees import Topology
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Daemon = Annotated[int, msgspec.Meta(ge=0, lt=DAEMONS_MAX)]
 Site = Annotated[int, msgspec.Meta(ge=0, lt=SITES_MAX)]
-Place = tuple[Count, Annotated[int, msgspec.Meta(ge=-1, lt=SITES_MAX)]]
+PositionFields = tuple[Count, Annotated[int, msgspec.Meta(ge=-1, lt=SITES_MAX)]]
 SitePair = tuple[Site, Site]
 LinkWeight = tuple[Site, Site, Annotated[int, msgspec.Meta(ge=1, le=WEIGHT_MAX)]]
 """A link (lower site, higher site) and its weight."""
@@ -156,7 +156,7 @@ class StateTrans(msgspec.Struct, frozen=True, array_like=True, tag="S"):
     counter: Count
     commit: tuple[Process, ...]
     aru: Count
-    delivered: Place
+    delivered: PositionFields  # The position of the last bundle that was delivered in order.
     sites: tuple[SiteState, ...]
 
 

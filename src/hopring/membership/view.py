@@ -201,8 +201,8 @@ class ViewAttempt:
         self.states[self.old.me] = state
         return [state, *self._advance()]
 
-    def take(self, daemon: DaemonId, message: RecoveryMessage) -> list[RecoveryMessage]:
-        """Takes a message of another member; returns the messages to send in response."""
+    def receive(self, daemon: DaemonId, message: RecoveryMessage) -> list[RecoveryMessage]:
+        """Handles a message of another member; returns the messages to send in response."""
         sender = next((one for one in self.new.members if one.daemon == daemon), None)
         if sender is None or message.view != self.new.view:
             return []

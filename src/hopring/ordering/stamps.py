@@ -3,9 +3,8 @@
 Implements  thesis 5.1, the identifiers of a message.
 Below       the ring's visits, which bring the token's site_seq and site_lts.
 Above       the stack, which queues bundles.
-Invariants  stamps rise strictly along the site sequence, and are above every stamp heard of before; a bundle is
-            sealed when it is stamped, and only then its destinations are known; nothing is stamped ahead of a
-            visit.
+Invariants  stamps rise strictly along the site sequence, and are above every stamp heard of before; the
+            destinations of a bundle are determined when it is stamped; nothing is stamped between visits.
 """
 
 from collections import deque
@@ -28,12 +27,12 @@ class StampedBundles(Value):
         self,
         site_seq: int,
         site_lts: int,
-        sealed: tuple[tuple[Meta, bytes], ...],
+        bundles: tuple[tuple[Meta, bytes], ...],
         fragments: tuple[Routed, ...],
     ) -> None:
         self.site_seq: Final = site_seq
         self.site_lts: Final = site_lts
-        self.sealed: Final = sealed  # Stamped in this visit.
+        self.bundles: Final = bundles  # Stamped in this visit.
         self.fragments: Final = fragments  # Of these and of earlier bundles, those that leave in this visit.
 
 
@@ -71,20 +70,23 @@ class Stamps:
         """Advances the clock to a received stamp."""
         self.clock = max(self.clock, lts)
 
-    def visit(self, site_seq: int, site_lts: int, takes: Callable[[Routed], bool]) -> StampedBundles:
-        """Stamps bundles until a fragment does not fit this visit; it goes first in the next one."""
+    def visit(self, site_seq: int, site_lts: int, reserve: Callable[[Routed], bool]) -> StampedBundles:
+        """Stamps bundles until a fragment does not fit this visit; it goes first in the next one.
+
+        `reserve` reserves space for a fragment in this visit and returns whether there was enough.
+        """
         self.clock = max(self.clock, site_lts)
-        sealed: list[tuple[Meta, bytes]] = []
+        bundles: list[tuple[Meta, bytes]] = []
         fragments: list[Routed] = []
         while self.busy:
             if not self.leaving:
                 site_seq += 1
                 self.clock += 1
-                sealed.append(self._stamp(site_seq))
-            if not takes(self.leaving[0]):
+                bundles.append(self._stamp(site_seq))
+            if not reserve(self.leaving[0]):
                 break
             fragments.append(self.leaving.popleft())
-        return StampedBundles(site_seq, self.clock, tuple(sealed), tuple(fragments))
+        return StampedBundles(site_seq, self.clock, tuple(bundles), tuple(fragments))
 
     def _stamp(self, site_seq: int) -> tuple[Meta, bytes]:
         session, mask, bundle = self.waiting.popleft()

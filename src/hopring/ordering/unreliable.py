@@ -95,7 +95,7 @@ class LooseReceiver:
             return until_us
         return NEVER
 
-    def take(self, item: Unreliable, now_us: int) -> bytes | None:
+    def receive(self, item: Unreliable, now_us: int) -> bytes | None:
         """Returns the bundle if this fragment completes it; raises PeerError for a foreign source."""
         if self.sources.get(item.daemon) != item.source:
             raise PeerError(
@@ -108,7 +108,7 @@ class LooseReceiver:
             return None
         key = (item.daemon, item.number)
         if item.count > 1:
-            self._make_room(len(item.chunk) + FRAGMENT_COST_BYTES, key)
+            self._free_space(len(item.chunk) + FRAGMENT_COST_BYTES, key)
         bundle = self._parts.add(_as_fragment(item))
         if bundle is None:
             self._until_us.setdefault(key, now_us + self.wait_us)
@@ -123,7 +123,7 @@ class LooseReceiver:
         while self.wake_at_us <= now_us:
             self._give_up(next(iter(self._until_us)))
 
-    def _make_room(self, cost_bytes: int, wanted: tuple[DaemonId, int]) -> None:
+    def _free_space(self, cost_bytes: int, wanted: tuple[DaemonId, int]) -> None:
         """Gives up the oldest bundles to make space, but not the wanted one."""
         for key in list(self._until_us) if self._crowded(cost_bytes, wanted) else ():
             if key != wanted and self._crowded(cost_bytes, wanted):

@@ -4,13 +4,13 @@ Implements  Stanton (thesis 2002) properties 2.21 to 2.23, 3.3 and 3.4.2; Amir a
 Below       the ring of the own site; for its representative also the links to representatives of other sites.
             Each hands up what it receives at most once, in any order.
 Above       ordering, which gets every bundle of the view: with its body where the bundle's mask names the own
-            site, as meta-data otherwise. What a daemon originates comes up at itself too, with the body.
+            site, as meta-data otherwise. Own bundles do not come up here: the stack hands them up itself.
 Invariants  the mask in the object decides, never a table of a forwarder; nothing waits for anything earlier;
             meta-data travels once for a bundle, with fragment 0, and none for an Unreliable one; promises and
-            control words go to everybody; only the parent in the tree of a source, or a member of the own ring,
-            is believed; after a failure nothing comes out any more.
-Deviations  the papers say nothing of the source's own site when nobody there wants the body: its ring carries
-            the body only if its representative needs it to forward, and hands up meta-data all the same.
+            control messages go to all sites; an item is accepted only from the parent in the tree of its
+            source, or from a member of the own ring; after a failure there is no output.
+Deviations  the papers do not cover a source whose own site does not want the body: its ring then carries the
+            body only if its representative needs it to forward, and the other daemons hand up meta-data.
 
 One object serves one view, from `ninit` to `linkfailed`; the next view builds another. There are no timers.
 """
@@ -30,20 +30,23 @@ from hopring.wire.routed import Meta, Routed, decode_routed, encode_meta, encode
 from hopring.wire.unreliable import Unreliable, encode_unreliable
 
 Item = Routed | Meta | Update | Control | Unreliable
-"""What travels along the trees."""
+"""All that travels along the trees."""
 
 
 @final
 class Originate(Value):
-    """Send this: a fragment of mine, stamped with the token in hand or Unreliable; a promise; or a word."""
+    """Send this, which is of this daemon: a promise, a control message or an Unreliable fragment.
 
-    def __init__(self, item: Routed | Update | Control | Unreliable) -> None:
+    Fragments of stamped bundles go by `forward_own` and `ring_part`, during a visit of the token.
+    """
+
+    def __init__(self, item: Update | Control | Unreliable) -> None:
         self.item: Final = item
 
 
 @final
 class FromRing(Value):
-    """Another daemon of my site sent this on the ring; which one, nobody can tell: any may repeat a packet."""
+    """Another daemon of my site sent this on the ring; any of them, since all may repeat a packet."""
 
     def __init__(self, item: Item) -> None:
         self.item: Final = item
@@ -94,7 +97,7 @@ class Up(Value):
 
 @final
 class NetworkFailed(Value):
-    """The network is at its end; membership has to build another."""
+    """The network has failed; the membership has to build another."""
 
     def __init__(self, reason: str, absence: bool = False) -> None:
         self.reason: Final = reason
@@ -169,7 +172,7 @@ class Network:
         self._routes = {source: self._route(tree) for source, tree in self.trees.items()}
 
     def step(self, event: Input) -> list[Output]:
-        """Takes one event and says what follows from it."""
+        """Takes one event; returns what to send and what to hand up."""
         if self.failure is not None:
             return []
         if isinstance(event, FromRing):
@@ -183,19 +186,24 @@ class Network:
             return [NetworkFailed(event.reason, event.absence)]
         assert_never(event)
 
-    def _originate(self, item: Routed | Update | Control | Unreliable) -> list[Output]:
+    def forward_own(self, fragment: Routed) -> list[ToLink]:
+        """What of an own fragment goes to other sites; the stack itself puts `ring_part` on the ring."""
+        assert fragment.source == self.site, "a daemon originates for its own site only"
+        return [] if self.failure is not None else self._forward(fragment)
+
+    def _originate(self, item: Update | Control | Unreliable) -> list[Output]:
         assert item.source == self.site, "a daemon originates for its own site only"
-        outputs = self._forward(item)
+        outputs: list[Output] = [*self._forward(item)]
         part = self.ring_part(item)
         if part is not None:
             outputs.append(ToRing(part))
-        return [*outputs, Up(item)] if isinstance(item, Routed) else outputs
+        return outputs
 
     def ring_part(self, item: Routed | Update | Control | Unreliable) -> Item | None:
-        """What goes on the ring of an item that this daemon originates: all, its meta-data or nothing."""
+        """The part of an own item for the ring of this site: all of it, its meta-data or nothing."""
         if len(self.ring) == 1:
             return None
-        # Only to a representative does a body matter that its site does not want.
+        # A body that is not for this site goes on its ring only so that the representative can forward it.
         for part in _prune(item, self._here if self.is_representative else self.everywhere):
             return part
         return None
@@ -219,7 +227,7 @@ class Network:
                 Drop.FOREIGN_SENDER, f"daemon {neighbour} is not my parent in the tree of site {item.source}"
             )
         _check_kind(item, must_have=route.below, may_have=route.below)
-        outputs = self._forward(item)
+        outputs: list[Output] = [*self._forward(item)]
         if len(self.ring) > 1:
             outputs += [ToRing(part) for part in _prune(item, self._here)]
         return [*outputs, *self._up(item)]
@@ -230,7 +238,7 @@ class Network:
             raise PeerError(Drop.INCONSISTENT, f"site {item.source} is not in this view")
         return route
 
-    def _forward(self, item: Item) -> list[Output]:
+    def _forward(self, item: Item) -> list[ToLink]:
         branches = self._routes[item.source].branches
         return [ToLink(child, part) for child, below in branches for part in _prune(item, below)]
 
@@ -270,7 +278,7 @@ class Network:
 
 
 def _prune(item: Item, below: SiteMask) -> Iterable[Item]:
-    """What of an object goes to these sites: all of it, its meta-data, or nothing."""
+    """The part of an item that goes to these sites: all of it, its meta-data, or nothing."""
     if isinstance(item, Routed):
         if item.mask & below:
             return (item,)

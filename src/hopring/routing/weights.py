@@ -62,7 +62,7 @@ class LinkMeter:
     lost: int = 0
     samples: int = 0  # Since the counts were halved.
 
-    def take(self, sample: LinkSample) -> None:
+    def add(self, sample: LinkSample) -> None:
         """Adds a sample to the measurements of a link."""
         if sample.round_trip_us:
             self.trips_us.append(sample.round_trip_us)

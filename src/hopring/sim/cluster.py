@@ -30,9 +30,7 @@ from hopring.membership.events import (
     Input,
     NetworkStarted,
     Output,
-    PacketReceived,
     SendControl,
-    StreamChanged,
 )
 from hopring.membership.events import NetworkOutput as FromNetwork
 from hopring.membership.membership import Membership
@@ -50,13 +48,15 @@ from hopring.stack_events import (
     DEFAULTS,
     Identity,
     ObserveStream,
+    PacketReceived,
     SendSite,
     SendTo,
     StackOptions,
+    StreamChanged,
     WriteTo,
 )
 from hopring.wire.header import Family, Header, encode_header
-from hopring.wire.train import WORD_DATAGRAM_BYTES_MAX, Frame, Word, decode
+from hopring.wire.train import MEMBERSHIP_DATAGRAM_BYTES_MAX, Frame, MembershipFrame, decode
 from hopring.wire.train import encode as encode_frames
 
 TreeParents = tuple[Mapping[SiteId, SiteId], ...]
@@ -128,7 +128,7 @@ class SimDaemon:
             if packet.header.family is Family.MEMBERSHIP:
                 sender = Process(packet.header.sender, packet.header.incarnation)
                 for frame in packet.frames:
-                    if isinstance(frame, Word):
+                    if isinstance(frame, MembershipFrame):
                         self.driver.step(ControlReceived(sender, decode_daemon_message(frame.payload)))
             else:
                 self.driver.step(PacketReceived(packet))
@@ -179,7 +179,7 @@ class SimDaemon:
 
     def _say(self, to: tuple[DaemonId, ...], word: bytes) -> None:
         header = Header(Family.MEMBERSHIP, CLUSTER, self.me.daemon, self.me.incarnation, Generation(0))
-        (train,) = encode_frames(encode_header(header), (Word(word),), WORD_DATAGRAM_BYTES_MAX)
+        (train,) = encode_frames(encode_header(header), (MembershipFrame(word),), MEMBERSHIP_DATAGRAM_BYTES_MAX)
         for daemon in to:
             self.cluster.network.send(self.address, self.cluster.addresses[daemon], train.buffer)
 

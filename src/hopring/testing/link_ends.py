@@ -32,7 +32,7 @@ from hopring.links.events import (
 from hopring.links.link import Link
 from hopring.links.ring import ring
 from hopring.links.ring.events import FromMember, Passed, Release, TransmitTo, Visit, Wish
-from hopring.links.ring.packing import Room
+from hopring.links.ring.packing import VisitSpace
 from hopring.sim.driver import Driver
 from hopring.sim.network import Address, SimNetwork
 from hopring.sim.tcp.stream import SimTcpStream
@@ -367,8 +367,8 @@ class RingMember(DatagramEnd):
         """Stamps the objects that fit in the visit and asks for another visit if some are left."""
         objects: list[bytes] = []
         options = self.link.options
-        room = Room(visit.room_segments, options.packet_bytes, options.chunk_bytes)
-        while self._unstamped and room.takes(len(self._unstamped[0]), len(self._unstamped[0])):
+        space = VisitSpace(visit.local_segments, options.packet_bytes, options.chunk_bytes)
+        while self._unstamped and space.reserve(len(self._unstamped[0]), len(self._unstamped[0])):
             objects.append(self._unstamped.popleft())
         stamp = visit.site_lts + len(objects)
         left = bool(self._unstamped)

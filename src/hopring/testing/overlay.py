@@ -24,20 +24,20 @@ from hopring.sim.tcp.links import SimTcpConnection, SimTcpHost
 from hopring.stack import Stack
 from hopring.stack_events import (
     DEFAULTS,
-    Arrived,
-    FromStream,
     Identity,
     Input,
     Multicast,
     MulticastLoose,
     ObserveStream,
     Output,
+    PacketReceived,
     Promised,
     Receive,
     ReceiveLoose,
     SendSite,
     SendTo,
     StackOptions,
+    StreamChanged,
     Told,
     Visited,
     WriteTo,
@@ -84,7 +84,7 @@ class OverlayDaemon:
         except PeerError as error:
             self.stack.drops[error.reason] += 1
             return
-        self.driver.step(Arrived(packet))
+        self.driver.step(PacketReceived(packet))
 
     def _carry_out(self, output: Output) -> None:
         network = self.world.network
@@ -126,7 +126,7 @@ class OverlayDaemon:
                 host.connect(self.world.names[daemon], STREAM_PORT, self._streams[daemon])
 
     def _from_stream(self, daemon: DaemonId, event: StreamEvent) -> None:
-        self.driver.step(FromStream(daemon, event))
+        self.driver.step(StreamChanged(self.stack.own.generation, daemon, event))
 
     def stop(self) -> None:
         """Takes the stack off its host."""

@@ -36,7 +36,7 @@ class Update(Value):
 
 @final
 class Control(Value):
-    """A fragment of a control word; `serial` counts the words of the daemon that sent it."""
+    """A fragment of a control message; `serial` counts the control messages of its daemon."""
 
     def __init__(
         self, source: SiteId, daemon: DaemonId, serial: int, index: int, count: int, chunk: bytes
@@ -79,13 +79,13 @@ def decode_control(body: memoryview) -> Control:
 
 
 def cut_control(
-    source: SiteId, daemon: DaemonId, serial: int, word: bytes, object_bytes_max: int
+    source: SiteId, daemon: DaemonId, serial: int, message: bytes, object_bytes_max: int
 ) -> list[Control]:
-    """A control word in fragments that fit an object of this size."""
+    """A control message in fragments; encoded, each is an object of at most this size."""
     size = object_bytes_max - CONTROL_OVERHEAD_BYTES
-    count = max(1, -(-len(word) // size))
+    count = max(1, -(-len(message) // size))
     return [
-        Control(source, daemon, serial, index, count, word[index * size : (index + 1) * size])
+        Control(source, daemon, serial, index, count, message[index * size : (index + 1) * size])
         for index in range(count)
     ]
 

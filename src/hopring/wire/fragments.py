@@ -23,8 +23,8 @@ FRAGMENTS_MAX: Final = 0xFFFF
 FRAGMENT_COST_BYTES: Final = 160
 """What keeping a fragment costs beside its chunk; counted, so that many tiny ones do not go unseen."""
 
-WORD_HEAD_BYTES_MAX: Final = 4_096
-"""What a control word that carries a bundle has beside it."""
+CONTROL_HEAD_BYTES_MAX: Final = 4_096
+"""The bytes that a control message adds to a bundle that it carries, at most."""
 
 
 def fragment_count(bundle_bytes: int, object_bytes_max: int) -> int:
@@ -87,11 +87,11 @@ class Reassembly:
     _partials: dict[tuple[SiteId, int], _Partial] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        assert self.bundle_bytes_max <= BUNDLE_BYTES_MAX + WORD_HEAD_BYTES_MAX, "nothing is larger than that"
+        assert self.bundle_bytes_max <= BUNDLE_BYTES_MAX + CONTROL_HEAD_BYTES_MAX, "nothing is larger than that"
 
-    def make_room(self, held_bytes: int, bundles: int) -> None:
-        """So much may be under way at once; the cost of fragments comes on top."""
-        # A fragment is hardly ever smaller than its cost; twice the bytes is room for both.
+    def raise_limits(self, held_bytes: int, bundles: int) -> None:
+        """Raises the limits so that this much may be in transit at once, with the cost of its fragments."""
+        # A fragment is hardly ever smaller than its cost, so twice the bytes is enough for both.
         self.held_bytes_max = max(self.held_bytes_max, 2 * held_bytes)
         self.bundles_max = max(self.bundles_max, bundles)
 
@@ -116,7 +116,7 @@ class Reassembly:
         _check_cut(partial, routed, self.bundle_bytes_max)
         if routed.index in partial.chunks:
             return None
-        self._check_room(routed, is_new=key not in self._partials)
+        self._check_limits(routed, is_new=key not in self._partials)
         self._partials[key] = partial
         self._keep(partial, routed)
         if len(partial.chunks) < partial.count:
@@ -130,7 +130,7 @@ class Reassembly:
         if partial is not None:
             self.held_bytes -= partial.held_bytes
 
-    def _check_room(self, routed: Routed, is_new: bool) -> None:
+    def _check_limits(self, routed: Routed, is_new: bool) -> None:
         cost_bytes = len(routed.chunk) + FRAGMENT_COST_BYTES
         if self.held_bytes + cost_bytes > self.held_bytes_max:
             raise PeerError(Drop.LIMIT, f"fragments of more than {self.held_bytes_max} bytes")

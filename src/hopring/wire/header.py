@@ -48,7 +48,7 @@ class FrameType(IntEnum):
     TOKEN = 4
     HURRY = 5
     HELD = 6
-    WORD = 7
+    MEMBERSHIP = 7
     LOOSE = 8
 
 

@@ -60,8 +60,8 @@ class Token(Value):
         self.quiet: Final = quiet  # Visits in a row in which nobody had anything to do.
         self.kind: Final = kind
 
-    def kept(self, link_seq: int, site_seq: int, site_lts: int) -> "Token":
-        """The same with what was numbered since it came."""
+    def with_numbers(self, link_seq: int, site_seq: int, site_lts: int) -> "Token":
+        """The same token with higher numbers: packets, bundles and stamps were given since it came."""
         return Token(
             self.number,
             link_seq,
@@ -80,12 +80,12 @@ class Token(Value):
 
 @final
 class Hurry(Value):
-    """Somebody has work: a held token must go round."""
+    """Asks the member that holds the token to pass it on."""
 
 
 @final
 class Held(Value):
-    """Answer to a token that was sent again: the receiver has seen the token with this number."""
+    """The sender has, or had, the token with this number; also the answer to a token that was sent again."""
 
     def __init__(self, number: int) -> None:
         self.number: Final = number
@@ -135,19 +135,19 @@ def decode_token(body: memoryview) -> Token:
 
 
 def encode_hurry(_hurry: Hurry) -> bytes:
-    """The wish for the token as a frame."""
+    """Encodes HURRY as a frame without a body."""
     return encode_frame(FrameType.HURRY, b"")
 
 
 def decode_hurry(body: memoryview) -> Hurry:
-    """A HURRY frame's body, which is empty."""
+    """Decodes the body of a HURRY frame, which is empty."""
     if len(body):
         raise PeerError(Drop.LENGTH, f"HURRY of {len(body)} bytes")
     return Hurry()
 
 
 def encode_held(held: Held) -> bytes:
-    """The answer as a frame."""
+    """Encodes HELD with the number of its token."""
     return encode_frame(FrameType.HELD, _NUMBER.pack(held.number))
 
 

@@ -1,8 +1,8 @@
 """Frames to datagrams and back: packing, trains, and the fast path for a train that arrived whole.
 
-A train is a run of datagrams of one size, laid end to end in one buffer, so that the kernel can send it in
-one call (UDP_SEGMENT) and hand it over in one read (UDP_GRO). A receive buffer may hold segments of several
-trains. WORD frames, which carry the messages of the membership protocol outside all links, are defined here.
+A train is a run of datagrams of one size, laid end to end in one buffer, so that the kernel can send it in one
+call (UDP_SEGMENT) and hand it over in one read (UDP_GRO). A receive buffer may hold segments of several trains.
+MEMBERSHIP frames, which carry the messages of the membership protocol outside all links, are defined here.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -48,31 +48,31 @@ from hopring.wire.ring import (
 )
 from hopring.wire.unreliable import Loose, decode_loose, encode_loose
 
-WORD_DATAGRAM_BYTES_MAX = 60_000
-"""Most that a word may take; above the path's MTU, IP cuts it."""
+MEMBERSHIP_DATAGRAM_BYTES_MAX = 60_000
+"""Limit of a datagram with a membership message; above the path's MTU, IP fragments it."""
 
 
 @final
-class Word(Value):
-    """What one daemon says to another about membership; the membership layer decodes it."""
+class MembershipFrame(Value):
+    """A message of the membership protocol, which the membership layer decodes."""
 
     def __init__(self, payload: bytes) -> None:
         self.payload: Final = payload
 
 
-def encode_word(word: Word) -> bytes:
-    """The word as a frame."""
-    return encode_frame(FrameType.WORD, word.payload)
+def encode_membership(frame: MembershipFrame) -> bytes:
+    """The message as a frame."""
+    return encode_frame(FrameType.MEMBERSHIP, frame.payload)
 
 
-def decode_word(body: memoryview) -> Word:
-    """A WORD frame's body; nobody says nothing."""
+def decode_membership(body: memoryview) -> MembershipFrame:
+    """Decodes the body of a MEMBERSHIP frame."""
     if not len(body):
-        raise PeerError(Drop.TRUNCATED, "an empty word")
-    return Word(bytes(body))
+        raise PeerError(Drop.TRUNCATED, "MEMBERSHIP without a message")
+    return MembershipFrame(bytes(body))
 
 
-Frame = Data | Segment | Ack | Nack | Token | Hurry | Held | Word | Loose
+Frame = Data | Segment | Ack | Nack | Token | Hurry | Held | MembershipFrame | Loose
 
 # A train's segment up to its index, and from there to its chunk.
 _BEFORE_INDEX: Final = Struct("<BBHQ")
@@ -182,8 +182,8 @@ def _encode_frame(frame: Frame) -> bytes:
         return encode_segment(frame)
     if isinstance(frame, Held):
         return encode_held(frame)
-    if isinstance(frame, Word):
-        return encode_word(frame)
+    if isinstance(frame, MembershipFrame):
+        return encode_membership(frame)
     if isinstance(frame, Nack):
         return encode_nack(frame)
     if isinstance(frame, Hurry):
@@ -216,7 +216,7 @@ _DECODERS: Final[dict[int, Callable[[memoryview], Frame]]] = {
     FrameType.TOKEN: decode_token,
     FrameType.HURRY: decode_hurry,
     FrameType.HELD: decode_held,
-    FrameType.WORD: decode_word,
+    FrameType.MEMBERSHIP: decode_membership,
     FrameType.LOOSE: decode_loose,
 }
 

@@ -18,16 +18,16 @@ from hopring.routing.network import NetworkFailed
 from hopring.routing.trees import Pair, topology_of
 from hopring.stack import Stack
 from hopring.stack_events import (
-    Arrived,
-    FromStream,
     Identity,
     Input,
     Multicast,
     ObserveStream,
     Output,
+    PacketReceived,
     Receive,
     SendSite,
     SendTo,
+    StreamChanged,
     WriteTo,
 )
 from hopring.wire.train import Packet
@@ -79,11 +79,11 @@ class Node:
 
     def _arrived(self, packet: Packet) -> None:
         if self._port is not None:
-            self._port.give(Arrived(packet))
+            self._port.give(PacketReceived(packet))
 
     def _happened(self, generation: Generation, neighbour: DaemonId, happening: ConnectionEvent) -> None:
-        if self._port is not None and self.stack is not None and generation == self.stack.own.generation:
-            self._port.give(FromStream(neighbour, happening))
+        if self._port is not None:
+            self._port.give(StreamChanged(generation, neighbour, happening))
 
     def _carry_out(self, outputs: Sequence[Output]) -> None:
         self.sockets.send(

@@ -22,7 +22,7 @@ from hopring.daemon.net.shaper import DatagramShaper, Shape
 from hopring.ids import DaemonId, Incarnation, Process
 from hopring.links.events import StreamClosed
 from hopring.services import Service
-from hopring.wire.train import Packet, Train, Word
+from hopring.wire.train import MembershipFrame, Packet, Train
 
 TRAIN = Train(b"abc", 3)
 
@@ -218,7 +218,9 @@ def test_who_is_cut_off_is_not_heard_even_if_it_speaks(loop: Loop) -> None:
     here.say([DaemonId(1)], b"hello")
     run_until(loop, lambda: len(heard) == 2)
 
-    assert [packet.frames for packet in heard if isinstance(packet, Packet)] == [(Word(b"hello"),)] * 2
+    assert [packet.frames for packet in heard if isinstance(packet, Packet)] == [
+        (MembershipFrame(b"hello"),)
+    ] * 2
     assert there.endpoint.traffic.datagrams_received == 1
     for end in ends:
         end.close()

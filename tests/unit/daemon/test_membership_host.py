@@ -17,7 +17,7 @@ from hopring.ids import DaemonId, Generation, Incarnation
 from hopring.services import Service
 from hopring.wire.data import Data
 from hopring.wire.header import Family, Header, encode_header
-from hopring.wire.train import Frame, Train, Word, encode
+from hopring.wire.train import Frame, MembershipFrame, Train, encode
 
 ORDERED = [service for service in Service if service is not Service.UNRELIABLE]
 
@@ -87,8 +87,8 @@ def test_words_that_nobody_says_are_counted_and_told_with_a_remedy(loop: Loop) -
             send(Train(train.buffer, 1400), eu1.sockets.datagrams.endpoint.address)
 
         ours = cluster_hash(config)
-        say(ours, Family.MEMBERSHIP, Word(b"\xc1 no word"))
-        say(ours ^ 1, Family.MEMBERSHIP, Word(b"\xc1"))
+        say(ours, Family.MEMBERSHIP, MembershipFrame(b"\xc1 no word"))
+        say(ours ^ 1, Family.MEMBERSHIP, MembershipFrame(b"\xc1"))
         say(ours, Family.MEMBERSHIP, Data(1, b"not here"))
         dropped = eu1.sockets.datagrams.traffic.dropped
         run_until(loop, lambda: eu1.membership.drops[Drop.INCONSISTENT] == 1 and dropped[Drop.CLUSTER] == 1)

@@ -10,7 +10,7 @@ from hopring.ids import NEVER, DaemonId, Generation, Incarnation
 from hopring.links.events import Deliver, LinkFailed, Submit, Tick, Transmit
 from hopring.links.ring.events import FromMember, Passed, Release, TransmitTo, Visit, Wish
 from hopring.links.ring.options import RingOptions
-from hopring.links.ring.packing import Room
+from hopring.links.ring.packing import VisitSpace
 from hopring.links.ring.ring import Input, Output, Ring, open_ring
 from hopring.wire.data import Data, Segment, segment_count
 from hopring.wire.header import Family, Header, encode_header
@@ -43,8 +43,8 @@ class RingDaemon:
 
     def release(self, visit: Visit) -> Release:
         seq, objects, options = visit.site_seq, [], self.ring.options
-        room = Room(visit.room_segments, options.packet_bytes, options.chunk_bytes)
-        while self.to_stamp and room.takes(size := OBJECT.size + len(self.to_stamp[0]), size):
+        space = VisitSpace(visit.local_segments, options.packet_bytes, options.chunk_bytes)
+        while self.to_stamp and space.reserve(size := OBJECT.size + len(self.to_stamp[0]), size):
             body = self.to_stamp.pop(0)
             seq += 1
             objects.append(OBJECT.pack(seq, len(body)) + body)

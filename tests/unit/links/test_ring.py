@@ -33,7 +33,7 @@ def test_other_windows_hold_from_the_next_visit_on() -> None:
 
     assert isinstance(wide, Visit)
     assert isinstance(narrow, Visit)
-    assert (wide.room_segments, narrow.room_segments) == (512, 100)
+    assert (wide.local_segments, narrow.local_segments) == (512, 100)
 
 
 def test_a_member_with_wider_windows_is_believed() -> None:
@@ -75,7 +75,7 @@ def test_the_site_aru_can_be_used_after_a_second_visit() -> None:
     visit(ring, A, token(1), release=release)
 
     outputs = ring.step(FromMember(A, token(4, site_lts=9, site_aru=6, site_aru_modifier=C)), now_us=0)
-    assert outputs[-1] == Visit(4, 0, 9, site_aru=0, room_segments=512)
+    assert outputs[-1] == Visit(4, 0, 9, site_aru=0, local_segments=512)
 
     assert ring.step(release, now_us=0)[-1] == Passed(5, site_aru=6)
 
@@ -261,7 +261,7 @@ def test_a_packet_that_comes_whole_needs_its_segments_no_more() -> None:
 def room_in(ring: Ring, frame: Token) -> int:
     told = ring.step(FromMember(A, frame), now_us=0)[-1]
     assert isinstance(told, Visit)
-    return told.room_segments
+    return told.local_segments
 
 
 def test_transit_that_waits_has_half_of_the_window() -> None:
@@ -568,7 +568,7 @@ def test_the_layer_above_is_held_to_the_room_it_was_told() -> None:
     [told] = ring.step(FromMember(A, token(1)), now_us=0)
     assert isinstance(told, Visit)
     before = deepcopy(ring)
-    too_much = (bytes(46 * 1_356),) * (told.room_segments // 46 + 1)
+    too_much = (bytes(46 * 1_356),) * (told.local_segments // 46 + 1)
 
     with pytest.raises(AssertionError):
         ring.step(Release(1, 1, 0, too_much), now_us=0)

@@ -83,7 +83,7 @@ def test_a_hurry_ends_it() -> None:
 
 
 def test_it_ends_in_time_however_much_comes() -> None:
-    ring = make_keeper(RingOptions(keep_us=1_000, kept_us_max=5_000))
+    ring = make_keeper(RingOptions(keep_us=1_000, keep_us_max=5_000))
     sent = 2
     for now_us in range(1_500, 6_000, 500):
         wish(ring, now_us)
@@ -95,7 +95,7 @@ def test_it_ends_in_time_however_much_comes() -> None:
 
 
 def test_it_ends_when_much_was_sent() -> None:
-    ring = make_keeper(RingOptions(keep_us=100_000, kept_us_max=100_000))
+    ring = make_keeper(RingOptions(keep_us=100_000, keep_us_max=100_000))
     for sent in range(3, KEPT_SEGMENTS_MAX + 2):
         wish(ring, 1_500)
         assert isinstance(send(ring, sent, 1_500)[0], Transmit)
@@ -121,7 +121,7 @@ def test_it_is_not_kept_from_transit() -> None:
 
 
 def test_it_is_not_kept_if_it_was_turned_off() -> None:
-    ring = make_sender(options=RingOptions(kept_us_max=0))
+    ring = make_sender(options=RingOptions(keep_us_max=0))
 
     assert passed_token(send(ring, 2, now_us=1_000)).number == 5
 
@@ -157,7 +157,7 @@ def test_who_has_had_the_token_since_asks_nobody() -> None:
     ring.step(FromMember(B, token(2)), now_us=100)
     ring.step(Release(0, 0, 0), now_us=100)
 
-    assert ring.state.keeping.at == NOBODY
+    assert ring.state.keeping.held_by == NOBODY
     ring.step(Wish(), now_us=200)
     assert ring.wake_at_us > 200
 
@@ -217,8 +217,8 @@ def test_what_was_sent_while_it_was_kept_counts_in_the_window() -> None:
     visit = ring.step(Tick(), now_us=1_200)[-1]
 
     assert isinstance(visit, Visit)
-    assert ring.state.turn is not None
-    assert ring.state.turn.new_segments == before - 1
+    assert ring.state.plan is not None
+    assert ring.state.plan.new_segments == before - 1
 
 
 # Among others.

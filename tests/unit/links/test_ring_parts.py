@@ -8,19 +8,19 @@ from hopring.ids import NOBODY, DaemonId
 from hopring.links.ring.options import (
     RingOptions,
     allowance_segments,
-    unstable_room_segments,
-    urgent_room_segments,
+    free_unstable_segments,
+    free_urgent_segments,
 )
-from hopring.links.ring.packing import Fill, ObjectQueue, Packing, Room
+from hopring.links.ring.packing import Fill, ObjectQueue, Packing, VisitSpace
 from hopring.links.ring.store import collapse, expand
 from hopring.links.ring.token import (
     QUIET_MAX,
     Aru,
     first_token,
-    may_be_stopped,
-    may_stop,
+    idle_hold_us,
+    may_be_idle,
+    may_idle,
     quiet_after,
-    rest_us,
     updated,
     usable,
 )
@@ -109,17 +109,17 @@ def test_a_queue_gives_what_fits_in_the_window_and_keeps_the_rest() -> None:
 
 @pytest.mark.parametrize("segment_bytes", [200, 1400, 9000, 65_000])
 @pytest.mark.parametrize("packet_segments_max", [1, 2, 46])
-def test_the_room_takes_objects_up_to_the_last_segment_of_the_window(
+def test_objects_have_space_up_to_the_last_segment_of_the_window(
     segment_bytes: int, packet_segments_max: int
 ) -> None:
     options = RingOptions(segment_bytes=segment_bytes, packet_segments_max=packet_segments_max)
     random = Random(segment_bytes)
     for _ in range(50):
         segments = random.randint(1, 8 * options.packet_segments)
-        room = Room(segments, options.packet_bytes, options.chunk_bytes)
+        space = VisitSpace(segments, options.packet_bytes, options.chunk_bytes)
         packing = Packing(Fill(options.packet_bytes, options.chunk_bytes))
         largest = random.choice([options.packet_bytes, options.packet_bytes // 2 + 1, options.chunk_bytes])
-        while room.takes(size := random.randint(1, largest), size):
+        while space.reserve(size := random.randint(1, largest), size):
             packing.add(bytes(size))
         assert packing.fill.segments_with(size) > segments
         packing.close()
@@ -130,24 +130,27 @@ def test_the_room_takes_objects_up_to_the_last_segment_of_the_window(
 
 def test_a_window_of_full_segments_is_used_to_the_last() -> None:
     options = RingOptions(packet_segments_max=1)
-    room = Room(5, options.packet_bytes, options.chunk_bytes)
+    space = VisitSpace(5, options.packet_bytes, options.chunk_bytes)
 
-    taken = [room.takes(1_000, 1_000) for _ in range(7)]
+    taken = [space.reserve(1_000, 1_000) for _ in range(7)]
 
     assert taken == [True] * 5 + [False] * 2
 
 
 def test_what_does_not_go_on_the_ring_counts_by_its_bytes() -> None:
-    room = Room(2, packet_bytes=100, chunk_bytes=100)
+    space = VisitSpace(2, packet_bytes=100, chunk_bytes=100)
 
-    assert [room.takes(90, 0), room.takes(90, 10), room.takes(90, 0)] == [True, True, False]
+    assert [space.reserve(90, 0), space.reserve(90, 10), space.reserve(90, 0)] == [True, True, False]
 
 
 def test_an_object_longer_than_a_packet_passes_alone() -> None:
-    room, small = Room(1, packet_bytes=100, chunk_bytes=100), Room(1, packet_bytes=200, chunk_bytes=100)
+    space, small = (
+        VisitSpace(1, packet_bytes=100, chunk_bytes=100),
+        VisitSpace(1, packet_bytes=200, chunk_bytes=100),
+    )
 
-    assert [room.takes(300, 300), room.takes(1, 1)] == [True, False]
-    assert not small.takes(300, 300)
+    assert [space.reserve(300, 300), space.reserve(1, 1)] == [True, False]
+    assert not small.reserve(300, 300)
 
 
 def test_packets_are_as_large_as_the_windows_let_them_be() -> None:
@@ -183,32 +186,32 @@ def test_the_smallest_window_lets_each_member_send_one_segment() -> None:
 def test_too_much_that_is_unstable_leaves_room_only_for_urgent_objects() -> None:
     options = RingOptions(unstable_packets_max=100, urgent_packets_reserve=10, unstable_segments_max=5000)
 
-    assert unstable_room_segments(options, unstable_packets=0, unstable_segments=0) == 89 * 46 // 2
-    assert unstable_room_segments(options, unstable_packets=85, unstable_segments=0) == 92
-    assert unstable_room_segments(options, unstable_packets=86, unstable_segments=0) == 0
-    assert unstable_room_segments(options, unstable_packets=0, unstable_segments=5000) == 0
-    assert urgent_room_segments(options, unstable_packets=86) == 92
-    assert urgent_room_segments(options, unstable_packets=97) == 46
-    assert urgent_room_segments(options, unstable_packets=100) == 0
+    assert free_unstable_segments(options, unstable_packets=0, unstable_segments=0) == 89 * 46 // 2
+    assert free_unstable_segments(options, unstable_packets=85, unstable_segments=0) == 92
+    assert free_unstable_segments(options, unstable_packets=86, unstable_segments=0) == 0
+    assert free_unstable_segments(options, unstable_packets=0, unstable_segments=5000) == 0
+    assert free_urgent_segments(options, unstable_packets=86) == 92
+    assert free_urgent_segments(options, unstable_packets=97) == 46
+    assert free_urgent_segments(options, unstable_packets=100) == 0
 
 
 def test_the_hold_grows_with_silence_up_to_its_limit_if_it_has_one() -> None:
-    held = [rest_us(50, 120, 5 * rotations, members=5) for rotations in (2, 3, 4, 100)]
+    held = [idle_hold_us(50, 120, 5 * rotations, members=5) for rotations in (2, 3, 4, 100)]
     assert held == [50, 100, 120, 120]
-    assert rest_us(50, 0, QUIET_MAX, members=5) == 50
-    assert rest_us(50, 120, QUIET_MAX, members=5) == 120
-    assert rest_us(0, 120, QUIET_MAX, members=5) == 0
+    assert idle_hold_us(50, 0, QUIET_MAX, members=5) == 50
+    assert idle_hold_us(50, 120, QUIET_MAX, members=5) == 120
+    assert idle_hold_us(0, 120, QUIET_MAX, members=5) == 0
 
 
 def test_the_token_may_stop_after_two_silent_rotations() -> None:
-    assert not may_stop(quiet=9, members=5)
-    assert may_stop(quiet=10, members=5)
+    assert not may_idle(quiet=9, members=5)
+    assert may_idle(quiet=10, members=5)
 
 
 def test_a_member_knows_when_the_token_it_passed_cannot_have_stopped() -> None:
     # The two behind the third of five may each add one before the token reaches the first.
-    assert not may_be_stopped(quiet=7, index=2, members=5)
-    assert may_be_stopped(quiet=8, index=2, members=5)
+    assert not may_be_idle(quiet=7, index=2, members=5)
+    assert may_be_idle(quiet=8, index=2, members=5)
 
 
 def test_any_work_ends_the_silence_and_the_count_of_it_has_an_end() -> None:

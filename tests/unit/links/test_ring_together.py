@@ -127,7 +127,7 @@ def test_an_idle_ring_of_five_is_below_200_tokens_a_second_all_included() -> Non
 
 
 def test_a_ring_that_may_rest_longer_goes_round_half_as_often_and_wakes_at_once() -> None:
-    wire = RingWire(5, options=RingOptions(rest_us_max=100 * MS))
+    wire = RingWire(5, options=RingOptions(hold_us_max=100 * MS))
     wire.run(200 * MS)
     wire.frames.clear()
 
@@ -140,7 +140,7 @@ def test_a_ring_that_may_rest_longer_goes_round_half_as_often_and_wakes_at_once(
 
 
 def test_a_ring_that_may_rest_longer_loses_no_token_on_a_lossy_wire() -> None:
-    wire = RingWire(5, seed=3, loss=0.05, options=RingOptions(rest_us_max=100 * MS))
+    wire = RingWire(5, seed=3, loss=0.05, options=RingOptions(hold_us_max=100 * MS))
     wire.run(20_000 * MS)
 
     assert not any(daemon.failures for daemon in wire.all)

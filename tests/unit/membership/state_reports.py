@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from hopring.ids import DaemonId, Incarnation, Process, SiteId, ViewId
-from hopring.membership.messages import HeldRun, Place, SiteState, StateTrans
+from hopring.membership.messages import HeldRun, PositionFields, SiteState, StateTrans
 
 OLD = ViewId(7, DaemonId(0), Incarnation(1))
 ELSEWHERE = ViewId(7, DaemonId(3), Incarnation(1))
@@ -37,7 +37,7 @@ def state(
     sender: Process,
     *known: SiteState,
     aru: int = 0,
-    delivered: Place = (0, -1),
+    delivered: PositionFields = (0, -1),
     commit: tuple[Process, ...] = (),
     installed: ViewId = OLD,
     clock: int = 50,

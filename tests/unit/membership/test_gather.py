@@ -65,7 +65,7 @@ def alive(sender: Process, hears: tuple[int, ...] = (0, 1), rep: int | None = No
 
 def heard(gather: Gather, control: DaemonAlive | DaemonJoin, now_us: int) -> Outputs:
     """A word comes in; the daemon's knowledge of its site takes it first, as in a search."""
-    gather.connectivity.take(control, now_us)
+    gather.connectivity.heard(control, now_us)
     return gather.alive(control, now_us) if isinstance(control, DaemonAlive) else gather.join(control, now_us)
 
 
@@ -608,7 +608,7 @@ def test_a_whole_view_takes_one_of_its_site_only_if_all_of_the_site_hear_it_and_
     for said, heard_by_it, taken in [((2,), (0, 1), True), ((), (0, 1), False), ((2,), (0,), False)]:
         gather = in_a_site_of_four(P0)
         gather.probe([P0, P1], 0)
-        gather.connectivity.take(DaemonAlive(P1, 4, hears=said, active=True), 10_000)
+        gather.connectivity.heard(DaemonAlive(P1, 4, hears=said, active=True), 10_000)
         hears = (0,) if set(heard_by_it) == {0, 1} else ()
         heard(gather, join(P2, hears=hears), 10_000)
 

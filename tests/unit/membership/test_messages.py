@@ -34,7 +34,7 @@ from hopring.membership.messages import (
     newmemb,
 )
 from hopring.routing.trees import LinkPlan, Topology
-from hopring.wire.train import WORD_DATAGRAM_BYTES_MAX
+from hopring.wire.train import MEMBERSHIP_DATAGRAM_BYTES_MAX
 
 WHERE = sites(0, 0, 1)
 
@@ -311,9 +311,10 @@ def test_what_a_view_of_many_sites_has_to_say_goes_into_several_joins_that_each_
 
     assert all(message.records[0] == records[0] and message.active for message in parts)
     assert [record for message in parts for record in message.records[1:]] == records[1:]
-    assert all(len(encode_control(message)) <= WORD_DATAGRAM_BYTES_MAX for message in parts)
+    assert all(len(encode_control(message)) <= MEMBERSHIP_DATAGRAM_BYTES_MAX for message in parts)
     assert (
-        sum(len(encode_control(message)) for message in parts) > (len(parts) - 1) * WORD_DATAGRAM_BYTES_MAX // 2
+        sum(len(encode_control(message)) for message in parts)
+        > (len(parts) - 1) * MEMBERSHIP_DATAGRAM_BYTES_MAX // 2
     )
 
 
@@ -332,4 +333,4 @@ def test_weights_of_all_links_fit_into_a_newmemb_unless_there_are_thousands_of_m
 
     assert len(of(3_000).weights) == len(links)
     assert of(DAEMONS_MAX).weights == ()
-    assert all(len(encode_control(of(count))) < WORD_DATAGRAM_BYTES_MAX for count in (3_000, DAEMONS_MAX))
+    assert all(len(encode_control(of(count))) < MEMBERSHIP_DATAGRAM_BYTES_MAX for count in (3_000, DAEMONS_MAX))

@@ -24,7 +24,7 @@ def taken(box: SendWindow) -> int:
     """How many the window lets through."""
     count = 0
     while box.ready:
-        box.take()
+        box.admit_next()
         count += 1
     return count
 
@@ -79,12 +79,12 @@ def test_what_is_put_back_goes_first_and_in_its_order() -> None:
     one, two, three = message(1), message(2), message(3)
     for each in (one, two, three):
         box.put(each)
-    box.take()
-    box.take()
+    box.admit_next()
+    box.admit_next()
 
     box.put_back([one, two])
 
-    assert [box.take() for _ in range(3)] == [one, two, three]
+    assert [box.admit_next() for _ in range(3)] == [one, two, three]
 
 
 def test_a_new_view_begins_with_an_open_window() -> None:
@@ -118,7 +118,7 @@ def test_an_unreliable_message_takes_its_place_until_the_line_has_passed_its_sen
     for _ in range(5):
         box.put(loose())
     for lts in (7, 8):
-        box.left(box.take(), lts)
+        box.left(box.admit_next(), lts)
     assert not box.ready
 
     box.overtaken(7)
@@ -143,10 +143,10 @@ def test_a_new_view_forgets_what_left_in_the_old_one() -> None:
     box = outbox(window_bundles=2)
     box.put(loose())
     box.put(loose())
-    box.left(box.take(), 7)
+    box.left(box.admit_next(), 7)
 
     box.settle()
-    box.left(box.take(), 3)
+    box.left(box.admit_next(), 3)
     box.overtaken(8)
 
     assert (box.out_bundles, box.out_bytes) == (0, 0)
@@ -159,13 +159,13 @@ def control(size: int = 1) -> OrderedMessage:
 def test_the_daemons_own_messages_go_first_and_past_any_window_and_any_queue() -> None:
     box = outbox(window_bundles=1, queue_bytes_max=1)
     box.put(message(1))
-    box.take()
+    box.admit_next()
     box.put(message(2))
 
     box.put(control())
 
     assert box.ready
-    assert box.take() == control()
+    assert box.admit_next() == control()
     assert not box.ready
 
 
@@ -186,4 +186,4 @@ def test_what_is_put_back_goes_to_its_own_lane() -> None:
     box = outbox(window_bundles=99)
     box.put_back([message(1), control(1), message(2), control(2)])
 
-    assert [box.take() for _ in range(4)] == [control(1), control(2), message(1), message(2)]
+    assert [box.admit_next() for _ in range(4)] == [control(1), control(2), message(1), message(2)]

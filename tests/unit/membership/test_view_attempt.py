@@ -47,11 +47,11 @@ def test_nothing_is_decided_before_all_states_have_come() -> None:
     attempt = attempt_of(A, B, C)
     attempt.start()
 
-    assert attempt.take(B.daemon, old_view(B).state(ATTEMPT, 9)) == []
+    assert attempt.receive(B.daemon, old_view(B).state(ATTEMPT, 9)) == []
     assert attempt.silent == [C]
     assert not attempt.bound
 
-    assert kinds(attempt.take(C.daemon, old_view(C).state(ATTEMPT, 9))) == ["RecoveryDone"]
+    assert kinds(attempt.receive(C.daemon, old_view(C).state(ATTEMPT, 9))) == ["RecoveryDone"]
     assert attempt.bound
     assert not attempt.complete
 
@@ -60,10 +60,10 @@ def test_it_is_complete_when_all_are_done_in_whatever_order_the_words_come() -> 
     attempt = attempt_of(A, B)
     attempt.start()
 
-    attempt.take(B.daemon, RecoveryDone(ATTEMPT))
+    attempt.receive(B.daemon, RecoveryDone(ATTEMPT))
     assert not attempt.complete
 
-    attempt.take(B.daemon, old_view(B).state(ATTEMPT, 9))
+    attempt.receive(B.daemon, old_view(B).state(ATTEMPT, 9))
     assert attempt.complete
 
 
@@ -71,9 +71,9 @@ def test_words_of_another_attempt_or_of_strangers_do_not_count() -> None:
     attempt = attempt_of(A, B)
     attempt.start()
 
-    attempt.take(B.daemon, old_view(B).state(ANOTHER_ATTEMPT, 9))
-    attempt.take(B.daemon, RecoveryDone(ANOTHER_ATTEMPT))
-    attempt.take(C.daemon, old_view(C).state(ATTEMPT, 9))
+    attempt.receive(B.daemon, old_view(B).state(ANOTHER_ATTEMPT, 9))
+    attempt.receive(B.daemon, RecoveryDone(ANOTHER_ATTEMPT))
+    attempt.receive(C.daemon, old_view(C).state(ATTEMPT, 9))
 
     assert attempt.silent == [B]
     assert attempt.done == set()
@@ -84,7 +84,7 @@ def test_another_life_of_a_member_does_not_speak_for_it() -> None:
     attempt.start()
     other_life = Process(B.daemon, Incarnation(9))
 
-    attempt.take(B.daemon, state(other_life))
+    attempt.receive(B.daemon, state(other_life))
 
     assert attempt.silent == [B]
 
@@ -94,8 +94,8 @@ def test_the_first_state_counts_and_a_second_changes_nothing() -> None:
     attempt.start()
     first = old_view(B).state(ATTEMPT, 9)
 
-    attempt.take(B.daemon, first)
-    attempt.take(B.daemon, state(B, installed=ELSEWHERE))
+    attempt.receive(B.daemon, first)
+    attempt.receive(B.daemon, state(B, installed=ELSEWHERE))
 
     assert attempt.states[B] == first
 
@@ -110,13 +110,13 @@ def test_a_daemon_is_bound_only_when_it_has_what_it_lacked() -> None:
     (told,) = theirs.start()
     assert isinstance(told, StateTrans)
 
-    assert mine.take(B.daemon, told) == []
+    assert mine.receive(B.daemon, told) == []
     assert not mine.bound
 
-    sent = theirs.take(A.daemon, asked)
+    sent = theirs.receive(A.daemon, asked)
     assert kinds(sent) == ["RecoveryResend", "RecoveryDone"]
-    assert kinds(mine.take(B.daemon, sent[0])) == ["RecoveryDone"]
-    mine.take(B.daemon, sent[1])
+    assert kinds(mine.receive(B.daemon, sent[0])) == ["RecoveryDone"]
+    mine.receive(B.daemon, sent[1])
     assert mine.complete
 
 
@@ -125,7 +125,7 @@ def test_a_resend_of_another_view_is_not_taken() -> None:
     attempt = attempt_of(A, B, view=view)
     attempt.start()
 
-    attempt.take(
+    attempt.receive(
         B.daemon, RecoveryResend(ATTEMPT, ELSEWHERE, 2, 1, 5, 0b111, 0, b"\x05\x02\x00\x01\x00\x00\x00m")
     )
 
@@ -137,7 +137,7 @@ def test_a_failed_attempt_leaves_the_old_view_as_it_was() -> None:
     before = view.state(ATTEMPT, 9)
     attempt = attempt_of(A, B, C, view=view)
     attempt.start()
-    attempt.take(B.daemon, old_view(B).state(ATTEMPT, 9))
+    attempt.receive(B.daemon, old_view(B).state(ATTEMPT, 9))
 
     assert view.state(ATTEMPT, 9) == before
 
@@ -146,7 +146,7 @@ def test_the_clock_of_the_new_view_is_the_highest_of_all_members() -> None:
     attempt = attempt_of(A, B)
     attempt.start()
 
-    attempt.take(B.daemon, state(B, installed=ELSEWHERE, clock=77))
+    attempt.receive(B.daemon, state(B, installed=ELSEWHERE, clock=77))
 
     assert attempt.clock == 77
 
@@ -156,7 +156,7 @@ def test_a_clock_far_ahead_is_refused_and_changes_nothing() -> None:
     attempt.start()
 
     with pytest.raises(PeerError):
-        attempt.take(B.daemon, state(B, clock=STAMP_AHEAD_MAX + 1))
+        attempt.receive(B.daemon, state(B, clock=STAMP_AHEAD_MAX + 1))
 
     assert attempt.silent == [B]
 
@@ -175,7 +175,7 @@ def test_a_state_that_cannot_be_is_refused_and_changes_nothing(impossible: SiteS
     attempt.start()
 
     with pytest.raises(PeerError):
-        attempt.take(B.daemon, state(B, impossible))
+        attempt.receive(B.daemon, state(B, impossible))
 
     assert attempt.silent == [B]
 
@@ -195,7 +195,7 @@ def test_a_resend_that_cannot_be_is_refused_and_changes_nothing(resend: Recovery
     attempt.start()
 
     with pytest.raises(PeerError):
-        attempt.take(B.daemon, resend)
+        attempt.receive(B.daemon, resend)
 
     assert not view.order.entries
 
@@ -205,7 +205,7 @@ def test_a_clock_just_below_a_limit_is_taken(clock: int) -> None:
     attempt = attempt_of(A, B)
     attempt.start()
 
-    attempt.take(B.daemon, state(B, installed=ELSEWHERE, clock=clock))
+    attempt.receive(B.daemon, state(B, installed=ELSEWHERE, clock=clock))
 
     assert attempt.clock == clock
 
@@ -216,9 +216,9 @@ def test_a_view_counter_out_of_reach_is_refused_and_changes_nothing() -> None:
     attempt.start()
 
     with pytest.raises(PeerError):
-        attempt.take(B.daemon, replace(state(B), counter=101))
+        attempt.receive(B.daemon, replace(state(B), counter=101))
     assert attempt.silent == [B]
     assert attempt.counter == 9
 
-    attempt.take(B.daemon, replace(state(B), counter=100))
+    attempt.receive(B.daemon, replace(state(B), counter=100))
     assert attempt.counter == 100

@@ -40,7 +40,7 @@ def test_sequence_and_stamp_come_from_the_token_and_rise_together() -> None:
     stamps.put(1, ALL, b"a")
     stamps.put(1, ALL, b"b")
 
-    stamped = stamps.visit(site_seq=7, site_lts=40, takes=everything)
+    stamped = stamps.visit(site_seq=7, site_lts=40, reserve=everything)
 
     assert labels(stamped) == [(8, 41, 0), (9, 42, 8)]
     assert (stamped.site_seq, stamped.site_lts) == (9, 42)
@@ -83,7 +83,7 @@ def test_what_finds_no_room_goes_first_next_time_with_the_stamp_it_has() -> None
     stamps.put(1, ALL, bytes(2_500))
     stamps.put(1, ALL, b"next")
 
-    first = stamps.visit(0, 0, takes=one_fragment())
+    first = stamps.visit(0, 0, reserve=one_fragment())
     second = stamps.visit(first.site_seq, first.site_lts, everything)
 
     assert [(one.seq, one.index, one.count) for one in first.fragments] == [(1, 0, 3)]
@@ -105,7 +105,7 @@ def test_what_is_not_stamped_is_taken_back_oldest_first() -> None:
     stamps.put(1, ALL, bytes(2_500))
     stamps.put(2, ALL, b"waits")
     stamps.put(1, ALL, b"too")
-    stamps.visit(0, 0, takes=one_fragment())
+    stamps.visit(0, 0, reserve=one_fragment())
 
     assert stamps.take_back() == [(2, b"waits"), (1, b"too")]
     assert stamps.take_back() == []
@@ -116,10 +116,10 @@ def test_what_is_stamped_is_not_taken_back_even_if_nothing_of_it_has_left() -> N
     stamps = stamps_at()
     stamps.put(1, ALL, b"stamped")
 
-    stamped = stamps.visit(0, 0, takes=none)
+    stamped = stamps.visit(0, 0, reserve=none)
 
     assert (stamped.site_seq, stamped.fragments) == (1, ())
-    assert [(meta.seq, bundle) for meta, bundle in stamped.sealed] == [(1, b"stamped")]
+    assert [(meta.seq, bundle) for meta, bundle in stamped.bundles] == [(1, b"stamped")]
     assert stamps.take_back() == []
 
 
@@ -152,6 +152,6 @@ def test_where_a_bundle_goes_is_decided_when_it_is_stamped_and_not_when_it_is_qu
     stamps.put(1, SiteMask(0b011), b"b")
 
     destinations.wanted = SiteMask(0b110)
-    stamped = stamps.visit(site_seq=0, site_lts=0, takes=everything)
+    stamped = stamps.visit(site_seq=0, site_lts=0, reserve=everything)
 
-    assert [meta.mask for meta, _ in stamped.sealed] == [0b110, 0b010]
+    assert [meta.mask for meta, _ in stamped.bundles] == [0b110, 0b010]

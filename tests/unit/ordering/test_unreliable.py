@@ -29,34 +29,34 @@ def test_a_sender_numbers_its_bundles_from_one_on() -> None:
 def test_a_bundle_in_one_piece_goes_up_at_once_in_any_order_and_once() -> None:
     loose = receiver()
 
-    assert loose.take(part(2), 0) == b"ab"
-    assert loose.take(part(1), 0) == b"ab"
-    assert loose.take(part(2), 0) is None
+    assert loose.receive(part(2), 0) == b"ab"
+    assert loose.receive(part(1), 0) == b"ab"
+    assert loose.receive(part(2), 0) is None
     assert (loose.delivered, loose.duplicates, loose.wake_at_us) == (2, 1, NEVER)
 
 
 def test_numbers_belong_to_their_daemon() -> None:
     loose = receiver()
 
-    assert loose.take(part(1), 0) == b"ab"
-    assert loose.take(part(1, daemon=B, chunk=b"b"), 0) == b"b"
+    assert loose.receive(part(1), 0) == b"ab"
+    assert loose.receive(part(1, daemon=B, chunk=b"b"), 0) == b"b"
 
 
 def test_fragments_make_a_bundle_in_any_order() -> None:
     loose = receiver()
 
-    assert loose.take(part(1, 2, 3, b"c"), 0) is None
-    assert loose.take(part(1, 0, 3), 5) is None
-    assert loose.take(part(1, 0, 3), 5) is None
-    assert loose.take(part(1, 1, 3, b"cd"), 99) == b"abcdc"
-    assert loose.take(part(1, 1, 3, b"cd"), 99) is None
+    assert loose.receive(part(1, 2, 3, b"c"), 0) is None
+    assert loose.receive(part(1, 0, 3), 5) is None
+    assert loose.receive(part(1, 0, 3), 5) is None
+    assert loose.receive(part(1, 1, 3, b"cd"), 99) == b"abcdc"
+    assert loose.receive(part(1, 1, 3, b"cd"), 99) is None
     assert (loose.held_bytes, loose.wake_at_us) == (0, NEVER)
 
 
 def test_what_is_not_whole_in_time_is_dropped_and_stays_dropped() -> None:
     loose = receiver(wait_us=100)
-    loose.take(part(1, 0, 2), 50)
-    loose.take(part(2, 0, 2), 60)
+    loose.receive(part(1, 0, 2), 50)
+    loose.receive(part(2, 0, 2), 60)
     assert loose.wake_at_us == 150
 
     loose.expire(149)
@@ -64,51 +64,51 @@ def test_what_is_not_whole_in_time_is_dropped_and_stays_dropped() -> None:
     loose.expire(150)
 
     assert (loose.incomplete, loose.wake_at_us, loose.held_bytes) == (1, 160, 2 + FRAGMENT_COST_BYTES)
-    assert loose.take(part(1, 0, 2), 151) is None
-    assert loose.take(part(1, 1, 2), 151) is None
-    assert loose.take(part(2, 1, 2), 159) == b"abab"
+    assert loose.receive(part(1, 0, 2), 151) is None
+    assert loose.receive(part(1, 1, 2), 151) is None
+    assert loose.receive(part(2, 1, 2), 159) == b"abab"
     assert loose.delivered == 1
 
 
 def test_the_last_fragment_does_not_save_what_is_late_even_if_no_tick_came() -> None:
     loose = receiver(wait_us=100)
-    loose.take(part(1, 0, 2), 50)
+    loose.receive(part(1, 0, 2), 50)
 
-    assert loose.take(part(1, 1, 2), 150) is None
+    assert loose.receive(part(1, 1, 2), 150) is None
     assert (loose.delivered, loose.incomplete) == (0, 1)
 
 
 def test_when_there_is_no_room_the_oldest_gives_way() -> None:
     loose = receiver(held_bytes_max=2_000)  # Twice the largest bundle is the least that there is.
     size = 1_000 - FRAGMENT_COST_BYTES - 400
-    loose.take(part(1, 0, 2, bytes(size)), 0)
-    loose.take(part(2, 0, 2, bytes(size)), 0)
-    loose.take(part(3, 0, 2, bytes(size)), 0)
+    loose.receive(part(1, 0, 2, bytes(size)), 0)
+    loose.receive(part(2, 0, 2, bytes(size)), 0)
+    loose.receive(part(3, 0, 2, bytes(size)), 0)
     assert loose.incomplete == 0
 
-    loose.take(part(4, 0, 2, bytes(size)), 0)
+    loose.receive(part(4, 0, 2, bytes(size)), 0)
 
     assert loose.incomplete == 1
     assert loose.held_bytes <= 2_000
-    assert loose.take(part(1, 1, 2, b"x"), 0) is None
-    assert loose.take(part(2, 1, 2, b"x"), 0) == bytes(size) + b"x"
+    assert loose.receive(part(1, 1, 2, b"x"), 0) is None
+    assert loose.receive(part(2, 1, 2, b"x"), 0) == bytes(size) + b"x"
 
 
 def test_there_is_always_room_for_one_bundle() -> None:
     loose = receiver(held_bytes_max=1)
 
-    loose.take(part(1, 0, 2, bytes(600)), 0)
+    loose.receive(part(1, 0, 2, bytes(600)), 0)
 
-    assert loose.take(part(1, 1, 2, bytes(400)), 0) == bytes(1_000)
+    assert loose.receive(part(1, 1, 2, bytes(400)), 0) == bytes(1_000)
 
 
 def test_a_long_bundle_in_small_pieces_does_not_grow_beyond_the_bound() -> None:
     loose = receiver(held_bytes_max=2_000)
     for index in range(12):
-        loose.take(part(1, index, 500, b"x"), 0)
+        loose.receive(part(1, index, 500, b"x"), 0)
 
     with pytest.raises(PeerError) as caught:
-        loose.take(part(1, 12, 500, b"x"), 0)
+        loose.receive(part(1, 12, 500, b"x"), 0)
     assert caught.value.reason is Drop.LIMIT
     assert loose.held_bytes <= 2_000
 
@@ -124,13 +124,13 @@ def test_a_long_bundle_in_small_pieces_does_not_grow_beyond_the_bound() -> None:
 )
 def test_what_no_source_can_have_sent_is_refused(item: Unreliable, reason: Drop) -> None:
     loose = receiver()
-    loose.take(part(1, 0, 2), 0)
+    loose.receive(part(1, 0, 2), 0)
 
     with pytest.raises(PeerError) as caught:
-        loose.take(item, 0)
+        loose.receive(item, 0)
 
     assert caught.value.reason is reason
-    assert loose.take(part(1, 1, 2), 0) == b"abab"
+    assert loose.receive(part(1, 1, 2), 0) == b"abab"
 
 
 def test_a_number_far_below_the_highest_is_too_old_to_know() -> None:

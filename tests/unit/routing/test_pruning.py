@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from hopring.ids import DaemonId, SiteId, SiteMask
-from hopring.routing.network import FromLink, FromRing, Item, Network, Originate, Output, ToLink, ToRing, Up
+from hopring.routing.network import FromLink, FromRing, Item, Network, Output, ToLink, ToRing, Up
 from hopring.routing.trees import LinkPlan, Pair, Topology, build_trees, islands
 from hopring.wire.routed import Routed
 
@@ -23,7 +23,10 @@ class World:
     link_items: Counter[tuple[Pair, Item]] = field(default_factory=Counter)
 
     def originate(self, sender: DaemonId, routed: Routed) -> None:
-        self._carry(sender, self.networks[sender].step(Originate(routed)))
+        network = self.networks[sender]
+        part = network.ring_part(routed)
+        to_ring = [] if part is None else [ToRing(part)]
+        self._carry(sender, [*network.forward_own(routed), *to_ring, Up(routed)])
 
     def run(self) -> None:
         while self.in_flight:

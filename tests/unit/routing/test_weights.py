@@ -62,7 +62,7 @@ def test_a_settled_weight_is_stable_for_what_it_was_made_of() -> None:
 def meter_of(*round_trips_us: int) -> LinkMeter:
     meter = LinkMeter()
     for one in round_trips_us:
-        meter.take(LinkSample(one, 1, 0))
+        meter.add(LinkSample(one, 1, 0))
     return meter
 
 
@@ -85,9 +85,9 @@ def test_a_link_that_has_become_slow_is_slow_when_most_samples_are() -> None:
 def test_loss_is_a_share_of_the_packets_of_late() -> None:
     meter = LinkMeter()
     for _ in range(1_000):
-        meter.take(LinkSample(20_000, 100, 0))
+        meter.add(LinkSample(20_000, 100, 0))
     for _ in range(100):
-        meter.take(LinkSample(20_000, 100, 10))
+        meter.add(LinkSample(20_000, 100, 10))
 
     measure = meter.measure
     assert measure is not None
@@ -97,6 +97,6 @@ def test_loss_is_a_share_of_the_packets_of_late() -> None:
 
 def test_one_early_loss_says_little() -> None:
     meter = meter_of(*[20_000] * TRIPS_MIN)
-    meter.take(LinkSample(20_000, 1, 1))
+    meter.add(LinkSample(20_000, 1, 1))
 
     assert meter.measure == LinkMeasure(20_000, 1_000_000 // 128)

@@ -8,12 +8,11 @@ from hopring.config.builder import local_config
 from hopring.config.model import Config
 from hopring.ids import NUMBER_MAX, DaemonId, SiteId, SiteMask
 from hopring.links.ring.state import Phase as RingPhase
-from hopring.membership.events import PacketReceived
 from hopring.membership.snapshot import MembershipPhase
 from hopring.services import Service
 from hopring.sim.cluster import CLUSTER, SimCluster
 from hopring.sim.path import Quality
-from hopring.stack_events import StackOptions
+from hopring.stack_events import PacketReceived, StackOptions
 from hopring.wire.data import Data
 from hopring.wire.header import Family, Header
 from hopring.wire.routed import Routed, encode_routed
@@ -140,7 +139,7 @@ def rest(cluster: SimCluster, name: str) -> None:
     for _ in range(10_000):
         stack = cluster.hosts[name].membership.stack
         assert stack is not None
-        if stack.ring.state.phase is RingPhase.HOLDING:
+        if stack.ring.state.phase is RingPhase.HELD:
             return
         cluster.run_for(500)
     raise AssertionError("the token never rests")
@@ -225,7 +224,7 @@ def test_a_bundle_beyond_the_last_number_does_not_raise_the_stamps_of_the_token_
     stack = host.membership.stack
     assert stack is not None
     ring = stack.ring.state
-    while ring.phase is not RingPhase.WAITING:
+    while ring.phase is not RingPhase.AWAY:
         cluster.run_for(100)
     header = Header(Family.RING, CLUSTER, other.me.daemon, other.me.incarnation, stack.own.generation)
     seq = ring.store.aru + 1

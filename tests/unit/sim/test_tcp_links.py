@@ -8,7 +8,6 @@ from hopring.config.model import Config, LinkConfig, LinkProtocol
 from hopring.errors import HopError
 from hopring.ids import DaemonId, Generation, Incarnation
 from hopring.links.events import StreamClosed, StreamEvent, StreamOpened, StreamReceived
-from hopring.membership.events import StreamChanged
 from hopring.membership.snapshot import MembershipPhase
 from hopring.services import Service
 from hopring.sim.cluster import CLUSTER, SimCluster
@@ -16,7 +15,7 @@ from hopring.sim.engine import SimEngine
 from hopring.sim.network import SimNetwork
 from hopring.sim.path import Quality
 from hopring.sim.tcp.links import PENDING_MAX, SimTcpLinks
-from hopring.stack_events import Identity
+from hopring.stack_events import Identity, StreamChanged
 from hopring.testing.scenario.daemon_commands import parse_cluster
 from hopring.wire.header import Family
 from hopring.wire.stream import encode_greeting

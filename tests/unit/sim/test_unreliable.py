@@ -12,7 +12,7 @@ from hopring.links.events import Tick
 from hopring.services import Service
 from hopring.sim.cluster import SimCluster
 from hopring.sim.path import Quality
-from hopring.stack_events import Arrived, StackOptions
+from hopring.stack_events import PacketReceived, StackOptions
 from hopring.testing.network_check import check_network
 from hopring.testing.overlay import Overlay
 from hopring.wire.header import Family
@@ -92,7 +92,7 @@ def test_a_bundle_with_a_fragment_lost_is_dropped_when_its_time_is_over() -> Non
 
     for part in parts[:-1]:
         packet = Packet(head, (Loose(encode_unreliable(part)),))
-        stack.step(Arrived(packet), now_us)
+        stack.step(PacketReceived(packet), now_us)
     assert stack.loose.held_bytes > 0
     assert stack.wake_at_us <= now_us + options.loose_wait_us
     stack.step(Tick(), now_us + options.loose_wait_us)
@@ -116,7 +116,7 @@ def test_a_bad_loose_frame_is_counted_and_the_network_goes_on() -> None:
         (ring, b"no object at all"),
         (ring, bytes([1, 0, 0, 0])),
     ):
-        stack.step(Arrived(Packet(head, (Loose(payload),))), world.engine.now_us)
+        stack.step(PacketReceived(Packet(head, (Loose(payload),))), world.engine.now_us)
 
     assert sum(stack.drops.values()) == 5
     assert not stack.failed

@@ -13,7 +13,7 @@ from hopring.wire.hop import Ack, Nack
 from hopring.wire.ring import Held, Hurry, Token
 from hopring.wire.routed import Meta, Routed
 from hopring.wire.stream import encode_greeting, encode_packet
-from hopring.wire.train import Frame, Word, encode
+from hopring.wire.train import Frame, MembershipFrame, encode
 from hopring.wire.unreliable import Loose, Unreliable, encode_unreliable
 
 CLUSTER: Final = 0x5EED_CAFE
@@ -145,7 +145,9 @@ def a_stream(rng: Random) -> bytes:
 
 def some_frames(rng: Random) -> list[Frame]:
     frames: list[Frame] = [a_data(rng), an_ack(rng), Nack(a_missing_list(rng, 3)), a_token(rng), Hurry()]
-    return rng.sample([*frames, Held(a_seq(rng)), Word(rng.randbytes(20)), a_loose(rng)], rng.randint(1, 5))
+    return rng.sample(
+        [*frames, Held(a_seq(rng)), MembershipFrame(rng.randbytes(20)), a_loose(rng)], rng.randint(1, 5)
+    )
 
 
 def a_datagram(rng: Random) -> bytes:

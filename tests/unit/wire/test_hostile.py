@@ -78,7 +78,7 @@ from hopring.wire.ring import (
 )
 from hopring.wire.routed import Meta, decode_routed, encode_meta, encode_routed
 from hopring.wire.stream import StreamReader, encode_greeting, encode_packet
-from hopring.wire.train import decode, decode_word, encode, encode_word
+from hopring.wire.train import decode, decode_membership, encode, encode_membership
 from hopring.wire.unreliable import decode_loose, decode_unreliable, encode_loose, encode_unreliable
 
 CASES: Final = {
@@ -206,7 +206,7 @@ FORMATS: Final[dict[str, Format]] = {
     ),
     "word": Format(
         lambda rng: rng.randbytes(rng.randint(1, 40)),
-        lambda data: encode_word(decode_word(memoryview(data)))[FRAME_HEAD_BYTES:],
+        lambda data: encode_membership(decode_membership(memoryview(data)))[FRAME_HEAD_BYTES:],
     ),
     "loose": Format(
         lambda rng: encode_loose(a_loose(rng))[FRAME_HEAD_BYTES:],

@@ -252,7 +252,7 @@ class ClientListener:
                     self._rest_until(now_us + NO_DESCRIPTORS_DELAY_US, os.strerror(error.errno))
                     return
                 continue  # Closed by the client before it was accepted.
-            self._rate.take(1)
+            self._rate.spend(1)
             sock.setblocking(False)
             if sock.family != socket.AF_UNIX:
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

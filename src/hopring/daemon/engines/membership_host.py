@@ -37,9 +37,7 @@ from hopring.membership.events import (
     NetworkOutput,
     NetworkStarted,
     Output,
-    PacketReceived,
     SendControl,
-    StreamChanged,
 )
 from hopring.membership.membership import LEAVE_COPIES, Membership
 from hopring.membership.messages import DaemonLeave, decode_daemon_message, encode_control
@@ -48,9 +46,9 @@ from hopring.membership.snapshot import MembershipPhase
 from hopring.ordering.destinations import Destinations
 from hopring.ordering.entry import MESSAGE_HEAD_BYTES
 from hopring.routing.trees import topology_of
-from hopring.stack_events import Sending, StackOptions
+from hopring.stack_events import PacketReceived, Sending, StackOptions, StreamChanged
 from hopring.wire.header import Family
-from hopring.wire.train import Packet, Word
+from hopring.wire.train import MembershipFrame, Packet
 
 _LIMITS: Final = {setting.key: (setting.low, setting.high) for setting in RING_SETTINGS}
 BYTES_MIN: Final = 64 * 1024
@@ -205,7 +203,7 @@ class MembershipHost(ReconfigurableHost):
     def _heard(self, packet: Packet) -> None:
         sender = Process(packet.header.sender, packet.header.incarnation)
         for frame in packet.frames:
-            if not isinstance(frame, Word):
+            if not isinstance(frame, MembershipFrame):
                 continue
             try:
                 message = decode_daemon_message(frame.payload)
@@ -234,8 +232,8 @@ class MembershipHost(ReconfigurableHost):
         self.sockets.send(sendings)
 
 
-REST_PART: Final = 3
-"""The part of `token_loss` for which an idle token may rest, as a divisor."""
+HOLD_PART: Final = 3
+"""The part of `token_loss` for which an idle token may be held, as a divisor."""
 
 
 def stack_options(config: Config, me: DaemonId) -> StackOptions:
@@ -244,7 +242,7 @@ def stack_options(config: Config, me: DaemonId) -> StackOptions:
     ring = replace(RingOptions(), **tuning.given())
     if tuning.hold_us is None:
         # An idle daemon sleeps more; a host that wakes up late needs the rest of the time.
-        ring = replace(ring, rest_us_max=ring.token_loss_us // REST_PART)
+        ring = replace(ring, hold_us_max=ring.token_loss_us // HOLD_PART)
     return StackOptions(ring=ring, object_bytes_max=_object_bytes_max(config))
 
 

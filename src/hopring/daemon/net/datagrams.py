@@ -21,7 +21,15 @@ from hopring.stack_events import Identity, SendSite, SendTo
 from hopring.wire.data import SEGMENT_BYTES_DEFAULT
 from hopring.wire.header import HEAD_BYTES, Family, Header, encode_header
 from hopring.wire.ring import Token
-from hopring.wire.train import WORD_DATAGRAM_BYTES_MAX, Packet, Train, Word, decode_train, encode, with_riders
+from hopring.wire.train import (
+    MEMBERSHIP_DATAGRAM_BYTES_MAX,
+    MembershipFrame,
+    Packet,
+    Train,
+    decode_train,
+    encode,
+    with_riders,
+)
 
 _FAMILIES: Final = (Family.HOP, Family.RING)
 
@@ -154,7 +162,7 @@ class Datagrams:
 
     def say(self, to: Iterable[DaemonId], word: bytes) -> None:
         """Sends a message of membership, which belongs to no network."""
-        for train in encode(self._word_head, (Word(word),), WORD_DATAGRAM_BYTES_MAX):
+        for train in encode(self._word_head, (MembershipFrame(word),), MEMBERSHIP_DATAGRAM_BYTES_MAX):
             for daemon in to:
                 self.shaper.send(train, self.addresses[daemon])
 

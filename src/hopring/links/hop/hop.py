@@ -247,7 +247,7 @@ class Hop(Link):
     def _receive(self, packet: Data | Segment, now_us: int) -> list[LinkOutput]:
         s = self.state
         trip = s.round_trip
-        payload = s.receiver.take(packet, now_us + trip.nack_delay_us, now_us + self._answer_us)
+        payload = s.receiver.receive(packet, now_us + trip.nack_delay_us, now_us + self._answer_us)
         s.heard_at_us = now_us
         if isinstance(packet, Segment):
             s.unreported_segments += 1
@@ -348,7 +348,7 @@ class Hop(Link):
                 self._report_by(now_us + s.round_trip.report_delay_us)
             else:
                 break
-            s.bucket.take(size)
+            s.bucket.spend(size)
         return frames
 
     def _may_pack(self, now_us: int) -> bool:

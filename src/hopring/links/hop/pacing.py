@@ -127,6 +127,6 @@ class Bucket:
             return max(0, self.filled_at_us)
         return self.filled_at_us + 1 + -self.credit // self.rate_bytes_per_second
 
-    def take(self, size_bytes: int) -> None:
-        """Spends what a packet costs."""
+    def spend(self, size_bytes: int) -> None:
+        """Subtracts a packet of this size from the credit."""
         self.credit -= size_bytes * _US_PER_SECOND

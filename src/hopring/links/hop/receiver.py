@@ -69,7 +69,7 @@ class Receiver:
         if seq > self.aru + self.window_packets:
             raise PeerError(Drop.OUT_OF_WINDOW, f"sequence {seq} is past the window above aru {self.aru}")
 
-    def take(self, packet: Data | Segment, late_after_us: int, again_at_us: int) -> bytes | None:
+    def receive(self, packet: Data | Segment, late_after_us: int, again_at_us: int) -> bytes | None:
         """A packet, or a part of one; the payload if this made it whole and new."""
         seq = packet.seq
         self.check(seq)

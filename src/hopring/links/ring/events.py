@@ -1,8 +1,8 @@
-"""The words that only the Ring has: the two halves of a token visit, and who is spoken to.
+"""The events that only the Ring has: the two halves of a token visit, and frames of members.
 
-A visit has two halves because the token's holder stamps, and stamping is the work of the layer above: the ring
-says `Visit`, and the answer `Release` brings the stamped objects and what goes on the token. `Submit` is for
-objects that need no stamp: transit traffic that the representative carries in from other sites, and control.
+A visit has two halves because bundles are stamped during a visit, and the layer above stamps: the ring puts out
+`Visit`, and the answer `Release` brings the stamped objects and the new values for the token. `Submit` is for
+objects that need no stamp: transit from other sites, which the representative submits, and control messages.
 """
 
 from typing import Final, final
@@ -17,7 +17,7 @@ RingFrame = Data | Segment | Token | Hurry | Held
 
 @final
 class FromMember(Value):
-    """A frame from the wire, and the daemon that the datagram's head names as its sender."""
+    """A frame from the wire, and its sender according to the header of the datagram."""
 
     def __init__(self, sender: DaemonId, frame: RingFrame) -> None:
         self.sender: Final = sender
@@ -26,7 +26,7 @@ class FromMember(Value):
 
 @final
 class Wish(Value):
-    """The layer above has something to stamp, or a promise to make: it wants a visit soon."""
+    """The layer above wants a visit soon, to stamp bundles or to make a promise."""
 
 
 @final
@@ -49,29 +49,29 @@ class Release(Value):
         self.site_seq: Final = site_seq
         self.site_lts: Final = site_lts
         self.local_aru: Final = local_aru
-        self.objects: Final = objects  # As many as the visit's `Room` takes.
-        self.busy: Final = busy  # Bundles or fragments wait for the next visit: the token may not stop.
-        self.settle: Final = settle  # A Safe bundle waits: the token may not be kept.
+        self.objects: Final = objects  # As many as fit in the `VisitSpace` of the visit.
+        self.busy: Final = busy  # Bundles or fragments wait for the next visit: the token must not become idle.
+        self.settle: Final = settle  # A Safe bundle waits to be stable: the token must not be kept.
 
 
 @final
 class Visit(Value):
-    """The token is here: stamp, and answer with `Release` in the same turn.
+    """A visit begins: the layer above stamps, and answers with `Release` before any other event.
 
-    `site_aru` is the usable line, not the raw value on the token, which some member may yet have to lower.
+    `site_aru` is the usable line, not the value on the token, which another member may still lower.
     """
 
-    def __init__(self, number: int, site_seq: int, site_lts: int, site_aru: int, room_segments: int) -> None:
+    def __init__(self, number: int, site_seq: int, site_lts: int, site_aru: int, local_segments: int) -> None:
         self.number: Final = number
         self.site_seq: Final = site_seq
         self.site_lts: Final = site_lts
         self.site_aru: Final = site_aru
-        self.room_segments: Final = room_segments  # For the objects of `Release`, packed in their order.
+        self.local_segments: Final = local_segments  # For the objects of `Release`, packed in their order.
 
 
 @final
 class Passed(Value):
-    """The token has left: all daemons of the site have everything below `site_aru`, which never falls."""
+    """The token was passed on: all daemons of the site have everything below `site_aru`, which never falls."""
 
     def __init__(self, number: int, site_aru: int) -> None:
         self.number: Final = number
@@ -80,7 +80,7 @@ class Passed(Value):
 
 @final
 class TransmitTo(Value):
-    """Frames for one member only; `Transmit` speaks to all the others."""
+    """Frames for one member; those of `Transmit` are for all others."""
 
     def __init__(self, member: DaemonId, frames: tuple[RingFrame, ...]) -> None:
         self.member: Final = member

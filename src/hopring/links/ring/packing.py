@@ -1,4 +1,4 @@
-"""Packing: objects in a row to packets, each as full as whole objects allow."""
+"""Packs the objects of a visit into packets, in order, each as full as whole objects allow."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from hopring.wire.data import segment_count
 
 @final
 class Fill(Mutable):
-    """How many segments objects take that are packed in a row, by their sizes alone."""
+    """Counts the segments of objects that are packed in order, from their sizes alone."""
 
     def __init__(
         self, packet_bytes: int, chunk_bytes: int, closed_segments: int = 0, last_bytes: int = 0
@@ -20,7 +20,7 @@ class Fill(Mutable):
         self.packet_bytes = packet_bytes
         self.chunk_bytes = chunk_bytes
         self.closed_segments = closed_segments
-        self.last_bytes = last_bytes  # Of the packet still open; an object is never empty.
+        self.last_bytes = last_bytes  # Of the open packet; 0 if none is open, since no object is empty.
 
     @property
     def segments(self) -> int:
@@ -30,7 +30,7 @@ class Fill(Mutable):
         return self.closed_segments + segment_count(self.last_bytes, self.chunk_bytes)
 
     def fits(self, object_bytes: int) -> bool:
-        """Whether an object of this length shares the open packet."""
+        """Whether an object of this length fits in the open packet."""
         return self.last_bytes + object_bytes <= self.packet_bytes
 
     def segments_with(self, object_bytes: int) -> int:
@@ -40,32 +40,32 @@ class Fill(Mutable):
         return self.segments + segment_count(object_bytes, self.chunk_bytes)
 
     def add(self, object_bytes: int) -> None:
-        """An object of this length comes next."""
+        """Adds an object of this length."""
         if not self.fits(object_bytes):
             self.close()
         self.last_bytes += object_bytes
 
     def close(self) -> None:
-        """What comes next begins a packet."""
+        """Closes the open packet: the next object begins another one."""
         self.closed_segments = self.segments
         self.last_bytes = 0
 
 
-class Room:
-    """The room for local objects in one visit; the layer that stamps asks before it adds an object.
+class VisitSpace:
+    """The space for local objects in one visit; the layer that stamps reserves some for each object.
 
-    An object longer than a packet was cut before packets became smaller. It passes alone, in the room of at
-    least one packet.
+    An object longer than a packet was cut before packets became smaller. It goes alone, if there is space for
+    at least one packet.
     """
 
     def __init__(self, segments_max: int, packet_bytes: int, chunk_bytes: int) -> None:
         self._segments_max = segments_max
         self._fill = Fill(packet_bytes, chunk_bytes)
         self._bytes_max = segments_max * chunk_bytes
-        self._bytes = 0  # Of all objects taken, whether they go on the ring or not.
+        self._bytes = 0  # Of all objects, whether they go on the ring or not.
 
-    def takes(self, object_bytes: int, ring_bytes: int) -> bool:
-        """Whether an object has room, which is then taken; `ring_bytes` of its length go on the ring."""
+    def reserve(self, object_bytes: int, ring_bytes: int) -> bool:
+        """Reserves space for an object, of which `ring_bytes` go on the ring; False if it does not fit."""
         if object_bytes > self._fill.packet_bytes:
             fits = not self._bytes and self._bytes_max >= self._fill.packet_bytes
         else:
@@ -79,12 +79,12 @@ class Room:
 
 @final
 class Packing(Mutable):
-    """The packets of one visit while they are being filled."""
+    """The packets of one visit, which are filled one after the other."""
 
     def __init__(self, fill: Fill, packets: list[bytes] | None = None, last: list[bytes] | None = None) -> None:
         self.fill = fill
-        self.packets = [] if packets is None else packets  # Closed ones, in order.
-        self.last = [] if last is None else last  # The objects of the packet still open.
+        self.packets = [] if packets is None else packets  # Closed packets, in order.
+        self.last = [] if last is None else last  # The objects of the open packet.
 
     @property
     def segments(self) -> int:
@@ -115,7 +115,7 @@ class ObjectQueue:
     total_bytes: int = 0
 
     def put(self, payload: bytes) -> None:
-        """Adds an object behind the others."""
+        """Appends an object to the queue."""
         self.objects.append(payload)
         self.total_bytes += len(payload)
 
@@ -124,7 +124,7 @@ class ObjectQueue:
         return segment_count(len(self.objects[0]), chunk_bytes) if self.objects else 0
 
     def move_to(self, packing: Packing, segments_max: int) -> None:
-        """Packs from the front for as long as the whole packing stays within so many segments."""
+        """Packs objects, the oldest first, while the whole packing has at most this many segments."""
         while self.objects and packing.fill.segments_with(len(self.objects[0])) <= segments_max:
             payload = self.objects.popleft()
             self.total_bytes -= len(payload)
@@ -132,7 +132,7 @@ class ObjectQueue:
 
 
 class Kind(Enum):
-    """What competes for the window of a visit."""
+    """The kinds of objects that share the window of a visit."""
 
     LOCAL = "local"
     TRANSIT = "transit"
@@ -141,12 +141,14 @@ class Kind(Enum):
 
 @dataclass(slots=True)
 class Outbox:
-    """What waits for the token at one member."""
+    """The objects that wait for the token at one member, without local ones, which the layer above has."""
 
     urgent: ObjectQueue = field(default_factory=ObjectQueue)
     transit: ObjectQueue = field(default_factory=ObjectQueue)
-    loose: LooseQueue = field(default_factory=LooseQueue)  # Of Unreliable bundles, own ones and others.
-    first: Kind = Kind.LOCAL  # Had the window first in the last visit that had no room for all kinds.
+    loose: LooseQueue = field(
+        default_factory=LooseQueue
+    )  # Of Unreliable bundles: own ones, and those from other sites.
+    first: Kind = Kind.LOCAL  # The kind that went first in the last visit in which not all kinds fitted.
 
     @property
     def waiting(self) -> bool:
@@ -154,7 +156,7 @@ class Outbox:
         return bool(self.urgent.objects or self.transit.objects or self.loose.objects)
 
     def next_first(self) -> Kind:
-        """Another kind is the first; of local objects nobody knows here whether any wait."""
+        """Picks the kind that goes first in this visit. Local objects may wait or not: it is not known here."""
         if self.first is Kind.LOCAL and self.transit.objects:
             self.first = Kind.TRANSIT
         elif self.first is not Kind.LOOSE and self.loose.objects:

@@ -1,10 +1,10 @@
-"""The packets that a member of a ring keeps because another member may still lack them, and requests for them.
+"""The packets that a member stores because another member may still lack them, and requests for packets.
 
-While a visit works on them, the requests of the token are a dict from the sequence of a packet to a bit for
-each segment asked for; no bits ask for the whole packet.
+During a visit, requests are a dict from the sequence of a packet to a bit for each requested segment; no bits
+request the whole packet.
 
-Invariants  `discarded <= aru`; every packet in (discarded, aru] is kept, and none at or below `discarded`;
-            packet aru + 1 is not here; nothing is kept beyond aru + unstable_packets_max.
+Invariants  `discarded <= aru`; every packet in (discarded, aru] is stored, and none at or below
+            `discarded`; packet aru + 1 is not here; none is stored above aru + unstable_packets_max.
 """
 
 from dataclasses import dataclass, field
@@ -17,22 +17,24 @@ from hopring.wire.data import Data, Missing, Segment, cut, segment_count
 
 @dataclass(slots=True)
 class RingStore:
-    """Packets by sequence: our own and those received, each until all members have it."""
+    """Packets by sequence, sent and received, each until all members have it."""
 
     options: RingOptions
     aru: int  # All received up to here.
     discarded: int  # All members have all up to here.
     packets: dict[int, bytes] = field(default_factory=dict)
-    segments: int = 0  # Of all the packets kept.
+    segments: int = 0  # Of all stored packets.
     assembly: Assembly = field(default_factory=Assembly)
-    asked_visits: dict[int, int] = field(default_factory=dict)  # Only packets that are missing.
+    asked_visits: dict[int, int] = field(
+        default_factory=dict
+    )  # For each missing packet, consecutive visits in which it was requested.
 
     def has(self, seq: int) -> bool:
-        """Whether the packet has arrived whole, now or long ago."""
+        """Whether the whole packet has arrived; it may be discarded since."""
         return seq <= self.aru or seq in self.packets
 
     def receive(self, frame: Data | Segment) -> bytes | None:
-        """The payload, if this frame makes a packet whole that was not here before."""
+        """Returns the payload if this frame completes a packet that was not here before."""
         self._check(frame)
         if self.has(frame.seq):
             return None
@@ -50,7 +52,7 @@ class RingStore:
             self.aru += 1
 
     def discard(self, upto: int) -> None:
-        """Drops what all members have."""
+        """Drops packets up to this one, which all members have."""
         assert upto <= self.aru, "all members includes this one"
         for seq in range(self.discarded + 1, upto + 1):
             payload = self.packets.pop(seq)
@@ -58,7 +60,7 @@ class RingStore:
         self.discarded = max(self.discarded, upto)
 
     def missing(self, upto: int) -> dict[int, int]:
-        """What to ask for: packets up to this sequence, each with its missing segments, or none for all."""
+        """The missing packets up to this sequence, with a bit for each missing segment; 0 if all are."""
         return {
             seq: self.assembly.missing_segments(seq)
             for seq in range(self.aru + 1, upto + 1)
@@ -67,20 +69,20 @@ class RingStore:
 
     @property
     def gap(self) -> bool:
-        """Whether a packet is here that is not next."""
+        """Whether a packet is stored above a missing one."""
         return len(self.packets) > self.aru - self.discarded
 
     def count_asked(self, seqs: list[int]) -> None:
-        """Notes that these packets, and no others, are being asked for in this visit."""
+        """Notes that exactly these packets are requested in this visit."""
         self.asked_visits = {seq: self.asked_visits.get(seq, 0) + 1 for seq in seqs}
 
     @property
     def asked_visits_most(self) -> int:
-        """In how many visits in a row the longest missing packet was asked for."""
+        """The largest number of consecutive visits in which a packet was requested."""
         return max(self.asked_visits.values()) if self.asked_visits else 0
 
     def copies(self, seq: int, segments: int) -> tuple[Data | Segment, ...]:
-        """A packet for sending again: some segments of it, or the whole."""
+        """A packet to send again: these segments of it, or the whole one if there are no bits."""
         payload = self.packets[seq]
         if not segments:
             return (Data(seq, payload),)
@@ -100,7 +102,7 @@ class RingStore:
 
 
 def _in_the_cut(segment: Segment, chunk_bytes: int) -> bool:
-    """Whether the segment is one of the cut that all members use; another could not be completed."""
+    """Whether the segment has the size that all members use; others could not be joined with it."""
     rest = segment.packet_bytes - segment.index * chunk_bytes
     return segment.count == segment_count(segment.packet_bytes, chunk_bytes) and len(segment.chunk) == min(
         rest, chunk_bytes
@@ -108,9 +110,9 @@ def _in_the_cut(segment: Segment, chunk_bytes: int) -> bool:
 
 
 def expand(missing: tuple[Missing, ...], above: int, upto: int) -> dict[int, int]:
-    """What the list asks for among the packets above the one and up to the other sequence.
+    """The requests of the list for packets above `above` and up to `upto`.
 
-    The bounds keep the work small, whatever a peer writes on the token.
+    The bounds limit the work, whatever a peer writes on the token.
     """
     wanted: dict[int, int] = {}
     for one in missing:
@@ -120,13 +122,13 @@ def expand(missing: tuple[Missing, ...], above: int, upto: int) -> dict[int, int
 
 
 def want(wanted: dict[int, int], seq: int, segments: int) -> None:
-    """Adds a request to those of others for the same packet."""
+    """Adds a request to those for the same packet."""
     before = wanted.get(seq, segments)
     wanted[seq] = before | segments if before and segments else 0
 
 
 def collapse(wanted: dict[int, int], requests_max: int) -> tuple[Missing, ...]:
-    """The list for the token, lowest first, as far as it has room: the rest is asked for later."""
+    """The list for the token, lowest packets first, with at most this many entries; the others wait."""
     requests: list[Missing] = []
     for seq in sorted(wanted):
         last = requests[-1] if requests else None

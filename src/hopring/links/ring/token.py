@@ -2,16 +2,19 @@
 
 Implements  Amir, Stanton (1998) 3.2 and the thesis 4.1, the update of link_aru and site_aru.
 Deviations  each ARU has a modifier of its own; with one for both, as in the papers, the member that lowered
-            the one could be overwritten by the member that lowered the other. The token stops in an idle ring.
+            the one could be overwritten by the member that lowered the other. In an idle ring the token is
+            held by the representative.
 
-ARU: a member lowers the value to its own, and names itself as modifier. Only the one who lowered it may raise
-it again, which also clears the modifier; without a modifier anybody may. After every visit the value is at most
-the visitor's own, but a later visitor may raise it again before everybody has seen it. The values that a member
-wrote in two visits in a row bracket a whole rotation: the lesser of the two is at most what each member had.
+ARU: a member lowers the value to its own, and names itself as modifier. Only the member that lowered it may
+raise it again, which also clears the modifier; without a modifier any member may. After each visit the value is
+at most the visitor's own, but a later visitor may raise it before all members have seen it. The values that a
+member wrote in two consecutive visits bracket a whole rotation: every member has everything up to the lesser of
+the two.
 
-Idle: the token carries `quiet`, the number of visits in a row that found nothing to do. Only the representative
-may keep it, and only by state: two whole rotations in which nobody sent, asked, changed a value or owed a
-promise. Time alone never stops the token, or the last messages would never become stable.
+Idle: the token carries `quiet`, the number of consecutive visits in which there was nothing to do. Only the
+representative may hold an idle token, and only after two whole rotations in which no member sent, requested,
+changed a value or owed a promise. Time alone never makes the token idle: the last messages would not become
+stable. ring.py lists all states of the token.
 """
 
 from typing import Final, final
@@ -28,7 +31,7 @@ from hopring.wire.ring import Token
 
 @final
 class Aru(Value):
-    """A value as the token carries it, and who lowered it."""
+    """An ARU on the token, and the member that lowered it."""
 
     def __init__(self, value: int, modifier: DaemonId = NOBODY) -> None:
         self.value: Final = value
@@ -36,7 +39,7 @@ class Aru(Value):
 
 
 def updated(aru: Aru, local: int, me: DaemonId) -> Aru:
-    """What a member whose own value is `local` writes on the token."""
+    """The ARU that a member with the own value `local` writes on the token."""
     if local < aru.value:
         return Aru(local, me)
     if aru.modifier in (me, NOBODY):
@@ -45,16 +48,16 @@ def updated(aru: Aru, local: int, me: DaemonId) -> Aru:
 
 
 def usable(written_now: int, written_last: int) -> int:
-    """What a member may rely on: every member had all up to here."""
+    """The ARU that a member may rely on: every member has everything up to it."""
     return min(written_now, written_last)
 
 
 QUIET_MAX = 0xFFFF
-"""The field has 16 bits; more silence than this looks the same."""
+"""The limit of the count `quiet`, which has 16 bits on the wire."""
 
 
 def first_token(initial_seq: int) -> Token:
-    """The token that no member has visited: all have everything up to `initial_seq`, which is nothing."""
+    """The token before the first visit; numbers begin above `initial_seq`."""
     return Token(
         number=0,
         link_seq=initial_seq,
@@ -69,7 +72,7 @@ def first_token(initial_seq: int) -> Token:
 
 
 def check_token(token: Token, members: tuple[DaemonId, ...], passed: Token, store: RingStore) -> None:
-    """Refuses what cannot have come from the token that we passed last and the packets that we have."""
+    """Refuses a token that cannot follow from the one that this member passed last and the packets it has."""
     if token.link_seq > store.aru + store.options.unstable_packets_max:
         raise PeerError(
             Drop.OUT_OF_WINDOW, f"token with link_seq {token.link_seq}, all received to {store.aru}"
@@ -109,7 +112,7 @@ def next_token(
     missing: tuple[Missing, ...],
     active: bool,
 ) -> Token:
-    """What a visit writes; `active` tells of work that shows in none of the other fields."""
+    """The token after a visit; `active` means that the visit had work that shows in no other field."""
     link = updated(Aru(token.link_aru, token.link_aru_modifier), link_local, me)
     site = updated(Aru(token.site_aru, token.site_aru_modifier), release.local_aru, me)
     level = (
@@ -137,27 +140,27 @@ def next_token(
 
 
 def quiet_after(quiet: int, active: bool) -> int:
-    """The count that a visit writes on the token."""
+    """The count of quiet visits that a visit writes on the token."""
     return 0 if active else min(quiet + 1, QUIET_MAX)
 
 
-def may_stop(quiet: int, members: int) -> bool:
-    """Whether a token that reaches the representative with this count has seen two silent rotations."""
+def may_idle(quiet: int, members: int) -> bool:
+    """Whether the representative may hold a token with this count as idle: after two quiet rotations."""
     return quiet >= 2 * members
 
 
-def rest_us(hold_us: int, rest_us_max: int, quiet: int, members: int) -> int:
-    """How long the token is held: the longer, the longer nothing has happened, if that is wished.
+def idle_hold_us(hold_us: int, hold_us_max: int, quiet: int, members: int) -> int:
+    """How long an idle token is held: it grows with the number of quiet rotations, up to `hold_us_max`.
 
-    Whoever wants it gets it at once all the same.
+    A member that asks for the token gets it at once all the same.
     """
-    silent_rotations = quiet // members
-    return max(hold_us, min(hold_us * (silent_rotations - 1), rest_us_max))
+    quiet_rotations = quiet // members
+    return max(hold_us, min(hold_us * (quiet_rotations - 1), hold_us_max))
 
 
-def may_be_stopped(quiet: int, index: int, members: int) -> bool:
-    """Whether the token that member `index` passed with this count may be waiting at the representative.
+def may_be_idle(quiet: int, index: int, members: int) -> bool:
+    """Whether the token that member `index` passed on with this count may be idle at the representative.
 
-    If not, it is certain to come round by itself, and nobody needs to hurry it.
+    If not, it is certain to come back without a HURRY.
     """
-    return may_stop(quiet + members - 1 - index, members)
+    return may_idle(quiet + members - 1 - index, members)

@@ -29,7 +29,7 @@ from hopring.wire.hop import Ack, Nack
 from hopring.wire.objects import ObjectType, split_objects
 from hopring.wire.ring import Held, Hurry, Token
 from hopring.wire.routed import Meta, decode_routed
-from hopring.wire.train import Frame, Word, decode
+from hopring.wire.train import Frame, MembershipFrame, decode
 from hopring.wire.unreliable import Loose
 
 KINDS: Final = frozenset(
@@ -43,7 +43,7 @@ _FRAME_KINDS: Final[Mapping[type, str]] = {
     Token: "TOKEN",
     Hurry: "HURRY",
     Held: "HELD",
-    Word: "WORD",
+    MembershipFrame: "MEMBERSHIP",
     Loose: "LOOSE",
 }
 _COUNTED_AS: Final[Mapping[type, str]] = {
@@ -196,8 +196,8 @@ def _frame(frame: Frame | SimTcpSegment, names: WireNames) -> str:
             return "HURRY"
         case Held():
             return f"HELD {frame.number}"
-        case Word():
-            return f"WORD of {len(frame.payload)}B"
+        case MembershipFrame():
+            return f"MEMBERSHIP of {len(frame.payload)}B"
         case Loose():
             return f"LOOSE of {len(frame.payload)}B"
         case SimTcpSegment():
@@ -359,7 +359,7 @@ def inside(frame: Frame | SimTcpSegment) -> list[tuple[str, int | None]]:
     """The inner kinds of a frame, with the site sequence of those that have one."""
     try:
         match frame:
-            case Word(payload=payload):
+            case MembershipFrame(payload=payload):
                 return [(type(decode_daemon_message(payload)).__name__.upper().removeprefix("DAEMON"), None)]
             case Data():
                 return [_object(kind, body) for kind, body in split_objects(frame.payload)]

@@ -8,7 +8,7 @@ import msgspec
 
 from hopring.ids import DaemonId, Incarnation, SiteId, ViewId
 from hopring.membership.current_network import LocalDaemon
-from hopring.membership.events import Input, Output, PacketReceived
+from hopring.membership.events import Input, Output
 from hopring.membership.measuring import Measuring
 from hopring.membership.membership import Membership
 from hopring.membership.messages import LinkWeight, NewMemb, RecoveryMessage, StateTrans
@@ -21,8 +21,7 @@ from hopring.ordering.unreliable import Numbers
 from hopring.routing.trees import Topology
 from hopring.routing.weights import settled
 from hopring.sim.campaign.bugs.planting import Bug, bug
-from hopring.stack_events import Arrived as PacketArrived
-from hopring.stack_events import Receive, ReceiveLoose, StackOptions
+from hopring.stack_events import PacketReceived, Receive, ReceiveLoose, StackOptions
 
 Decide = Callable[[Iterable[StateTrans], ViewId, Mapping[DaemonId, SiteId]], Decision]
 
@@ -114,7 +113,7 @@ def _old_packet_taken(step: Callable[[Membership, Input, int], list[Output]]) ->
         old = vars(self).get("planted_network")
         if old is not None and self.view.broken and isinstance(event, PacketReceived):
             # The old network refuses packets of any other by itself.
-            for output in old.step(PacketArrived(event.packet), now_us):
+            for output in old.step(event, now_us):
                 if isinstance(output, Receive) and output.bundle is not None:
                     self.view.order.recover(output.meta(), decode_message(output.bundle))
         return step(self, event, now_us)
