@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from random import Random
 
-from hopring.daemon.engines.host import EngineHost, Up
+from hopring.daemon.engines.host import EngineHost, OutputHandler
 from hopring.daemon.hopd import run
 from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.process.trace_file import NUMBER_BYTES
@@ -33,7 +33,7 @@ class Load:
         self._services = list(Service)
         loop.register(sys.stdin.fileno(), self._read)
 
-    def take(self, events: Sequence[EngineOutput]) -> None:
+    def handle_engine_outputs(self, events: Sequence[EngineOutput]) -> None:
         """Nobody is served here."""
 
     def _read(self, _events: int) -> None:
@@ -55,9 +55,9 @@ class Load:
         self._alarm.set(self._loop.now_us() + self._every_us)
 
 
-def above(loop: Loop, host: EngineHost) -> Up:
+def above(loop: Loop, host: EngineHost) -> OutputHandler:
     """The layer above."""
-    return Load(loop, host).take
+    return Load(loop, host).handle_engine_outputs
 
 
 if __name__ == "__main__":

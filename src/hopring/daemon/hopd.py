@@ -1,7 +1,7 @@
 """The daemon as a process: `hopd FILE --name NAME`.
 
-It finds itself in the configuration by its name, starts an engine on its sockets, and serves clients. For
-tests `run` takes another engine of the table in `engines/registry.py`, and another layer above instead of
+It finds its entry in the configuration by its name, starts an engine on its sockets, and serves clients. For
+tests, `run` accepts another engine of the table in `engines/registry.py`, and another layer above instead of
 clients.
 """
 
@@ -21,7 +21,7 @@ from hopring.daemon.admin.description import DaemonDescription
 from hopring.daemon.admin.http_server import HttpServer
 from hopring.daemon.admin.metrics import Metrics
 from hopring.daemon.clients.server import ClientServer
-from hopring.daemon.engines.host import EngineHost, HostSetup, ReconfigurableHost, Up
+from hopring.daemon.engines.host import EngineHost, HostSetup, OutputHandler, ReconfigurableHost
 from hopring.daemon.engines.registry import DEFAULT_ENGINE, ENGINES
 from hopring.daemon.log import DaemonLog
 from hopring.daemon.loop.event_loop import Loop
@@ -55,14 +55,14 @@ from hopring.ids import NEVER, Incarnation, Process
 DRAIN_US_MAX: Final = 2_000_000
 """How long a daemon that is asked to end waits until all others have its messages."""
 
-DRAIN_LOOK_US: Final = 5_000
+DRAIN_CHECK_US: Final = 5_000
 
-Above = Callable[[Loop, EngineHost], Up]
-"""Makes the layer above an engine; it returns the function that takes everything that the engine puts out."""
+Above = Callable[[Loop, EngineHost], OutputHandler]
+"""Makes the layer above an engine; returns the function that handles the engine's outputs."""
 
 
 class Hopd:
-    """One life of a daemon: an engine, its clients, log, trace and admin channel."""
+    """A daemon from start to end: an engine, its clients, log, trace and admin channel."""
 
     def __init__(
         self, loop: Loop, config: Config, arguments: argparse.Namespace, above: Above | None, engine: str
@@ -78,13 +78,15 @@ class Hopd:
         groups = _groups(config, me) if above is None else None
         self._loop = loop
         self._leave_by_us = NEVER
-        self._look_again = loop.alarm(self._drain)
+        self._drain_alarm = loop.alarm(self._drain)
         self._health_log = HealthLog(loop, self.log, names, addresses_of(config))
         self._deliveries = DeliveryCounters()
         self._trace: TraceFile | None = None
         destinations = None if groups is None else groups.interest
         counter = self._counter.start
-        setup = HostSetup(loop, config, me, self._up, counter, self._note, self._reached, destinations)
+        setup = HostSetup(
+            loop, config, me, self._handle_engine_outputs, counter, self._note, self._reached, destinations
+        )
         self._host = ENGINES[engine](setup)
         # Only now: a second process of this name, which gets no sockets, must not touch the trace of the first.
         number: Number = leading_number if groups is None else place_number
@@ -100,7 +102,7 @@ class Hopd:
             self._clients = ClientServer(
                 loop, self.log, self._host, groups, places, options, spills, config.order_names
             )
-            self._above: Up = self._clients.take
+            self._above: OutputHandler = self._clients.handle_engine_outputs
             where = where_clients_come(places)
         elif above is not None:
             self._above = above(loop, self._host)
@@ -164,7 +166,7 @@ class Hopd:
         self._loop.stop()
 
     def leave(self) -> None:
-        """Ends the loop when all messages are everywhere, or after DRAIN_US_MAX; a second call, at once."""
+        """Ends the loop when all daemons have its messages, or after DRAIN_US_MAX; a second call ends now."""
         if self._leave_by_us < NEVER:
             self._loop.stop()
             return
@@ -189,7 +191,7 @@ class Hopd:
             # Its last messages are sent at the end of this turn.
             self._loop.call_soon(self._loop.stop)
         else:
-            self._look_again.set(now_us + DRAIN_LOOK_US)
+            self._drain_alarm.set(now_us + DRAIN_CHECK_US)
 
     def close(self) -> None:
         """Closes all sockets and files of the daemon."""
@@ -217,7 +219,7 @@ class Hopd:
         self._count_links(at_once=True)
 
     def _count_links(self, *, at_once: bool = False) -> None:
-        """Called when something happens anyway: the daemon is never woken up for it."""
+        """Records link counters; called only when the daemon is awake for another reason."""
         if self._trace is not None and not self._trace.problem:
             self._trace.count(at_once=at_once)
             self._warn_of_trace()
@@ -227,16 +229,16 @@ class Hopd:
         if self._trace.problem:
             self.log.say("warning", text=self._trace.problem)
 
-    def _up(self, events: Sequence[EngineOutput]) -> None:
-        self._health_log.take(events)
-        self._deliveries.take(events)
+    def _handle_engine_outputs(self, events: Sequence[EngineOutput]) -> None:
+        self._health_log.observe(events)
+        self._deliveries.observe(events)
         if self._metrics is not None:
-            self._metrics.take(events)
+            self._metrics.observe(events)
         self._above(events)
 
 
 def run(words: Sequence[str], above: Above | None = None, engine: str = DEFAULT_ENGINE) -> int:
-    """The life of a daemon, from its command line to its exit code; without a layer above it serves clients."""
+    """Runs a daemon from its command line to its exit code; without `above` it serves clients."""
     arguments = command_line().parse_args(words)
     loop = Loop()
     loop.lingering.linger_us = arguments.linger

@@ -62,7 +62,7 @@ class Backpressure:
         return GroupHold(tuple(on), tuple(off)) if on or off else None
 
     def heard(self, daemon: DaemonId, message: GroupHold) -> None:
-        """Takes a HOLD of another daemon."""
+        """Applies a HOLD of another daemon."""
         held = self.others.setdefault(daemon, set())
         on = {GroupName(group) for group in message.on} - held
         off = {GroupName(group) for group in message.off} & held

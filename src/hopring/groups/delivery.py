@@ -1,6 +1,6 @@
 """Delivery of clients' bundles to the sessions of this daemon.
 
-Invariants  a session gets a bundle once, through however many of its groups; the order alone decides when. A
+Invariants  a session gets a bundle once, even if it is in several of the groups; only the order decides when. A
             Reliable or FIFO message may arrive before a JOIN with an earlier place in the order. Other daemons
             deliver it in the joiner's view, so a joiner of this daemon gets it right after its own view. Only
             joins of this daemon count, and only from their stamp on: messages that came before that have a
@@ -17,7 +17,7 @@ from hopring.errors import Drop, PeerError
 from hopring.groups.events import DeliverBundle
 from hopring.groups.group_table import GroupTable
 from hopring.groups.messages import BundlePresence, GroupPresence
-from hopring.groups.payloads import unseal
+from hopring.groups.payloads import split_sender
 from hopring.groups.private_groups import is_private, private_group, split_private
 from hopring.groups.sessions import LocalSessions
 from hopring.ids import DaemonId, GroupName, Process, ViewId
@@ -63,15 +63,15 @@ class EarlyMessages:
         """Removes the sessions for which the message must wait; they get it after a join."""
         if not self.joins:
             return deliver
-        waiting = [one for one in deliver.sessions if self._waits(one, deliver)]
+        waiting = [one for one in deliver.sessions if self._behind(one, deliver)]
         if not waiting:
             return deliver
         self.withheld.extend([(one, deliver) for one in waiting])
         rest = tuple([one for one in deliver.sessions if one not in waiting])
         return deliver.replace(sessions=rest)
 
-    def take(self, at: Position, gets: Gets) -> list[DeliverBundle]:
-        """The join at this place is delivered: returns the messages that its session is owed, in order.
+    def release(self, at: Position, gets: Gets) -> list[DeliverBundle]:
+        """Returns the messages that a session is owed now that its join at this place is delivered, in order.
 
         A message that waited for a session that is in none of its groups now is dropped, unless a later join
         owes it.
@@ -100,9 +100,6 @@ class EarlyMessages:
         self.joins.clear()
         self.kept.clear()
         assert not self.withheld, "all joins of the view are delivered"
-
-    def _waits(self, session: int, deliver: DeliverBundle) -> bool:
-        return self._behind(session, deliver)
 
     def _behind(self, session: int, deliver: DeliverBundle) -> bool:
         """Whether the session is still owed an earlier FIFO message of this sender."""
@@ -140,10 +137,10 @@ class GroupDelivery:
     early: EarlyMessages
     presences: list[BundlePresence] = field(default_factory=list)  # Answers to send, of the current view.
 
-    def take(self, event: Delivered) -> list[DeliverBundle]:
-        """A client's bundle is delivered: the outputs for the sessions here that get it."""
+    def deliver(self, event: Delivered) -> list[DeliverBundle]:
+        """Returns the outputs for the sessions here that get this bundle of a client."""
         message = event.message
-        name, payload = unseal(message.payload)
+        name, payload = split_sender(message.payload)
         groups = peek_groups(payload)
         sessions = self._recipients(groups)
         if event.sender != self.me:
@@ -160,7 +157,7 @@ class GroupDelivery:
         sender = private_group(name, self.names[message.daemon])
         deliver = DeliverBundle(sessions, sender, bundle, event.view, event.position)
         if key.mixed:
-            return self._apart(deliver)
+            return self._split_mixed(deliver)
         deliver = self.early.withhold(deliver)
         if overtakes:
             self.early.keep(deliver)
@@ -184,7 +181,7 @@ class GroupDelivery:
         told, self.presences = self.presences[:TOLD_MAX], self.presences[TOLD_MAX:]
         return GroupPresence(view, tuple(told))
 
-    def _apart(self, deliver: DeliverBundle) -> list[DeliverBundle]:
+    def _split_mixed(self, deliver: DeliverBundle) -> list[DeliverBundle]:
         """Splits a mixed bundle by the messages that sessions get; mostly all sessions get the same ones.
 
         With more than `KINDS_MAX` selections it is split by group instead, as if it had not been mixed. It
@@ -202,7 +199,7 @@ class GroupDelivery:
         for number in deliver.sessions:
             alike.setdefault(tuple(wanted[number]), []).append(number)
         if len(alike) > KINDS_MAX:
-            return _in_pieces(deliver, members)
+            return _split_by_group(deliver, members)
         indexes: list[list[int]] = [[] for _ in members]
         for index, place in enumerate(bundle.places.tolist()):
             indexes[place].append(index)
@@ -216,7 +213,7 @@ class GroupDelivery:
 
     def joined(self, at: Position) -> list[DeliverBundle]:
         """The early messages owed to the session whose join has this place."""
-        return self.early.take(at, self._gets)
+        return self.early.release(at, self._gets)
 
     def _gets(self, session: int, deliver: DeliverBundle) -> bool:
         return session in self._recipients(deliver.bundle.key.groups)
@@ -243,7 +240,7 @@ class GroupDelivery:
         return is_private(group) and split_private(group)[1] == self.names[self.me.daemon]
 
 
-def _in_pieces(deliver: DeliverBundle, members: list[tuple[int, ...]]) -> list[DeliverBundle]:
+def _split_by_group(deliver: DeliverBundle, members: list[tuple[int, ...]]) -> list[DeliverBundle]:
     """Splits a mixed bundle into runs of messages to the same group."""
     wanting = frozenset(deliver.sessions)
     out: list[DeliverBundle] = []
@@ -256,4 +253,4 @@ def _in_pieces(deliver: DeliverBundle, members: list[tuple[int, ...]]) -> list[D
 
 def groups_of(payload: bytes | memoryview) -> tuple[GroupName, ...]:
     """The groups of a client's bundle."""
-    return peek_groups(unseal(payload)[1])
+    return peek_groups(split_sender(payload)[1])

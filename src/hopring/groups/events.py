@@ -1,4 +1,4 @@
-"""Events between groups and sessions; `membership.events` has those between groups and membership."""
+"""Events between groups and sessions; those between groups and the engine are in `engine.py`."""
 
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,8 +1,8 @@
 """Groups: views and messages of many groups on top of the daemons' one view and order. The main class.
 
 Implements  thesis 6.4 (states GOP, GTRANS, GGATHER, GGT) and 3.4.2; EVS-C of chapter 2.
-Below       the membership: ordered messages, transitional signals, views of daemons. `take` returns the
-            messages to submit there; the membership asks `interest` for the masks of bundles.
+Below       the membership: ordered messages, transitional signals, views of daemons. `next_submission` returns
+            the messages to submit there; the membership asks `interest` for the masks of bundles.
 Above       sessions: requests go in; views, signals and messages come out, in one ordered stream.
 Invariants  in GOP no group is signalled; outside of GOP requests wait, and none is lost; the table and the ids
             are the same at all daemons of a view that are in GOP at the same place in the order.
@@ -135,7 +135,7 @@ class Groups:
         return self.requests.accepts(session)
 
     def queued_bytes(self, session: int) -> int:
-        """The size of a session's requests that the membership has not taken; 0 for an unknown session."""
+        """The size of a session's requests that are not submitted; 0 for an unknown session."""
         return self.requests.queued_bytes(session)
 
     def named(self, name: str) -> bool:
@@ -163,8 +163,8 @@ class Groups:
         """Whether no request or control message is queued."""
         return not self._control and self.requests.idle
 
-    def take(self, queue_open: bool, bulk_open: bool = True) -> SubmitMessage | None:
-        """The next message for the membership, if there is one; clients' messages only if `queue_open`.
+    def next_submission(self, queue_open: bool, bulk_open: bool = True) -> SubmitMessage | None:
+        """Takes the next message for the engine, if there is one; clients' messages only if `queue_open`.
 
         Sessions without priority also need `bulk_open`.
         """
@@ -178,19 +178,19 @@ class Groups:
         present = self.delivery.next_presence(self.view)
         if present is not None:
             return _submission(present)
-        taken = self.requests.take(self._one_site, queue_open, bulk_open)
-        return _submission(taken) if isinstance(taken, GroupInterest) else taken
+        message = self.requests.next_submission(self._one_site, queue_open, bulk_open)
+        return _submission(message) if isinstance(message, GroupInterest) else message
 
     def step(self, event: Input, now_us: int) -> list[Output]:
-        """Takes one event; a peer's mistake is dropped and counted."""
+        """Handles one event; a peer's mistake is dropped and counted."""
         try:
-            self._take(event, now_us)
+            self._handle(event, now_us)
         except PeerError as error:
             self.drops[error.reason] += 1
         out, self.views.out = self.views.out, []
         return out
 
-    def _take(self, event: Input, now_us: int) -> None:
+    def _handle(self, event: Input, now_us: int) -> None:
         if isinstance(event, Delivered):
             self._delivered(event, now_us)
         elif isinstance(event, Stamped):
@@ -233,7 +233,7 @@ class Groups:
                 return
             if self.state is GroupsState.GTRANS and message.service.total:
                 self.views.touch(groups_of(message.payload))
-            self.views.out.extend(self.delivery.take(event))
+            self.views.out.extend(self.delivery.deliver(event))
             return
         control = decode_group_message(message.payload, message.service)
         if isinstance(control, GroupsPart | GroupInterest | GroupHold | GroupPresence) is not (
@@ -261,7 +261,7 @@ class Groups:
         """Delivers the messages that came ahead of the last GROUPS."""
         ahead, self._ahead = self._ahead, []
         for event in ahead:
-            self.views.out.extend(self.delivery.take(event))
+            self.views.out.extend(self.delivery.deliver(event))
 
     def _present(self, sender: Process, control: GroupPresence) -> None:
         if control.view != self.view or sender == self.me:
@@ -300,7 +300,7 @@ class Groups:
         if member is not None:
             self.views.remove(member, name, cause, event.position)
             if event.sender == self.me:
-                self.requests.look_idle(name, now_us)
+                self.requests.mark_if_idle(name, now_us)
 
     # The daemons' views.
 

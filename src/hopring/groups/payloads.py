@@ -21,14 +21,14 @@ def is_interest(payload: bytes | memoryview) -> bool:
     return len(payload) > 2 and bool(payload[0] & _MESSAGE) and payload[2] == _INTEREST_TAG
 
 
-def seal(bundle: bytes | memoryview, name: str) -> bytes:
+def append_sender(bundle: bytes | memoryview, name: str) -> bytes:
     """Appends the sender's name to a client's bundle."""
     encoded = name.encode()
     return b"".join([bundle, encoded, bytes([len(encoded)])])
 
 
-def unseal(payload: bytes | memoryview) -> tuple[str, memoryview]:
-    """The sender's name, and the bundle as a part of the payload."""
+def split_sender(payload: bytes | memoryview) -> tuple[str, memoryview]:
+    """Splits a payload into the sender's name and the bundle, which is a view of the payload."""
     view = memoryview(payload)
     end = len(view) - 1
     size: int = view[end]

@@ -1,6 +1,6 @@
 """Requests of sessions: checked at once, and carried out when they have their place in the order.
 
-Below       `take` returns the messages for the membership, one by one.
+Below       `next_submission` returns the messages for the engine, one by one.
 Above       sessions. A request that cannot succeed is refused at once; the others are carried out in the order
             of their session's requests.
 """
@@ -52,7 +52,7 @@ class Requests:
     def idle(self) -> bool:
         """Whether no session has a queued request."""
         sessions = self.sessions
-        return not (sessions.turn or sessions.expedited or sessions.parked or sessions.held)
+        return not (sessions.ready or sessions.expedited or sessions.parked or sessions.held)
 
     def connect(self, event: Connect) -> SessionConnected | GroupRequestRefused:
         """A session begins, if its name is legal and free."""
@@ -98,26 +98,28 @@ class Requests:
         session.wants.clear()
         self.sessions.put(session, GroupKill())
         for group in self.sessions.give_up(session, self.own.known):
-            self.look_idle(group, now_us)
+            self.mark_if_idle(group, now_us)
 
     def joined(self, group: GroupName) -> None:
         """A join of a session of this daemon is delivered."""
         self.sessions.joined(group)
 
-    def look_idle(self, group: GroupName, now_us: int) -> None:
+    def mark_if_idle(self, group: GroupName, now_us: int) -> None:
         """Marks the interest in a group as idle if no session here needs it."""
         if not self.sessions.joining[group] and not self.table.local(group):
             self.own.idle(group, now_us)
 
-    def take(self, one_site: bool, queue_open: bool, bulk_open: bool) -> GroupInterest | SubmitMessage | None:
-        """The next message in state GOP; sessions without priority need `bulk_open`."""
+    def next_submission(
+        self, one_site: bool, queue_open: bool, bulk_open: bool
+    ) -> GroupInterest | SubmitMessage | None:
+        """The next INTEREST or message of a session, in state GOP; without priority it needs `bulk_open`."""
         if self.own.wanted or self.own.over:
             if one_site:
                 self.sessions.unpark(self.own.alone())
             message = self.own.next_message()
             if message is not None:
                 return message
-        return self.sessions.take(self.own.known, bulk_open) if queue_open else None
+        return self.sessions.next_submission(self.own.known, bulk_open) if queue_open else None
 
     def known(self, groups: list[GroupName]) -> None:
         """All daemons know of the interest in these groups: joins that waited for it may go."""

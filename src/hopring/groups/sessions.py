@@ -1,10 +1,15 @@
-"""Sessions of this daemon: their names, and the queues of their requests.
+"""Sessions of this daemon as the groups know them: their names, and the queues of their requests.
+
+A client has two halves at its daemon. `LocalSession` begins with an accepted name and ends when the KILL is
+ordered, so it outlives the connection until its queued requests are sent. `ConnectedSession`
+(session/session.py) is the connection: it begins before the client has a name, and has windows and backlog.
 
 Invariants  a session's requests are sent in the order in which they came; a join that waits for its
-            announcement delays its own session only, and so does a message for a blocked group; sessions take
-            turns, those with priority first; a name is in use until its holder's KILL is ordered. Queued
-            bundles of one session are merged: a client that writes each message by itself makes a bundle of
-            each; those that meet in the queue share a place in the order, and cost every daemon one bundle.
+            announcement delays its own session only, and so does a message for a blocked group; sessions are
+            served round robin, those with priority first; a name is in use until its holder's KILL is ordered.
+            Queued bundles of one session are merged: a client that writes each message by itself makes a
+            bundle of each; bundles that wait in the queue together get one place in the order, and cost every
+            daemon one bundle.
 """
 
 from collections import Counter, deque
@@ -15,7 +20,7 @@ from typing import Final, assert_never
 from hopring.engine import SubmitMessage
 from hopring.groups.events import JoinGroup, LeaveGroup, Send
 from hopring.groups.messages import CHANGES_BY, GroupJoin, GroupKill, GroupLeave, encode_group_message
-from hopring.groups.payloads import seal
+from hopring.groups.payloads import append_sender
 from hopring.ids import GroupName
 from hopring.wire.builder import BundleBuilder
 from hopring.wire.bundle import COLUMNS_BYTES, MESSAGE_BYTES_MAX, MESSAGES_MAX, Bundle, BundleKey, decode_bundle
@@ -24,13 +29,13 @@ REQUEST_COST_BYTES: Final = 256
 """Memory of a queued request beside its bundle; counted so that many tiny requests reach the limit too."""
 
 EXPEDITED_IN_A_ROW: Final = 16
-"""After this many requests with priority, one without has its turn."""
+"""After this many requests with priority, one without is sent."""
 
 Queued = JoinGroup | LeaveGroup | Send | GroupKill
 
 
 MERGED_BYTES_MAX: Final = 16 * 1024
-"""Limit of a merged bundle: above it the cost of a bundle is small; one of more than half is not merged."""
+"""Limit of a merged bundle, above which merging saves little; a bundle of more than half is not merged."""
 
 
 @dataclass(slots=True)
@@ -89,26 +94,26 @@ def _append(builder: BundleBuilder, bundle: Bundle) -> None:
 
 @dataclass(slots=True)
 class LocalSession:
-    """A client session of this daemon, and its queued requests."""
+    """The half of a client that the groups know: its name, and the requests that are not submitted."""
 
     number: int
     name: str
     requests: deque[Queued] = field(default_factory=deque)
     priority: bool = False
     queued_bytes: int = 0
-    wants: set[GroupName] = field(default_factory=set)  # Its groups when all its requests are carried out.
+    wants: set[GroupName] = field(default_factory=set)  # Its groups once all its requests are carried out.
     ends: bool = False  # Its KILL is queued or sent.
-    lined_up: bool = False  # It has requests and waits for its turn or for an announcement.
+    lined_up: bool = False  # It has requests, and is in `ready`, `expedited`, `parked` or `held`.
 
 
 @dataclass(slots=True)
 class LocalSessions:
-    """All sessions of this daemon, and the order of their turns."""
+    """All sessions of this daemon, and the order in which they are served."""
 
     by_number: dict[int, LocalSession] = field(default_factory=dict)
     by_name: dict[str, LocalSession] = field(default_factory=dict)
     joining: Counter[GroupName] = field(default_factory=Counter)  # Joins requested and not delivered.
-    turn: deque[int] = field(default_factory=deque)  # Sessions with requests that can be sent.
+    ready: deque[int] = field(default_factory=deque)  # Sessions with requests that can be sent.
     expedited: deque[int] = field(default_factory=deque)  # The same, with priority.
     in_a_row: int = 0  # Requests with priority since the last one without.
     parked: dict[GroupName, list[int]] = field(default_factory=dict)  # Sessions whose join waits.
@@ -138,7 +143,7 @@ class LocalSessions:
             self._line_up(session.number)
 
     def _line_up(self, number: int) -> None:
-        (self.expedited if self.by_number[number].priority else self.turn).append(number)
+        (self.expedited if self.by_number[number].priority else self.ready).append(number)
 
     def joined(self, group: GroupName) -> None:
         """A join to this group is delivered or given up."""
@@ -184,10 +189,10 @@ class LocalSessions:
         session.requests = kept
         return given_up
 
-    def take(self, known: Collection[GroupName], bulk_open: bool = True) -> SubmitMessage | None:
-        """The next request as a message; joins only to groups whose interest is known to all."""
-        while self.expedited or (self.turn and bulk_open):
-            session = self.by_number[self._next(bulk_open)]
+    def next_submission(self, known: Collection[GroupName], bulk_open: bool = True) -> SubmitMessage | None:
+        """Takes the next request as a message; joins only to groups whose interest is known to all."""
+        while self.expedited or (self.ready and bulk_open):
+            session = self.by_number[self._next_session(bulk_open)]
             request = session.requests[0]
             if isinstance(request, JoinGroup) and request.group not in known:
                 self.parked.setdefault(request.group, []).append(session.number)
@@ -202,7 +207,7 @@ class LocalSessions:
             session.lined_up = bool(session.requests)
             if session.requests:
                 self._line_up(session.number)
-            return _submit(session, request)
+            return _submission(session, request)
         return None
 
     def _merged(self, session: LocalSession, first: Send) -> Send:
@@ -218,13 +223,13 @@ class LocalSessions:
             session.queued_bytes -= _cost(request)
         return merger.send()
 
-    def _next(self, bulk_open: bool) -> int:
-        """The next session: those with priority first, with a turn for others after `EXPEDITED_IN_A_ROW`."""
-        if self.expedited and (self.in_a_row < EXPEDITED_IN_A_ROW or not (self.turn and bulk_open)):
+    def _next_session(self, bulk_open: bool) -> int:
+        """The next session: those with priority first, and one of the others after `EXPEDITED_IN_A_ROW`."""
+        if self.expedited and (self.in_a_row < EXPEDITED_IN_A_ROW or not (self.ready and bulk_open)):
             self.in_a_row += 1
             return self.expedited.popleft()
         self.in_a_row = 0
-        return self.turn.popleft()
+        return self.ready.popleft()
 
     def _awaited(self, request: Queued) -> GroupName | None:
         if not isinstance(request, Send):
@@ -236,7 +241,7 @@ def _cost(request: Queued) -> int:
     return REQUEST_COST_BYTES + (len(request.bundle) if isinstance(request, Send) else 0)
 
 
-def _submit(session: LocalSession, request: Queued) -> SubmitMessage:
+def _submission(session: LocalSession, request: Queued) -> SubmitMessage:
     if isinstance(request, JoinGroup):
         return SubmitMessage(
             CHANGES_BY, encode_group_message(GroupJoin(session.name, request.group)), session.number
@@ -246,5 +251,5 @@ def _submit(session: LocalSession, request: Queued) -> SubmitMessage:
     if isinstance(request, GroupKill):
         return SubmitMessage(CHANGES_BY, encode_group_message(request), session.number)
     if isinstance(request, Send):
-        return SubmitMessage(request.key.service, seal(request.bundle, session.name), session.number)
+        return SubmitMessage(request.key.service, append_sender(request.bundle, session.name), session.number)
     assert_never(request)

@@ -72,14 +72,14 @@ class Dialect(Protocol):
     def converse(self, session: int, address: str) -> Conversation:
         """Starts a conversation with a new client; the address is empty if it is not known."""
 
-    def messages(self, deliver: DeliverBundle) -> SharedFrame:
+    def render_messages(self, deliver: DeliverBundle) -> SharedFrame:
         """Renders a delivered bundle as frames."""
 
-    def view(self, show: ShowView) -> SharedFrame:
+    def render_view(self, show: ShowView) -> SharedFrame:
         """Renders a view of a group."""
 
-    def signal(self, show: ShowSignal) -> SharedFrame:
+    def render_signal(self, show: ShowSignal) -> SharedFrame:
         """Renders a transitional signal as a frame."""
 
-    def left(self, event: LeftGroup) -> SharedFrame:
+    def render_left(self, event: LeftGroup) -> SharedFrame:
         """Renders the end of a client's own membership."""

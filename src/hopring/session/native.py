@@ -6,11 +6,10 @@ from typing import Final
 from hopring.errors import Drop, PeerError
 from hopring.groups.events import DeliverBundle, LeftGroup, Send, ShowSignal, ShowView
 from hopring.groups.groups import Groups
-from hopring.ids import DaemonId
-from hopring.session import render
-from hopring.session.backlog import SharedFrame, shared_frame
+from hopring.ids import DaemonId, Place
+from hopring.session.backlog import FrameLoss, SharedFrame, shared_frame
 from hopring.session.dialect import ClientRequest
-from hopring.session.frames import PREAMBLE, FrameKind, FrameReader
+from hopring.session.frames import PREAMBLE, FrameKind, FrameReader, delivered_parts
 from hopring.session.options import WINDOW_BYTES_MAX, WINDOW_BYTES_MIN
 from hopring.session.protocol import (
     ControlMessage,
@@ -18,12 +17,16 @@ from hopring.session.protocol import (
     HelloRequest,
     JoinRequest,
     LeaveRequest,
+    LeftNotice,
     QueryRequest,
     QuitRequest,
+    SignalNotice,
+    ViewNotice,
     WelcomeReply,
     decode_control,
     encode_control,
 )
+from hopring.session.render import member_entry
 from hopring.wire.bundle import decode_bundle, with_daemon
 
 NOBODY: Final = DaemonId(-1)
@@ -45,21 +48,39 @@ class Native:
         """Starts the conversation with a new client."""
         return NativeConversation(self, session, FrameReader(self.bundle_bytes_max))
 
-    def messages(self, deliver: DeliverBundle) -> SharedFrame:
-        """Renders a delivered bundle, which is sent as it is."""
-        return render.messages(deliver)
+    def render_messages(self, deliver: DeliverBundle) -> SharedFrame:
+        """Renders a delivered bundle as a MESSAGES frame; the bundle itself is not copied."""
+        bundle = deliver.picked()
+        lts, site = deliver.position
+        parts = delivered_parts(deliver.sender, Place(deliver.view, lts, site), bundle)
+        size_bytes = 0
+        for part in parts:
+            size_bytes += len(part)
+        return SharedFrame(parts, size_bytes, FrameLoss(bundle.key.groups, len(bundle), len(bundle.bodies)))
 
-    def view(self, show: ShowView) -> SharedFrame:
-        """Renders a view of a group."""
-        return shared_frame(render.view(show, self.groups.names))
+    def render_view(self, show: ShowView) -> SharedFrame:
+        """Renders a view of a group as a VIEW frame."""
+        shown, daemons = show.view, self.groups.names
+        place = {one: at for at, one in enumerate(shown.members)}
+        notice = ViewNotice(
+            shown.group,
+            shown.id,
+            tuple([member_entry(one, daemons) for one in shown.members]),
+            tuple([place[one] for one in shown.together]),
+            shown.cause.value,
+            None if shown.who is None else member_entry(shown.who, daemons),
+            tuple([tuple([place[one] for one in some]) for some in shown.sets]),
+        )
+        return shared_frame(encode_control(notice))
 
-    def signal(self, show: ShowSignal) -> SharedFrame:
-        """Renders a transitional signal as a frame."""
-        return shared_frame(render.signal(show, self.groups.names))
+    def render_signal(self, show: ShowSignal) -> SharedFrame:
+        """Renders a transitional signal as a SIGNAL frame."""
+        together = tuple([member_entry(one, self.groups.names) for one in show.together])
+        return shared_frame(encode_control(SignalNotice(show.group, show.id, together)))
 
-    def left(self, event: LeftGroup) -> SharedFrame:
-        """Renders the end of a client's own membership."""
-        return shared_frame(render.left(event))
+    def render_left(self, event: LeftGroup) -> SharedFrame:
+        """Renders the end of a client's own membership as a LEFT frame."""
+        return shared_frame(encode_control(LeftNotice(event.group)))
 
 
 @dataclass(slots=True)

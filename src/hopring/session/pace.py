@@ -72,17 +72,17 @@ class Pace:
 
     @property
     def wake_at_us(self) -> int:
-        """The time at which `look` may open it."""
+        """The time at which `update` may open it."""
         return NEVER if self.open else min(self._moved_at_us + LOST_US, self._bulk_at_us + STARVED_US)
 
-    def look(self, now_us: int) -> None:
-        """Updates `open` for the present time; call it before reading that."""
+    def update(self, now_us: int) -> None:
+        """Updates `open` and `passable` for the present time; call it before reading them."""
         if self.under_way_bytes and now_us - self._moved_at_us >= LOST_US:
             self._forget()
         self._starved = now_us - self._bulk_at_us >= STARVED_US
 
     def submitted(self, size_bytes: int, now_us: int, bulk: bool = True) -> None:
-        """Counts a message of a client that goes to the membership."""
+        """Counts a message of a client that is submitted."""
         self._moved_at_us = now_us
         if bulk:
             self._bulk_at_us, self._starved = now_us, False
@@ -116,10 +116,10 @@ class Pace:
     def _took(self, time_us: int, now_us: int) -> None:
         self._times_us.append(time_us)
         if len(self._times_us) == SAMPLES:
-            self._look(sorted(self._times_us)[SAMPLES // 2], now_us)
+            self._adjust_limit(sorted(self._times_us)[SAMPLES // 2], now_us)
             self._times_us.clear()
 
-    def _look(self, median_us: int, now_us: int) -> None:
+    def _adjust_limit(self, median_us: int, now_us: int) -> None:
         if not self._empty_us:
             self._empty_us, self._empty_until_us = max(1, median_us), now_us + EMPTY_EVERY_US
             self.room_bytes = self._back_to_bytes

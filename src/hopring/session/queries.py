@@ -31,7 +31,7 @@ from hopring.session.protocol import (
     encode_answer,
 )
 from hopring.session.render import member_entry
-from hopring.session.session import ServedSession
+from hopring.session.session import ConnectedSession
 
 PAGE_ITEMS: Final = 512
 PAUSE_US: Final = 1_000
@@ -58,14 +58,14 @@ class Queries:
     page_items: int = PAGE_ITEMS
     _asked: dict[int, deque[QueryRequest]] = field(default_factory=dict)
     _watching: dict[int, QueryRequest] = field(default_factory=dict)  # Waiting for another view, uncharged.
-    _turn: deque[int] = field(default_factory=deque)
+    _waiting: deque[int] = field(default_factory=deque)
     _next_us: int = 0
     _views: deque[tuple[Installed, int]] = field(default_factory=lambda: deque(maxlen=VIEWS_KEPT))
 
     @property
     def wake_at_us(self) -> int:
         """The time of the next answer."""
-        return self._next_us if self._turn else NEVER
+        return self._next_us if self._waiting else NEVER
 
     def queued_bytes(self, number: int) -> int:
         """The bytes of a session's window that its queries take."""
@@ -79,7 +79,7 @@ class Queries:
             return
         asked = self._asked.setdefault(number, deque())
         if not asked:
-            self._turn.append(number)
+            self._waiting.append(number)
         asked.append(question)
 
     def installed(self, event: Installed, now_us: int) -> None:
@@ -93,17 +93,17 @@ class Queries:
         """Drops past views, because the daemons have been renumbered."""
         self._views.clear()
 
-    def tick(self, sessions: Mapping[int, ServedSession], now_us: int) -> ServedSession | None:
+    def tick(self, sessions: Mapping[int, ConnectedSession], now_us: int) -> ConnectedSession | None:
         """Answers one query if it is time; returns the session that has an answer to take."""
-        if now_us < self._next_us or not self._turn:
+        if now_us < self._next_us or not self._waiting:
             return None
-        for _ in range(len(self._turn)):
-            number = self._turn.popleft()
+        for _ in range(len(self._waiting)):
+            number = self._waiting.popleft()
             session = sessions.get(number)
             if session is None:
                 self.forget(number)
             elif len(session.control) >= UNTAKEN_MAX:
-                self._turn.append(number)
+                self._waiting.append(number)
             else:
                 self._answer(session, now_us)
                 return session
@@ -115,11 +115,11 @@ class Queries:
         self._asked.pop(number, None)
         self._watching.pop(number, None)
 
-    def _answer(self, session: ServedSession, now_us: int) -> None:
+    def _answer(self, session: ConnectedSession, now_us: int) -> None:
         asked = self._asked[session.number]
         question = asked.popleft()
         if asked:
-            self._turn.append(session.number)
+            self._waiting.append(session.number)
         else:
             del self._asked[session.number]
         answer, cost = self._compose(question, now_us)

@@ -16,7 +16,7 @@ from hopring.engine import Delivered
 from hopring.groups.events import PresenceReport
 from hopring.groups.groups import Groups, GroupsState
 from hopring.groups.names import GroupMember
-from hopring.groups.payloads import unseal
+from hopring.groups.payloads import split_sender
 from hopring.groups.private_groups import is_private, split_private
 from hopring.ids import GroupName, Place, Process
 from hopring.ordering.entry import Position
@@ -59,7 +59,7 @@ class Receipts:
 
     def delivered(self, event: Delivered) -> ReceiptNotice | None:
         """The receipt for a delivered bundle of a local session, if it has tickets and no report is missing."""
-        _, payload = unseal(event.message.payload)
+        _, payload = split_sender(event.message.payload)
         bundle = decode_bundle(payload)
         hints = bundle.hints.tolist()
         tickets = [(hint, bundle.groups_of(at)) for at, hint in enumerate(hints) if hint]
@@ -70,8 +70,8 @@ class Receipts:
         counting = PendingReceipt(place, closing, bundle.key.groups, tickets, {}, {})
         for _, groups in tickets:
             for group in groups:
-                self._look(counting, group)
-        # Others may never get a loose message, so that they would not tell.
+                self._find_members(counting, group)
+        # Other daemons may never get a loose message, and then would not report.
         if not counting.missing or bundle.key.service.loose or self._groups.state is not GroupsState.GOP:
             return counting.receipt()
         # A copy: the table changes with later messages.
@@ -79,7 +79,7 @@ class Receipts:
         self._waiting[event.message.session, event.position] = counting
         return None
 
-    def _look(self, counting: PendingReceipt, group: GroupName) -> None:
+    def _find_members(self, counting: PendingReceipt, group: GroupName) -> None:
         if group in counting.members:
             return
         if not is_private(group):
@@ -97,7 +97,7 @@ class Receipts:
                     counting.missing[group] = process
 
     def reported(self, event: PresenceReport) -> ReceiptNotice | None:
-        """Takes a daemon's report; returns the receipt if no other is missing."""
+        """Adds a daemon's report; returns the receipt if no other report is missing."""
         key = (event.session, event.position)
         counting = self._waiting.get(key)
         if counting is None:

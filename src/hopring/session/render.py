@@ -1,6 +1,6 @@
-"""Renders outputs of the groups for sessions: who wants them, and as which messages of the protocol.
+"""Outputs of the groups for sessions: which sessions get them, their form in a dialect, and refusals.
 
-An output is rendered once in each dialect, for any number of sessions.
+An output is rendered once in each dialect, for any number of sessions, by native.py or spread/dialect.py.
 """
 
 from collections.abc import Sequence
@@ -11,21 +11,18 @@ from hopring.groups import names
 from hopring.groups.events import (
     DeliverBundle,
     GroupRequestRefused,
-    GroupView,
     JoinGroup,
     LeftGroup,
     RefusalReason,
     ShowSignal,
     ShowView,
 )
-from hopring.ids import Place, Process
+from hopring.ids import Process
 from hopring.session import protocol
-from hopring.session.backlog import FrameLoss, SharedFrame
+from hopring.session.backlog import SharedFrame
 from hopring.session.dialect import Dialect
-from hopring.session.frames import delivered_parts
 from hopring.session.options import Slow
-from hopring.session.protocol import encode_control
-from hopring.session.session import ServedSession
+from hopring.session.session import ConnectedSession
 
 REMEDIES = {
     RefusalReason.ILLEGAL_NAME: "choose a name of 1 to 64 bytes without # and NUL",
@@ -42,45 +39,6 @@ _REMEDIES_OF_DROPS = {
     Drop.LIMIT: "keep to the limits that WELCOME tells",
 }
 _OF_HELLO = (RefusalReason.ILLEGAL_NAME, RefusalReason.NAME_IN_USE)
-
-
-def messages(deliver: DeliverBundle) -> SharedFrame:
-    """Renders a bundle as a MESSAGES frame."""
-    bundle = deliver.picked()
-    lts, site = deliver.position
-    parts = delivered_parts(deliver.sender, Place(deliver.view, lts, site), bundle)
-    size_bytes = 0
-    for part in parts:
-        size_bytes += len(part)
-    return SharedFrame(parts, size_bytes, FrameLoss(bundle.key.groups, len(bundle), len(bundle.bodies)))
-
-
-def view(show: ShowView, daemons: Sequence[str]) -> bytes:
-    """Renders a view as a VIEW frame."""
-    shown: GroupView = show.view
-    place = {one: at for at, one in enumerate(shown.members)}
-    return encode_control(
-        protocol.ViewNotice(
-            shown.group,
-            shown.id,
-            tuple([member_entry(one, daemons) for one in shown.members]),
-            tuple([place[one] for one in shown.together]),
-            shown.cause.value,
-            None if shown.who is None else member_entry(shown.who, daemons),
-            tuple([tuple([place[one] for one in some]) for some in shown.sets]),
-        )
-    )
-
-
-def signal(show: ShowSignal, daemons: Sequence[str]) -> bytes:
-    """Renders a transitional signal as a SIGNAL frame."""
-    together = tuple([member_entry(one, daemons) for one in show.together])
-    return encode_control(protocol.SignalNotice(show.group, show.id, together))
-
-
-def left(event: LeftGroup) -> bytes:
-    """Renders the end of a membership as a LEFT frame."""
-    return encode_control(protocol.LeftNotice(event.group))
 
 
 def refused(event: GroupRequestRefused) -> protocol.RefusedReply:
@@ -120,7 +78,7 @@ def receivers_of(shown: GroupOutput) -> tuple[int, ...]:
     return (shown.session,) if isinstance(shown, LeftGroup) else shown.sessions
 
 
-def is_wanted(session: ServedSession, shown: GroupOutput, me: Process) -> bool:
+def is_wanted(session: ConnectedSession, shown: GroupOutput, me: Process) -> bool:
     """Whether a session gets an output.
 
     Messages go to all. Without membership a session sees only its own joins and leaves, in the native dialect.
@@ -135,14 +93,14 @@ def is_wanted(session: ServedSession, shown: GroupOutput, me: Process) -> bool:
     )
 
 
-def render(dialect: Dialect, shown: GroupOutput) -> SharedFrame:
-    """Renders an output in a dialect."""
+def render_output(dialect: Dialect, shown: GroupOutput) -> SharedFrame:
+    """Renders an output of the groups in a dialect."""
     if isinstance(shown, DeliverBundle):
-        return dialect.messages(shown)
+        return dialect.render_messages(shown)
     if isinstance(shown, ShowView):
-        return dialect.view(shown)
+        return dialect.render_view(shown)
     if isinstance(shown, ShowSignal):
-        return dialect.signal(shown)
+        return dialect.render_signal(shown)
     if isinstance(shown, LeftGroup):
-        return dialect.left(shown)
+        return dialect.render_left(shown)
     assert_never(shown)

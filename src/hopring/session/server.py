@@ -2,8 +2,8 @@
 
 Implements  the client interface of the technical report (section 2) and of thesis chapter 3: connect, join,
             leave, multicast, receive.
-Below       groups, and through them the membership: `take` returns the next message to submit there.
-Above       connections: `step` takes their bytes, `outgoing` returns bytes for them.
+Below       groups, and through them the engine: `next_submission` returns the next message to submit there.
+Above       connections: `step` handles their bytes, `outgoing` returns bytes for them.
 Invariants  an error of a client ends that client only; nothing waits for a client: a slow one is handled by
             the policy that it chose (`slow.py`).
 """
@@ -76,7 +76,7 @@ from hopring.session.protocol import (
 from hopring.session.queries import Queries
 from hopring.session.receipts import Receipts
 from hopring.session.render import GroupOutput
-from hopring.session.session import ServedSession, SessionPhase, SessionRegistry, check_request
+from hopring.session.session import ConnectedSession, SessionPhase, SessionRegistry, check_and_charge
 from hopring.session.slow import SlowReceivers
 from hopring.wire.bundle import bundle_bytes_of
 
@@ -134,10 +134,10 @@ class SessionServer:
         renumber(self.groups, me, site_of, names)
         self.queries.forget_views()
 
-    def take(self, queue_open: bool, now_us: int) -> SubmitMessage | None:
-        """The next message for the membership, if there is one; bulk only while the pace allows it."""
-        self.pace.look(now_us)
-        submit = self.groups.take(queue_open and self.pace.passable, self.pace.open)
+    def next_submission(self, queue_open: bool, now_us: int) -> SubmitMessage | None:
+        """Takes the next message for the engine, if there is one; bulk only while the pace allows it."""
+        self.pace.update(now_us)
+        submit = self.groups.next_submission(queue_open and self.pace.passable, self.pace.open)
         if submit is not None and submit.session != CONTROL_SESSION:
             self.pace.submitted(len(submit.payload), now_us, not self.has_priority(submit.session))
         return submit
@@ -157,7 +157,7 @@ class SessionServer:
         return one is not None and one.priority
 
     def credit(self, now_us: int) -> list[Output]:
-        """After `take`: gives credit for requests that went out, and resumes paused clients."""
+        """After `next_submission`: gives credit for requests that went out, and resumes paused clients."""
         for number in sorted(self._charged):
             session = self.sessions.get(number)
             if session is None:
@@ -172,7 +172,7 @@ class SessionServer:
                 self._handle_input(session, now_us)
         return self._registry.flush()
 
-    def _owe_credit(self, session: ServedSession, now_us: int) -> None:
+    def _owe_credit(self, session: ConnectedSession, now_us: int) -> None:
         """Sends a large credit at once, a small one with the next frame or after a delay."""
         window_bytes = self.options.window_bytes
         # Credit below this never blocks the client's next request.
@@ -235,7 +235,7 @@ class SessionServer:
         number, dialect = event.session, event.dialect or self._native
         conversation = dialect.converse(number, event.address)
         backlog = self.slow.backlog(number, conversation.encode)
-        session = ServedSession(number, dialect, conversation, now_us + self.options.hello_us, backlog)
+        session = ConnectedSession(number, dialect, conversation, now_us + self.options.hello_us, backlog)
         self._registry.add(session)
         if len(self.sessions) > self.options.sessions_max:
             self._end(session, TOO_MANY_CLIENTS, "", "connect to another daemon, or later", now_us)
@@ -267,12 +267,12 @@ class SessionServer:
             session.conversation.feed(chunk)
             self._handle_input(session, now_us)
 
-    def _handle_input(self, session: ServedSession, now_us: int) -> None:
+    def _handle_input(self, session: ConnectedSession, now_us: int) -> None:
         """Handles all requests received so far, or as many as the window has room for."""
         number, conversation = session.number, session.conversation
         try:
             while (full := self._full(session)) is False and (request := conversation.next()) is not None:
-                check_request(session, request, self.options.window_bytes)
+                check_and_charge(session, request, self.options.window_bytes)
                 self._handle(session, request, now_us)
                 if number not in self.sessions:
                     return
@@ -283,14 +283,14 @@ class SessionServer:
             session.paused = full
             self._registry.out.append(Pause(number) if full else Listen(number))
 
-    def _full(self, session: ServedSession) -> bool:
+    def _full(self, session: ConnectedSession) -> bool:
         if session.dialect.native or session.charged_bytes < self.options.window_bytes:
             return False
         return self._queued_bytes(session.number) >= self.options.window_bytes
 
     # Requests of clients.
 
-    def _handle(self, session: ServedSession, request: ClientRequest, now_us: int) -> None:
+    def _handle(self, session: ConnectedSession, request: ClientRequest, now_us: int) -> None:
         number = session.number
         if isinstance(request, Send):
             self._request(request, now_us)
@@ -311,7 +311,7 @@ class SessionServer:
             session.state = SessionPhase.ENDING
             self._step_groups(Disconnect(number), now_us)
 
-    def _hello(self, session: ServedSession, hello: HelloRequest, now_us: int) -> None:
+    def _hello(self, session: ConnectedSession, hello: HelloRequest, now_us: int) -> None:
         policy = session.backlog.policy = Slow(hello.slow)
         session.name, session.window_bytes, session.membership = (
             hello.name,
@@ -358,15 +358,15 @@ class SessionServer:
 
     def _queue_output(self, output: GroupOutput, now_us: int) -> None:
         """Queues an output for its sessions, rendered once in each dialect."""
-        written: dict[Dialect, SharedFrame] = {}
+        rendered: dict[Dialect, SharedFrame] = {}
         for number in render.receivers_of(output):
             session = self.sessions.get(number)
             if session is None or not render.is_wanted(session, output, self.groups.me):
                 continue
-            held = written.get(session.dialect)
-            if held is None:
-                held = written[session.dialect] = render.render(session.dialect, output)
-            if why := self.slow.put(session, held, now_us):
+            frame = rendered.get(session.dialect)
+            if frame is None:
+                frame = rendered[session.dialect] = render.render_output(session.dialect, output)
+            if why := self.slow.put(session, frame, now_us):
                 self._too_slow(session, why, now_us)
             else:
                 self._registry.ready(session)
@@ -378,10 +378,10 @@ class SessionServer:
                 biggest, f"the backlogs exceed their common limit, and {biggest.name} has the longest", now_us
             )
 
-    def _too_slow(self, session: ServedSession, why: str, now_us: int) -> None:
+    def _too_slow(self, session: ConnectedSession, why: str, now_us: int) -> None:
         self._end(session, SLOW_RECEIVER, why, "take events faster, or send less to its groups", now_us)
 
-    def _connected(self, session: ServedSession, private_group: GroupName) -> None:
+    def _connected(self, session: ConnectedSession, private_group: GroupName) -> None:
         session.known = True
         me = self.groups.me.daemon
         session.send_control(
@@ -398,7 +398,7 @@ class SessionServer:
             self._registry.admit(session)
         self._registry.ready(session)
 
-    def _admitted(self, session: ServedSession, request: Admitted, now_us: int) -> None:
+    def _admitted(self, session: ConnectedSession, request: Admitted, now_us: int) -> None:
         session.put(request.answer)
         if request.refused:
             self._end(session, request.refused, "", "", now_us)
@@ -413,7 +413,7 @@ class SessionServer:
             return
         self._send_control(session, message, now_us)
 
-    def _send_control(self, session: ServedSession, message: ControlMessage, now_us: int) -> None:
+    def _send_control(self, session: ConnectedSession, message: ControlMessage, now_us: int) -> None:
         session.send_control(message)
         if why := self.slow.check_control(session):
             self._too_slow(session, why, now_us)
@@ -442,17 +442,17 @@ class SessionServer:
         if session is not None and message is not None:
             self._send_control(session, message, now_us)
 
-    def _close(self, session: ServedSession, last: bytes, reason: str) -> None:
+    def _close(self, session: ConnectedSession, last: bytes, reason: str) -> None:
         """Ends a session with its last bytes."""
         self._registry.close(session, last, reason)
         self._forget(session)
 
-    def _forget(self, session: ServedSession) -> None:
+    def _forget(self, session: ConnectedSession) -> None:
         """Drops the queries and the backlog of a session that has ended."""
         self.queries.forget(session.number)
         self.slow.forget(session)
 
-    def _end(self, session: ServedSession, reason: str, detail: str, remedy: str, now_us: int) -> None:
+    def _end(self, session: ConnectedSession, reason: str, detail: str, remedy: str, now_us: int) -> None:
         """Ends a session because of an error; its earlier requests are still carried out."""
         message: ControlMessage = ErrorNotice(reason, detail[:1024], remedy)
         # Control frames only: the backlog may be what the client did not take.

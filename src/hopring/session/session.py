@@ -1,4 +1,7 @@
-"""A session: one client at its daemon, with the windows of both directions; and the registry of all sessions.
+"""Connected sessions: the clients of a daemon from connection to end, with windows in both directions.
+
+A client has two halves at its daemon. `ConnectedSession` is the connection; `LocalSession` (groups/sessions.py)
+is the client as the groups know it, by name, until its end has a place in the order.
 
 Invariants  requests in progress never exceed the daemon's window; events leave in their order, and only while
             the client's window has room. One event may always leave when the bytes without credit are no more
@@ -37,8 +40,8 @@ class SessionPhase(Enum):
 
 
 @dataclass(slots=True)
-class ServedSession:
-    """One client of the daemon."""
+class ConnectedSession:
+    """The half of a client that belongs to its connection: handshake, windows, and output that waits."""
 
     number: int
     dialect: Dialect
@@ -47,7 +50,7 @@ class ServedSession:
     backlog: Backlog  # Events.
     state: SessionPhase = SessionPhase.STRANGER
     name: str = ""
-    known: bool = False  # Registered with the groups, by its name.
+    known: bool = False  # The groups have its other half, a `LocalSession`.
     paused: bool = False  # Its input is not read.
     membership: bool = True
     priority: bool = False
@@ -71,7 +74,7 @@ class ServedSession:
         self.charged_bytes += cost_bytes
 
     def credit(self, queued_bytes: int, window_bytes: int) -> bool:
-        """Credits requests that have gone out; whether there is credit to send.
+        """Credits requests that have gone out; returns whether there is credit to send.
 
         While requests wait, only a large credit is given: answers and refusals pass waiting messages, and the
         client applies credits to its oldest requests. The end of the session waits too, uncharged.
@@ -96,7 +99,7 @@ class ServedSession:
             self.control_bytes += len(frame)
 
     def taken(self, credit: Credit) -> None:
-        """Books a credit of the client."""
+        """Counts a credit of the client: events that it has taken."""
         if credit.size_bytes > self.untaken_bytes:
             raise PeerError(Drop.OUT_OF_WINDOW, f"a credit of {credit.size_bytes} for {self.untaken_bytes}")
         self.untaken_bytes -= credit.size_bytes
@@ -151,8 +154,8 @@ class ServedSession:
         return b"".join([*self.control, credit])
 
 
-def check_request(session: ServedSession, request: ClientRequest, window_bytes: int) -> None:
-    """Checks that a client may make this request now, and within its window; a PeerError changes nothing."""
+def check_and_charge(session: ConnectedSession, request: ClientRequest, window_bytes: int) -> None:
+    """Checks that a client may make this request now, and charges its window; a PeerError changes nothing."""
     match session.state, request:
         case SessionPhase.OPEN, Send():
             session.charge(REQUEST_COST_BYTES + len(request.bundle), window_bytes)
@@ -178,11 +181,11 @@ class SessionRegistry:
     """
 
     def __init__(self) -> None:
-        self.sessions: dict[int, ServedSession] = {}
+        self.sessions: dict[int, ConnectedSession] = {}
         self.ended: Counter[str] = Counter()
         """How often the daemon ended a session, by reason."""
         self.out: list[Output] = []
-        self._strangers: dict[int, ServedSession] = {}  # The oldest first.
+        self._strangers: dict[int, ConnectedSession] = {}  # The oldest first.
 
     @property
     def hello_by_us(self) -> int:
@@ -192,33 +195,33 @@ class SessionRegistry:
         return NEVER
 
     def flush(self) -> list[Output]:
-        """Takes all outputs so far."""
+        """Returns all outputs so far, and forgets them."""
         out, self.out = self.out, []
         return out
 
-    def add(self, session: ServedSession) -> None:
+    def add(self, session: ConnectedSession) -> None:
         """Adds a new connection as a stranger."""
         self.sessions[session.number] = self._strangers[session.number] = session
 
-    def one_too_many(self, strangers_max: int) -> ServedSession | None:
+    def one_too_many(self, strangers_max: int) -> ConnectedSession | None:
         """The oldest stranger, if there are more than the limit."""
         return next(iter(self._strangers.values())) if len(self._strangers) > strangers_max else None
 
-    def late(self, now_us: int) -> list[ServedSession]:
+    def late(self, now_us: int) -> list[ConnectedSession]:
         """Strangers whose handshake deadline has passed."""
         return [one for one in self._strangers.values() if one.hello_by_us <= now_us]
 
-    def admit(self, session: ServedSession) -> None:
+    def admit(self, session: ConnectedSession) -> None:
         """Opens a session whose handshake is done."""
         session.state = SessionPhase.OPEN
         self._strangers.pop(session.number, None)
 
-    def ready(self, session: ServedSession) -> None:
+    def ready(self, session: ConnectedSession) -> None:
         """Tells the driver that a session has output, if it has."""
         if session.has_output:
             self.out.append(Ready(session.number))
 
-    def close(self, session: ServedSession, last: bytes, reason: str) -> None:
+    def close(self, session: ConnectedSession, last: bytes, reason: str) -> None:
         """Removes a session that the daemon ends, and sends its last bytes."""
         self.remove(session)
         if reason:
@@ -226,7 +229,7 @@ class SessionRegistry:
         refused = session.state is SessionPhase.STRANGER
         self.out.append(Close(session.number, last, reason, session.name, refused))
 
-    def remove(self, session: ServedSession) -> None:
+    def remove(self, session: ConnectedSession) -> None:
         """Removes a session that has ended."""
         del self.sessions[session.number]
         self._strangers.pop(session.number, None)

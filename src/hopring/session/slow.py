@@ -12,7 +12,7 @@ from hopring.ids import NEVER, GroupName
 from hopring.session.backlog import Backlog, Pool, SharedFrame, Spills
 from hopring.session.options import STALLED_US, SessionOptions, Slow
 from hopring.session.protocol import ControlMessage, WarningNotice
-from hopring.session.session import ServedSession
+from hopring.session.session import ConnectedSession
 
 
 class SlowReceivers:
@@ -27,15 +27,15 @@ class SlowReceivers:
         self._options = options
         self._spills = spills
         self._blocked: dict[int, tuple[GroupName, ...]] = {}  # The groups whose senders wait, by receiver.
-        self._look_at_us: dict[int, int] = {}  # Deadlines to take something, by receiver.
+        self._take_by_us: dict[int, int] = {}  # Deadlines to take something, by receiver.
         self._broken: set[int] = set()
 
     @property
     def wake_at_us(self) -> int:
         """The earliest deadline of a receiver."""
-        return min(self._look_at_us.values()) if self._look_at_us else NEVER
+        return min(self._take_by_us.values()) if self._take_by_us else NEVER
 
-    def tune(self, options: SessionOptions, sessions: Collection[ServedSession]) -> None:
+    def tune(self, options: SessionOptions, sessions: Collection[ConnectedSession]) -> None:
         """Applies other limits from now on."""
         self._options = options
         for session in sessions:
@@ -51,10 +51,10 @@ class SlowReceivers:
         """Makes the backlog of a new client."""
         return Backlog(number, self.pool, self._options, self._spills, encode=encode)
 
-    def put(self, session: ServedSession, held: SharedFrame, now_us: int) -> str:
+    def put(self, session: ConnectedSession, frame: SharedFrame, now_us: int) -> str:
         """Queues an event for a client; returns the reason to end the client, if there is one."""
         backlog = session.backlog
-        problem = backlog.put(held)
+        problem = backlog.put(frame)
         if problem:
             return f"{problem} for {session.name}"
         limit_bytes = backlog.warns()
@@ -62,12 +62,12 @@ class SlowReceivers:
             session.send_control(WarningNotice(backlog.waiting_bytes, limit_bytes, backlog.policy.value))
         if backlog.policy is Slow.BLOCK and not backlog.blocks and backlog.size_bytes > backlog.limit_bytes:
             self._block(session, now_us)
-        if self._crowded(session) and session.number not in self._look_at_us:
+        if self._crowded(session) and session.number not in self._take_by_us:
             backlog.moved = False
-            self._look_at_us[session.number] = now_us + STALLED_US
+            self._take_by_us[session.number] = now_us + STALLED_US
         return ""
 
-    def _crowded(self, session: ServedSession) -> bool:
+    def _crowded(self, session: ConnectedSession) -> bool:
         """Whether more messages wait than are allowed for a client that takes nothing.
 
         Only for dialects without credits, in which a slow client cannot be told from a stopped one.
@@ -76,14 +76,14 @@ class SlowReceivers:
         counts = not session.dialect.native and backlog.policy is Slow.KICK
         return counts and backlog.messages > self._options.spread_messages_max
 
-    def check_control(self, session: ServedSession) -> str:
+    def check_control(self, session: ConnectedSession) -> str:
         """Checks the control frames of a client; returns the reason to end it, if there is one."""
         limit_bytes = self._options.backlog_bytes_max
         if session.control_bytes <= limit_bytes:
             return ""
         return f"more than {limit_bytes} bytes of answers wait for {session.name}"
 
-    def taken(self, session: ServedSession) -> None:
+    def taken(self, session: ConnectedSession) -> None:
         """Unblocks senders after a client took events, or notes that its spill is broken."""
         backlog = session.backlog
         if backlog.problem:
@@ -93,7 +93,7 @@ class SlowReceivers:
             self._unblock(session)
             self.stirred = True
 
-    def wants(self, session: ServedSession) -> None:
+    def wants(self, session: ConnectedSession) -> None:
         """After a join of a blocked receiver: senders to the new group wait too."""
         before = self._blocked.get(session.number)
         if before is not None:
@@ -101,22 +101,22 @@ class SlowReceivers:
             self._groups.block(self._blocked[session.number])
             self._groups.unblock(before)
 
-    def forget(self, session: ServedSession) -> None:
+    def forget(self, session: ConnectedSession) -> None:
         """Releases everything after a client's end."""
         if session.backlog.blocks:
             self._unblock(session)
-        self._look_at_us.pop(session.number, None)
+        self._take_by_us.pop(session.number, None)
         self._broken.discard(session.number)
         session.backlog.close()
 
-    def late(self, sessions: Mapping[int, ServedSession], now_us: int) -> list[tuple[ServedSession, str]]:
+    def late(self, sessions: Mapping[int, ConnectedSession], now_us: int) -> list[tuple[ConnectedSession, str]]:
         """The clients to end because of a deadline or a broken spill, with reasons."""
         self.stirred = False
         out = [
             (sessions[one], f"{sessions[one].backlog.problem} for {sessions[one].name}")
             for one in sorted(self._broken)
         ]
-        for number in [one for one, at_us in self._look_at_us.items() if at_us <= now_us]:
+        for number in [one for one, at_us in self._take_by_us.items() if at_us <= now_us]:
             session = sessions[number]
             backlog = session.backlog
             if not backlog.blocks:
@@ -124,7 +124,7 @@ class SlowReceivers:
                     out.append((session, why))
             elif backlog.moved:
                 backlog.moved = False
-                self._look_at_us[number] = now_us + self._options.block_us
+                self._take_by_us[number] = now_us + self._options.block_us
             else:
                 seconds = self._options.block_us / 1e6
                 out.append(
@@ -132,20 +132,20 @@ class SlowReceivers:
                 )
         return out
 
-    def _stalled(self, session: ServedSession, now_us: int) -> str:
+    def _stalled(self, session: ConnectedSession, now_us: int) -> str:
         """The reason to end a client with too many waiting messages, if it took none of them."""
         number, backlog = session.number, session.backlog
-        del self._look_at_us[number]
+        del self._take_by_us[number]
         if not self._crowded(session):
             return ""
         if not backlog.moved:
             limit = self._options.spread_messages_max
             return f"more than {limit} messages wait for {session.name}, which takes none"
         backlog.moved = False
-        self._look_at_us[number] = now_us + STALLED_US
+        self._take_by_us[number] = now_us + STALLED_US
         return ""
 
-    def excess(self, sessions: Collection[ServedSession]) -> ServedSession | None:
+    def excess(self, sessions: Collection[ConnectedSession]) -> ConnectedSession | None:
         """The client to end if all backlogs together are too large; with policy DROP its messages go first."""
         if self.pool.size_bytes <= self._options.backlogs_bytes_max:
             return None
@@ -159,17 +159,17 @@ class SlowReceivers:
 
     # Senders that wait for a receiver.
 
-    def _groups_of(self, session: ServedSession) -> tuple[GroupName, ...]:
+    def _groups_of(self, session: ConnectedSession) -> tuple[GroupName, ...]:
         own = private_group(session.name, self._groups.names[self._groups.me.daemon])
         return (own, *sorted(self._groups.wants(session.number)))
 
-    def _block(self, session: ServedSession, now_us: int) -> None:
+    def _block(self, session: ConnectedSession, now_us: int) -> None:
         session.backlog.blocks, session.backlog.moved = True, False
         self._blocked[session.number] = self._groups_of(session)
-        self._look_at_us[session.number] = now_us + self._options.block_us
+        self._take_by_us[session.number] = now_us + self._options.block_us
         self._groups.block(self._blocked[session.number])
 
-    def _unblock(self, session: ServedSession) -> None:
+    def _unblock(self, session: ConnectedSession) -> None:
         session.backlog.blocks = False
-        del self._look_at_us[session.number]
+        del self._take_by_us[session.number]
         self._groups.unblock(self._blocked.pop(session.number))

@@ -26,7 +26,7 @@ from hopring.groups.events import (
 )
 from hopring.groups.groups import Groups, GroupsOptions
 from hopring.groups.names import GroupMember, GroupViewId
-from hopring.groups.payloads import is_group_message, unseal
+from hopring.groups.payloads import is_group_message, split_sender
 from hopring.ids import DaemonId, GroupName, Incarnation, SiteMask
 from hopring.membership.current_network import LocalDaemon
 from hopring.membership.events import Input, Output
@@ -74,7 +74,7 @@ def group_view_name(view: GroupViewId) -> trace.GroupViewName:
 
 def first_name(payload: bytes | memoryview) -> bytes:
     """The name of a bundle's first message."""
-    bundle: Bundle = decode_bundle(unseal(payload)[1])
+    bundle: Bundle = decode_bundle(split_sender(payload)[1])
     return bytes(bundle.message(0)[: NAME.size])
 
 
@@ -191,7 +191,9 @@ class SimClientDaemon(SimDaemon):
             return
         self._at_work = True
         while True:
-            event = self._down.popleft() if self._down else self.groups.take(self.membership.queue_open)
+            event = (
+                self._down.popleft() if self._down else self.groups.next_submission(self.membership.queue_open)
+            )
             if event is None:
                 break
             self.driver.step(event)

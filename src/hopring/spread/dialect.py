@@ -287,7 +287,7 @@ class SpreadDialect:
 
     # Rendering.
 
-    def messages(self, deliver: DeliverBundle) -> SharedFrame:
+    def render_messages(self, deliver: DeliverBundle) -> SharedFrame:
         """Renders a bundle as frames, end to end."""
         bundle = deliver.picked()
         key, types, bodies = bundle.key, bundle.types.tolist(), bundle.messages()
@@ -308,18 +308,18 @@ class SpreadDialect:
             frames = encode_messages(bits, sender, names, key.big_endian, types, bodies)
         return shared_frame(frames, FrameLoss(key.groups, len(bundle), len(bundle.bodies)))
 
-    def view(self, show: ShowView) -> SharedFrame:
+    def render_view(self, show: ShowView) -> SharedFrame:
         """Renders a view as a regular membership message."""
         shown = show.view
         cause, sets, own = self._sets(shown)
         named = Sets(tuple([self._named(one) for one in sets]), own)
         return shared_frame(view(shown.group, group_id(shown.id), self._named(shown.members), cause, named))
 
-    def signal(self, show: ShowSignal) -> SharedFrame:
-        """Renders a transitional signal as a frame."""
+    def render_signal(self, show: ShowSignal) -> SharedFrame:
+        """Renders a transitional signal as a membership message."""
         return shared_frame(signal(show.group, group_id(show.id)))
 
-    def left(self, event: LeftGroup) -> SharedFrame:
+    def render_left(self, event: LeftGroup) -> SharedFrame:
         """Renders the end of a client's own membership."""
         return shared_frame(own_leave(event.group))
 

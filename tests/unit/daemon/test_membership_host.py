@@ -92,8 +92,8 @@ def test_words_that_nobody_says_are_counted_and_told_with_a_remedy(loop: Loop) -
         say(ours, Family.MEMBERSHIP, Data(1, b"not here"))
         dropped = eu1.sockets.datagrams.traffic.dropped
         run_until(loop, lambda: eu1.membership.drops[Drop.INCONSISTENT] == 1 and dropped[Drop.CLUSTER] == 1)
-        report.look()
-        report.look()
+        report.check_counters()
+        report.check_counters()
 
     os.close(writing)
     with os.fdopen(reading, encoding="utf-8") as pipe:

@@ -34,7 +34,7 @@ class Watched:
         )
 
     def _up(self, events: object) -> None:
-        self.metrics.take(events)  # type: ignore[arg-type]
+        self.metrics.observe(events)  # type: ignore[arg-type]
 
     def value(self, name: str, **labels: str) -> float:
         for family in text_string_to_metric_families(self.metrics.page().body):

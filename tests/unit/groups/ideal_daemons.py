@@ -117,7 +117,7 @@ class IdealWorld:
         self._pump(host)
 
     def _pump(self, host: IdealDaemon) -> None:
-        while (submit := host.groups.take(len(host.client) < 6)) is not None:
+        while (submit := host.groups.next_submission(len(host.client) < 6)) is not None:
             message = OrderedMessage(submit.service, host.process.daemon, submit.session, submit.payload)
             (host.control if submit.session == CONTROL_SESSION else host.client).append(message)
 

@@ -5,7 +5,7 @@ from hopring.groups.events import Connect, DeliverBundle, JoinGroup, Output, Sen
 from hopring.groups.groups import Groups, GroupsOptions
 from hopring.groups.messages import GroupMessage, GroupsPart, encode_group_message, service_of
 from hopring.groups.names import GroupMember
-from hopring.groups.payloads import seal
+from hopring.groups.payloads import append_sender
 from hopring.ids import DaemonId, GroupName, Incarnation, Process, SiteId, ViewId
 from hopring.ordering.entry import CONTROL_SESSION, OrderedMessage, Position
 from hopring.services import Service
@@ -42,7 +42,7 @@ class FedGroups:
 
     def taken(self) -> list[SubmitMessage]:
         out: list[SubmitMessage] = []
-        while (submit := self.groups.take(queue_open=True)) is not None:
+        while (submit := self.groups.next_submission(queue_open=True)) is not None:
             out.append(submit)
         return out
 
@@ -73,7 +73,7 @@ class FedGroups:
         self.at += 1
         names = tuple([GroupName(name) for name in groups])
         key = BundleKey(sender.daemon, session, service, names, discard)
-        payload = seal(encode_bundle(key, [b"body"], [7], [0]), "sender")
+        payload = append_sender(encode_bundle(key, [b"body"], [7], [0]), "sender")
         message = OrderedMessage(service, sender.daemon, session, payload)
         return self.step(Delivered(self.view, message, sender, Position(at or self.at, 0)))
 

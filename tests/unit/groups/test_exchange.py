@@ -10,7 +10,7 @@ from hopring.groups.exchange import GroupsExchange, groups_parts
 from hopring.groups.group_table import GroupEntry, GroupTable
 from hopring.groups.messages import GroupsPart, LocalGroup, decode_group_message, encode_group_message
 from hopring.groups.names import GroupViewId
-from hopring.groups.payloads import seal, unseal
+from hopring.groups.payloads import append_sender, split_sender
 from hopring.groups.views import ViewNumbering, parting
 from hopring.ids import NUMBER_MAX, SITES_MAX, GroupName
 from hopring.ordering.entry import Position
@@ -145,6 +145,6 @@ def test_a_parting_id_is_above_the_last_and_below_the_next_view() -> None:
 
 @given(st.binary(min_size=1, max_size=100), names)
 def test_a_sealed_bundle_comes_back_with_its_senders_name(bundle: bytes, name: str) -> None:
-    sender, view = unseal(seal(bundle, name[:10]))
+    sender, view = split_sender(append_sender(bundle, name[:10]))
 
     assert (sender, bytes(view)) == (name[:10], bundle)

@@ -22,7 +22,7 @@ from hopring.groups.messages import (
     decode_group_message,
     encode_group_message,
 )
-from hopring.groups.payloads import seal
+from hopring.groups.payloads import append_sender
 from hopring.ids import NEVER, DaemonId, GroupName, SiteId, SiteMask
 from hopring.links.events import Tick
 from hopring.ordering.entry import CONTROL_SESSION, OrderedMessage, encode_message
@@ -42,7 +42,7 @@ def table() -> InterestTable:
 
 def mask(one: InterestTable, *groups: str) -> int:
     names = tuple([GroupName(name) for name in groups])
-    bundle = seal(encode_bundle(BundleKey(A, 1, Service.AGREED, names), [b""], [0], [0]), "ann")
+    bundle = append_sender(encode_bundle(BundleKey(A, 1, Service.AGREED, names), [b""], [0], [0]), "ann")
     return one.mask(encode_message(OrderedMessage(Service.AGREED, A, 1, bundle)), SITES)
 
 

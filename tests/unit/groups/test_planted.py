@@ -24,8 +24,8 @@ Patch = pytest.MonkeyPatch
 
 
 def joins_are_not_announced(patch: Patch) -> None:
-    take = Requests.take
-    patch.setattr(Requests, "take", lambda self, _, *open_: take(self, True, *open_))
+    original = Requests.next_submission
+    patch.setattr(Requests, "next_submission", lambda self, _, *open_: original(self, True, *open_))
 
 
 def interest_counts_from_its_delivery(patch: Patch) -> None:
@@ -36,13 +36,13 @@ def interest_counts_from_its_delivery(patch: Patch) -> None:
 
 
 def joiners_miss_what_overtook_them(patch: Patch) -> None:
-    take = EarlyMessages.take
+    release = EarlyMessages.release
 
     def nothing(self: EarlyMessages, at: Position, gets: Gets) -> list[DeliverBundle]:
-        take(self, at, gets)
+        release(self, at, gets)
         return []
 
-    patch.setattr(EarlyMessages, "take", nothing)
+    patch.setattr(EarlyMessages, "release", nothing)
 
 
 def fifo_overtakes_what_a_joiner_is_owed(patch: Patch) -> None:
@@ -128,7 +128,7 @@ def a_leave_forgets_the_interest_of_joins_under_way(patch: Patch) -> None:
     def careless(self: Requests, group: GroupName, now_us: int) -> None:
         self.own.idle(group, now_us)
 
-    patch.setattr(Requests, "look_idle", careless)
+    patch.setattr(Requests, "mark_if_idle", careless)
 
 
 PLANTED = [

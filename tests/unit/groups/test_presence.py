@@ -7,7 +7,7 @@ from hopring.engine import Delivered
 from hopring.groups.delivery import TOLD_MAX
 from hopring.groups.events import Connect, Disconnect, Output, PresenceReport
 from hopring.groups.messages import BundlePresence, GroupPresence
-from hopring.groups.payloads import seal
+from hopring.groups.payloads import append_sender
 from hopring.ids import GroupName, Process
 from hopring.ordering.entry import CONTROL_SESSION, OrderedMessage, Position
 from hopring.services import Service
@@ -17,7 +17,7 @@ from hopring.wire.bundle import BundleKey, encode_bundle
 def message(fed: FedGroups, at: int, *groups: str, ticket: int = 1, sender: Process = FAR) -> list[Output]:
     """A message of session 9 of that daemon."""
     key = BundleKey(sender.daemon, 9, Service.AGREED, tuple([GroupName(name) for name in groups]))
-    payload = seal(encode_bundle(key, [b"body"], [7], [ticket]), "sender")
+    payload = append_sender(encode_bundle(key, [b"body"], [7], [ticket]), "sender")
     whole = OrderedMessage(Service.AGREED, sender.daemon, 9, payload)
     return fed.step(Delivered(fed.view, whole, sender, Position(at, 1)))
 

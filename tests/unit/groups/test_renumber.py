@@ -7,7 +7,7 @@ from hopring.engine import Delivered, Installed, TransitionalSignal
 from hopring.groups.events import DeliverBundle
 from hopring.groups.groups import GroupsState, renumber
 from hopring.groups.messages import GroupsPart, LocalGroup
-from hopring.groups.payloads import unseal
+from hopring.groups.payloads import split_sender
 from hopring.ids import DaemonId, Incarnation, Process, SiteId
 from hopring.ordering.entry import OrderedMessage, Position
 from hopring.services import Service
@@ -49,7 +49,7 @@ def test_what_waited_goes_out_in_the_name_of_the_new_number_and_comes_back() -> 
     renumber(fed.groups, THEN, SITES, NAMES)
     go_on(fed, (THEN,), 2)
     [submit] = fed.taken()
-    assert decode_bundle(unseal(submit.payload)[1]).key.daemon == THEN.daemon
+    assert decode_bundle(split_sender(submit.payload)[1]).key.daemon == THEN.daemon
     message = OrderedMessage(submit.service, THEN.daemon, submit.session, submit.payload)
     out = fed.step(Delivered(fed.view, message, THEN, Position(9, 1)))
 

@@ -70,7 +70,7 @@ class FakeDaemon:
 
     def _submit(self) -> None:
         while not self.stopped and len(self._under_way) < self.at_once:
-            submit = self.server.take(self.queue_open, self.now_us)
+            submit = self.server.next_submission(self.queue_open, self.now_us)
             if submit is None:
                 break
             self._under_way.append(OrderedMessage(submit.service, ME.daemon, submit.session, submit.payload))

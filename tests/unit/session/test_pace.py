@@ -75,15 +75,15 @@ def test_bulk_waits_while_too_much_is_under_way_and_priority_does_not() -> None:
     fake.stopped = True
     send(bulk, "g1", *[bytes(100_000)] * 8)
     fake.exchange(1, bulk)
-    taken = [fake.server.take(True, 0) for _ in range(4)]
+    taken = [fake.server.next_submission(True, 0) for _ in range(4)]
     assert [one.session for one in taken if one is not None] == [1]
     send(high, "g2", b"now")
     fake.exchange(2, high)
-    one = fake.server.take(True, 0)
+    one = fake.server.next_submission(True, 0)
 
     assert one is not None
     assert one.session == 2
-    assert fake.server.take(True, 0) is None
+    assert fake.server.next_submission(True, 0) is None
 
 
 def test_bulk_goes_now_and_then_however_much_has_priority() -> None:
@@ -92,18 +92,18 @@ def test_bulk_goes_now_and_then_however_much_has_priority() -> None:
     fake.stopped = True
     send(bulk, "g1", b"b")
     fake.exchange(1, bulk)
-    assert fake.server.take(True, 0) is not None
+    assert fake.server.next_submission(True, 0) is not None
     for at in range(8):
         send(high, "g2", bytes(100_000))
         fake.exchange(2, high)
-        assert fake.server.take(True, at) is not None
+        assert fake.server.next_submission(True, at) is not None
     send(bulk, "g1", b"b")
     fake.exchange(1, bulk)
     fake.now_us = CREDIT_DELAY_US
     fake.step(Tick())
-    assert fake.server.take(True, STARVED_US - 1) is None
+    assert fake.server.next_submission(True, STARVED_US - 1) is None
     assert fake.server.wake_at_us == STARVED_US
-    one = fake.server.take(True, STARVED_US)
+    one = fake.server.next_submission(True, STARVED_US)
 
     assert one is not None
     assert one.session == 1
@@ -124,7 +124,7 @@ class Way:
         """Bulk, as much as the pace lets go at any time; returns how long each bundle took."""
         took_us: list[int] = []
         while len(took_us) < bundles:
-            pace.look(self.now_us)
+            pace.update(self.now_us)
             while pace.open:
                 pace.submitted(BUNDLE_BYTES, self.now_us)
                 self.free_at_us = max(self.free_at_us, self.now_us) + self.each_us
@@ -201,7 +201,7 @@ def test_what_is_never_delivered_does_not_hold_bulk_up_for_ever() -> None:
     pace = Pace()
     pace.submitted(ROOM_BYTES_MIN, 0)
     assert not pace.open
-    pace.look(LOST_US)
+    pace.update(LOST_US)
     assert pace.under_way_bytes == 0
     pace.submitted(ROOM_BYTES_MIN, LOST_US + 2)
     assert not pace.open

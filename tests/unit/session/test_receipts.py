@@ -5,7 +5,7 @@ from tests.unit.groups.one_daemon import ALL, FAR, ME, NEAR, RED, FedGroups
 from hopring.engine import Delivered
 from hopring.groups.events import PresenceReport
 from hopring.groups.messages import GroupJoin
-from hopring.groups.payloads import seal
+from hopring.groups.payloads import append_sender
 from hopring.ids import GroupName, Place
 from hopring.ordering.entry import OrderedMessage, Position
 from hopring.services import Service
@@ -19,7 +19,7 @@ AT = Position(50, 0)
 def delivered(fed: FedGroups, *groups: str, ticket: int = 3, service: Service = Service.AGREED) -> Delivered:
     """A message of session 5 of this daemon."""
     key = BundleKey(ME.daemon, 5, service, tuple([GroupName(name) for name in groups]))
-    payload = seal(encode_bundle(key, [b"body"], [7], [ticket]), "me")
+    payload = append_sender(encode_bundle(key, [b"body"], [7], [ticket]), "me")
     event = Delivered(fed.view, OrderedMessage(service, ME.daemon, 5, payload), ME, AT)
     fed.step(event)
     return event

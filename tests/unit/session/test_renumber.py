@@ -4,7 +4,7 @@ import pytest
 from tests.unit.session.fake_daemon import ME, FakeDaemon
 from tests.unit.session.joined_sessions import joined, send
 
-from hopring.groups.payloads import unseal
+from hopring.groups.payloads import split_sender
 from hopring.ids import DaemonId, GroupName, Process, SiteId
 from hopring.services import Service
 from hopring.session.frames import FrameKind, encode_frame
@@ -21,9 +21,9 @@ def renumbered(fake: FakeDaemon, number: int) -> None:
 
 def taken(fake: FakeDaemon) -> tuple[int, int]:
     """Whose the next message is."""
-    submit = fake.server.take(True, fake.now_us)
+    submit = fake.server.next_submission(True, fake.now_us)
     assert submit is not None
-    key = decode_bundle(unseal(submit.payload)[1]).key
+    key = decode_bundle(split_sender(submit.payload)[1]).key
     return key.daemon, key.session
 
 

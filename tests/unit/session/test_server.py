@@ -237,7 +237,7 @@ def test_the_longest_bundle_that_there_can_be_fits_and_one_byte_more_is_refused(
     fake.say(
         1, encode_frame(FrameKind.SEND, encode_bundle(key, [*bodies, bytes(limit)], *[[0] * MESSAGES_MAX] * 3))
     )
-    submit = fake.server.take(True, 0)
+    submit = fake.server.next_submission(True, 0)
 
     assert submit is not None
     assert len(submit.payload) == BUNDLE_BYTES_DEFAULT - MESSAGE_HEAD_BYTES

@@ -331,7 +331,7 @@ def test_members_are_in_the_order_of_the_configuration_file() -> None:
         for at, name in [(0, "x"), (1, "y"), (2, "z"), (2, "Z")]
     ]
     view = GroupView(GroupName("g"), GroupViewId(VIEW, (), 1), tuple(found), (), Cause.LEAVE, found[0])
-    data = spread.view(ShowView((1,), view)).frame
+    data = spread.render_view(ShowView((1,), view)).frame
 
     assert [data[at : at + 32].rstrip(b"\0") for at in range(48, 48 + 4 * 32, 32)] == [
         b"#Z#c",
@@ -349,7 +349,7 @@ def test_a_join_while_the_daemons_view_closes_is_a_change_of_network() -> None:
         GroupView(GroupName("g"), closing, (new, old), together, Cause.JOIN, new)
         for together in [(old,), (new,)]
     ]
-    others, joiner = (clients.fake.spread.view(ShowView((1,), view)).frame for view in views)
+    others, joiner = (clients.fake.spread.render_view(ShowView((1,), view)).frame for view in views)
 
     sets = pack("<I32sI32s", 1, b"#old#eu1", 1, b"#new#eu1")
     assert (others[1], joiner[1]) == (0x18, 0x18)

@@ -44,7 +44,7 @@ _NO_ADMIN: Final = "call as the daemon's own user, or as root"
 
 
 class _Caller:
-    """One connection, with the beginning of a line and the answers that wait."""
+    """A connection, the incomplete line that it sent last, and the answers that wait for it."""
 
     def __init__(self, connection: ClientConnection) -> None:
         self.connection = connection
@@ -64,7 +64,7 @@ class AdminSocket:
         allowed: Collection[AdminVerb] = (),
         mode: int = OWNER_ONLY,
     ) -> None:
-        """Listens; BindError if it cannot. Beside the status it does only what is allowed."""
+        """Listens; raises BindError. Requests for the status are always allowed, others by `allowed`."""
         self._loop = loop
         self._log = log
         self.path = path
@@ -100,15 +100,15 @@ class AdminSocket:
     def _in_group(self, sock: socket.socket) -> bool:
         return self._mode != OWNER_ONLY and self.path.stat().st_gid in caller_gids(sock)
 
-    # The owner of connections.
+    # Called by connections (`ConnectionOwner`).
 
     def received(self, number: int, chunk: bytes) -> None:
-        """Takes bytes of a caller, and answers every whole line in them."""
+        """Adds bytes of a caller, and answers every complete line."""
         caller = self._callers[number] = self._callers.pop(number)
         *lines, caller.line = (caller.line + chunk).split(b"\n")
         try:
             for line in lines:
-                self._take(caller, line)
+                self._handle_line(caller, line)
         except NotJson:
             caller.connection.finish(b"".join(caller.answers) + garbage_answer())
             return
@@ -119,7 +119,7 @@ class AdminSocket:
         else:
             caller.connection.flush_soon()
 
-    def _take(self, caller: _Caller, line: bytes) -> None:
+    def _handle_line(self, caller: _Caller, line: bytes) -> None:
         if len(line) > LINE_BYTES_MAX:
             raise NotJson
         if line.strip():
@@ -135,7 +135,7 @@ class AdminSocket:
         return answers
 
     def lost(self, number: int) -> None:
-        """The caller has closed its end; what it asked for stays in force."""
+        """The caller has closed its end; its earlier requests stay in force."""
 
     def closed(self, number: int) -> None:
         """The connection has ended: forgets the caller."""

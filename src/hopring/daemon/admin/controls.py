@@ -36,8 +36,8 @@ class DeliveryCounters:
         self.delivered_bundles = 0
         self.delivered_messages = 0
 
-    def take(self, events: Sequence[EngineOutput]) -> None:
-        """Counts what came out of the engine in a turn."""
+    def observe(self, events: Sequence[EngineOutput]) -> None:
+        """Counts the outputs of the engine of one turn."""
         for event in events:
             if isinstance(event, Delivered):
                 payload = event.message.payload
@@ -123,7 +123,7 @@ def _by_name(counters: SocketCounters) -> dict[str, object]:
 
 
 class DaemonControls:
-    """The controls of one life of a daemon."""
+    """The controls of a running daemon."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class DaemonControls:
         self._expiry = loop.alarm(self._expire)
 
     def shape(self, daemons: Collection[str], shape: Shape) -> None:
-        """Delays or loses packets to these daemons in this way."""
+        """Delays or loses packets to these daemons from now on."""
         for name in self._others(daemons):
             self._description.host.shape(name, shape)
             self._shapes[name] = shape
@@ -175,7 +175,7 @@ class DaemonControls:
         return dict(self._description.snapshot().window.sizes)
 
     def reload(self) -> dict[str, object]:
-        """Reads the configuration file again; returns what was changed by it."""
+        """Reads the configuration file again; returns the changes."""
         return self._reload()
 
     def terminate(self) -> None:
@@ -198,7 +198,7 @@ class DaemonControls:
         self._note()
 
     def _note(self) -> None:
-        """Lets clients know, among them `hop doctor`."""
+        """Shows cuts and shapes in the description, which `hop doctor` and other clients ask for."""
         self._description.cut = tuple(self._cut)
         self._description.shaped = tuple(
             sorted([name for name, shape in self._shapes.items() if shape != CLEAR])

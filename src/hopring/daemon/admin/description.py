@@ -1,4 +1,4 @@
-"""A daemon described by what it knows of itself: answers to clients, and the ground of status and metrics."""
+"""The description of a daemon: answers to queries of clients, and the source of status and metrics."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class ConfiguredLink:
 
 
 class DaemonDescription:
-    """One life of a daemon, seen from outside; everything is read when somebody asks."""
+    """The state of a daemon as others see it; everything is read on request."""
 
     def __init__(
         self, config: Config, host: EngineHost, session_server: SessionServer | None, started_us: int
@@ -39,10 +39,10 @@ class DaemonDescription:
         """Daemons that the admin channel has cut off here."""
         self.shaped: tuple[str, ...] = ()
         """Daemons whose packets from here the admin channel delays or loses."""
-        self.take(config)
+        self.use_config(config)
 
-    def take(self, config: Config) -> None:
-        """Another configuration, with other numbers."""
+    def use_config(self, config: Config) -> None:
+        """Applies another configuration, with other numbers of daemons."""
         self.config = config
         self.names = {DaemonId(at): daemon.name for at, daemon in enumerate(config.daemons)}
 
@@ -59,7 +59,7 @@ class DaemonDescription:
         """The links of the own site, in the order of the other sites, whether they work or not."""
         config, overlay = self.config, snapshot.overlay or _NO_OVERLAY
         mine = config.site_of[snapshot.me.daemon]
-        # While no view is whole, nothing is known to work.
+        # While no view is installed, no link is known to work.
         members = snapshot.members if snapshot.settled else ()
         present = {config.site_of[one.daemon]: one.daemon for one in reversed(members)}
         first = {site: DaemonId(at) for at, site in reversed(list(enumerate(config.site_of)))}
@@ -87,7 +87,7 @@ class DaemonDescription:
         return dropped
 
     def unsent(self) -> Counter[Unsent]:
-        """Datagrams that never left, by reason."""
+        """Datagrams that the kernel refused to send, by reason."""
         unsent: Counter[Unsent] = Counter()
         for one in self.host.socket_report().all:
             unsent += one.unsent
@@ -114,7 +114,7 @@ class DaemonDescription:
         )
 
     def link_line(self, link: LinkSnapshot) -> LinkLine:
-        """One link, as clients and admins are told of it."""
+        """A link, in the form for clients and admins."""
         counters = link.counters
         return LinkLine(
             daemon=self.names[link.peer],

@@ -1,4 +1,4 @@
-"""Metrics in Prometheus' text format, and the health pages. Plain integers, read when somebody asks."""
+"""Metrics in Prometheus' text format, and the health pages. Counters are plain integers, read on request."""
 
 import time
 from collections import Counter
@@ -28,12 +28,12 @@ Reason = TypeVar("Reason", bound=str)
 Sample = tuple[dict[str, str], float]
 _ESCAPES: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 _ENDS: Final = "the daemon ends"
-_MISSING_MAX: Final = 8  # So many missing daemons are named.
+_MISSING_MAX: Final = 8  # Limit of the missing daemons that are named.
 _LINK_COUNTERS: Final = ("sent", "received", "lost", "nacks", "retransmissions", "duplicates")
 
 
 class Metrics:
-    """The metrics of one life of a daemon."""
+    """The metrics of a daemon since its start."""
 
     def __init__(self, loop: Loop, log: DaemonLog, description: DaemonDescription) -> None:
         self.leaving = False
@@ -45,12 +45,12 @@ class Metrics:
         self._sent = _Carried()
         self._delivered = _Carried()
         self._lag_us = self._lag_us_max = 0
-        self._alarm = loop.alarm(self._look)
-        self._look_at_us = loop.now_us() + LAG_US
-        self._alarm.set(self._look_at_us)
+        self._alarm = loop.alarm(self._measure_lag)
+        self._measure_at_us = loop.now_us() + LAG_US
+        self._alarm.set(self._measure_at_us)
 
-    def take(self, events: Sequence[EngineOutput]) -> None:
-        """Counts what the engine puts out."""
+    def observe(self, events: Sequence[EngineOutput]) -> None:
+        """Counts the outputs of the engine."""
         for event in events:
             if isinstance(event, Delivered):
                 self._delivered.count(event.message)
@@ -60,12 +60,12 @@ class Metrics:
                 self._views += 1
                 self._installed_us = self._loop.now_us()
 
-    def _look(self) -> None:
+    def _measure_lag(self) -> None:
         now_us = self._loop.now_us()
-        self._lag_us = now_us - self._look_at_us
+        self._lag_us = now_us - self._measure_at_us
         self._lag_us_max = max(self._lag_us_max, self._lag_us)
-        self._look_at_us = now_us + LAG_US
-        self._alarm.set(self._look_at_us)
+        self._measure_at_us = now_us + LAG_US
+        self._alarm.set(self._measure_at_us)
 
     # Pages.
 

@@ -41,7 +41,7 @@ _NOWHERE: Final = "0.0.0.0"  # The address of a client that has closed already.
 
 
 class ClientServer:
-    """All clients of one daemon; the layer above an engine that was made with `groups.interest`."""
+    """All clients of one daemon, above an engine that was made with `groups.interest`."""
 
     def __init__(
         self,
@@ -62,8 +62,8 @@ class ClientServer:
         self._connections: dict[int, ClientConnection] = {}
         self._count = 0
         self._pump_due = False
-        self._gathering = False  # Several events of the engine are being taken.
-        self._ready: dict[int, None] = {}  # Connections that send after the last of them.
+        self._gathering = False  # Outputs of the engine are being handled: connections send after the last.
+        self._ready: dict[int, None] = {}  # These connections.
         self._alarm = loop.alarm(lambda: self._step(Tick()))
         self._listeners: list[ClientListener] = []
         self._paths: list[Path] = []  # Of Unix sockets.
@@ -81,8 +81,8 @@ class ClientServer:
             self.close()
             raise
 
-    def take(self, events: Sequence[EngineOutput]) -> None:
-        """Takes what the engine put out in this turn; clients get what concerns them at once."""
+    def handle_engine_outputs(self, events: Sequence[EngineOutput]) -> None:
+        """Handles the engine's outputs of one turn, and sends clients their frames before it returns."""
         self._gathering = True
         for event in events:
             self._step(event)
@@ -94,11 +94,11 @@ class ClientServer:
 
     @property
     def drained(self) -> bool:
-        """Whether the engine has all that clients asked for."""
+        """Whether all requests of clients are submitted to the engine."""
         return self.session_server.groups.idle
 
     def go_on(self) -> None:
-        """The engine takes messages again."""
+        """Resumes submission after the engine's pause."""
         self._step(Tick())
 
     def leave(self) -> None:
@@ -117,7 +117,7 @@ class ClientServer:
             connection.close()
 
     def reorder(self, order: Sequence[str]) -> None:
-        """The daemons have another order in the configuration file."""
+        """Applies another order of the daemons in the configuration file."""
         if self._spread is not None:
             self._spread.reorder(order)
 
@@ -154,10 +154,10 @@ class ClientServer:
         self._connections[self._count] = ClientConnection(self._loop, sock, self._count, self)
         self._step(ConnectionOpened(self._count, dialect, address))
 
-    # The owner of connections.
+    # Called by connections (`ConnectionOwner`).
 
     def received(self, number: int, chunk: bytes) -> None:
-        """Takes bytes of a client, unless the daemon is about to end."""
+        """Handles bytes of a client, unless the daemon is about to end."""
         if not self._leaving:
             self._step(BytesReceived(number, chunk))
 
@@ -165,7 +165,7 @@ class ClientServer:
         """The bytes to send to a client next."""
         out = self.session_server.outgoing(number, bytes_max)
         if self.session_server.slow.stirred:
-            self._loop.call_soon(self._look)
+            self._loop.call_soon(self._check_slow_receivers)
         return out
 
     def lost(self, number: int) -> None:
@@ -184,7 +184,7 @@ class ClientServer:
             self._pump_due = True
             self._loop.call_soon(self._pump)
 
-    def _look(self) -> None:
+    def _check_slow_receivers(self) -> None:
         if self.session_server.slow.stirred:
             self._step(Tick())
 
@@ -226,7 +226,9 @@ class ClientServer:
 
     def _pump(self) -> None:
         self._pump_due = False
-        while (submit := self.session_server.take(self._host.queue_open, self._loop.now_us())) is not None:
+        while (
+            submit := self.session_server.next_submission(self._host.queue_open, self._loop.now_us())
+        ) is not None:
             self._host.give(submit)
         self._carry_out(self.session_server.credit(self._loop.now_us()))
         self._alarm.set(self.session_server.wake_at_us)

@@ -1,14 +1,14 @@
 """An engine on a daemon's loop: the part that is the same for all engines.
 
 Below       an engine, and sockets of its own kind, which a subclass opens.
-Above       one callback, `up`: at the end of each turn it gets what came out for the layers above, in order;
-            they answer with `give` and `submit`.
-Invariants  nothing of a step is sent before `note` was told what the step put out: so a trace has every send
+Above       one callback, `up`: at the end of each turn of the loop it gets the outputs for the layers above, in
+            order; they answer with `give` and `submit`.
+Invariants  nothing of a step is sent before `note` has got the outputs of that step: so a trace has every send
             that others can have seen, however the process ends.
 
-`LayerDriver` drives a pure layer on the loop. It gives its layer one event at a time with the time, has the
-effects carried out, and looks at `wake_at_us` once at the end of each turn: a layer that wants to act by then
-gets its Tick, any other an alarm. So all that one turn brought shares packets.
+`LayerDriver` drives a pure layer on the loop. It gives the layer one event at a time, with the time, has the
+effects carried out, and reads `wake_at_us` once at the end of each turn: a layer whose time has come gets a
+Tick, for any other an alarm is set. So all events of one turn share packets.
 """
 
 from abc import ABC, abstractmethod
@@ -70,17 +70,17 @@ class LayerDriver(Generic[Event, Effect]):
         self._carry_out = carry_out
         self._stepping = False
         self._closed = False
-        self._look_due = False
-        self._alarm = loop.alarm(self._look_soon)
-        self._look_soon()
+        self._check_due = False
+        self._alarm = loop.alarm(self._check_soon)
+        self._check_soon()
 
     def give(self, event: Event | Tick) -> None:
-        """Hands an event to the layer; the layer's PeerError is the caller's to count."""
+        """Hands an event to the layer; the caller counts a PeerError of the layer."""
         assert not self._stepping, "effects in the middle of others would be out of order"
         if self._closed:
             return
         self._step(event, self._loop.now_us())
-        self._look_soon()
+        self._check_soon()
 
     def close(self) -> None:
         """Gives the layer no further events."""
@@ -96,13 +96,13 @@ class LayerDriver(Generic[Event, Effect]):
         finally:
             self._stepping = False
 
-    def _look_soon(self) -> None:
-        if not self._look_due:
-            self._look_due = True
-            self._loop.call_soon(self._look)
+    def _check_soon(self) -> None:
+        if not self._check_due:
+            self._check_due = True
+            self._loop.call_soon(self._tick_if_due)
 
-    def _look(self) -> None:
-        self._look_due = False
+    def _tick_if_due(self) -> None:
+        self._check_due = False
         if self._closed:
             return
         now_us = self._loop.now_us()
@@ -111,26 +111,26 @@ class LayerDriver(Generic[Event, Effect]):
         self._alarm.set(self._layer.wake_at_us)
 
 
-Up = Callable[[Sequence[EngineOutput]], None]
-"""Takes what an engine puts out for the layers above."""
+OutputHandler = Callable[[Sequence[EngineOutput]], None]
+"""Handles the outputs of an engine for the layers above."""
 
 
 def ignore(_event: object) -> None:
-    """The callback of those who do not want to know."""
+    """The default callback: does nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostSetup:
-    """All that a daemon's process gives to the host of an engine."""
+    """The parameters that a daemon's process gives to the host of an engine."""
 
     loop: Loop
     config: Config
     me: Process
-    up: Up
-    counter: int = 0  # No view of an earlier life had a higher one.
-    note: Up = ignore
+    up: OutputHandler
+    counter: int = 0  # At least that of any view before the last restart.
+    note: OutputHandler = ignore
     reached: Callable[[int], None] = ignore  # Told of the view counter before it is used.
-    destinations: Destinations | None = None  # Of a layer above that prunes; it also has to say `Resume`.
+    destinations: Destinations | None = None  # Of a layer above that prunes; it also has to give `Resume`.
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,13 +158,13 @@ class WindowRefused(HopError):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class EngineHost(ABC):
-    """One life of one daemon of a configuration, on an engine."""
+    """A daemon of a configuration, from start to end, on an engine."""
 
-    def __init__(self, loop: Loop, up: Up, note: Up) -> None:
+    def __init__(self, loop: Loop, up: OutputHandler, note: OutputHandler) -> None:
         self.paused = False
-        """Whether the layer above has to wait with messages, because the configuration is about to change."""
+        """Whether the layer above must submit no messages, because the configuration is about to change."""
         self.payload_bytes_max = 0
-        """The longest message that `submit` takes."""
+        """The longest message that `submit` accepts."""
         self._loop = loop
         self._up = up
         self._note = note
@@ -189,28 +189,28 @@ class EngineHost(ABC):
 
     @property
     def queue_open(self) -> bool:
-        """Whether `submit` may bring another message."""
+        """Whether another message may be submitted."""
         return not self.paused and self._engine.queue_open
 
     def submit(self, service: Service, payload: bytes, session: int = 0) -> None:
-        """Sends a message to all daemons of the view; look at `queue_open` and `payload_bytes_max` first."""
+        """Sends a message to all daemons of the view; check `queue_open` and `payload_bytes_max` first."""
         self._driver.give(SubmitMessage(service, payload, session))
 
     def give(self, event: SubmitMessage | Resume | Withdraw) -> None:
-        """Hands down what groups put out; look at `queue_open` before a SubmitMessage of a session."""
+        """Hands an event of the groups to the engine; check `queue_open` before a message of a session."""
         self._driver.give(event)
 
     @property
     def drained(self) -> bool:
-        """Whether everything that was submitted is at every daemon of the view."""
+        """Whether every submitted message is at every daemon of the view."""
         return self._engine.drained
 
     def leave(self) -> None:
-        """Leaves the others, and takes no further part; best once it is `drained`."""
+        """Leaves the view for good; call it once the host is `drained`, so that no message is lost."""
         self._driver.give(Stop())
 
     def close(self) -> None:
-        """Falls silent and closes all sockets."""
+        """Sends nothing more and closes all sockets."""
         if not self._closed:
             self._closed = True
             self._loop.on_stall.remove(self._stalled)
@@ -231,7 +231,7 @@ class EngineHost(ABC):
         self._send(outputs)
 
     def _named(self, event: EngineOutput) -> EngineOutput:
-        """The layers above, logs and traces know daemons by name."""
+        """Puts names for numbers of daemons in the cause, for layers above, logs and traces."""
         if isinstance(event, Installed):
             return event.replace(cause=named(event.cause, self._names, self._sites))
         return event
@@ -247,17 +247,17 @@ class EngineHost(ABC):
 
     @abstractmethod
     def _send(self, outputs: Sequence[Any]) -> None:
-        """Carries out the engine's own effects; those for the layers above are passed over."""
+        """Carries out the engine's own effects; skips those for the layers above."""
 
     @abstractmethod
     def _close_sockets(self) -> None:
-        """Closes the sockets of the engine's kind."""
+        """Closes the sockets that the subclass opened."""
 
     @abstractmethod
     def socket_report(self) -> SocketReport:
         """The counters of all sockets."""
 
-    # By hand, for tests and operators.
+    # Controls for tests and operators.
 
     @abstractmethod
     def shape(self, daemon: str, shape: Shape) -> None:
@@ -265,7 +265,7 @@ class EngineHost(ABC):
 
     @abstractmethod
     def cut(self, daemons: Collection[str]) -> None:
-        """Lets nothing pass to or from these daemons, and everything to and from all others."""
+        """Blocks traffic to and from exactly these daemons."""
 
     @abstractmethod
     def report_foreign(self, report: Callable[[Address, str], None]) -> None:
@@ -273,32 +273,32 @@ class EngineHost(ABC):
 
     @abstractmethod
     def set_windows(self, sizes: Mapping[str, int]) -> None:
-        """Sets these windows, by their names in the snapshot; WindowRefused if that cannot be."""
+        """Sets these windows, by their names in the snapshot; raises WindowRefused."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ReconfigurableHost(EngineHost):
-    """A host that can go on with another configuration, in which daemons have other numbers."""
+    """A host that can change to another configuration, in which daemons have other numbers."""
 
     @property
     @abstractmethod
     def alone(self) -> bool:
-        """Whether it is in a view by itself, and all that was submitted and put out is dealt with."""
+        """Whether it is alone in its view, and no submitted message or output is left to handle."""
 
     @abstractmethod
     def part(self, others: Collection[DaemonId], cause: str) -> None:
-        """Leaves all others, and forms a view alone; it hears nobody until `renew`."""
+        """Leaves all others and forms a view alone; packets of others are ignored until `renew`."""
 
     @abstractmethod
     def renew(
         self, config: Config, me: Process, destinations: Destinations | None, cause: str
     ) -> TransitionalSignal:
-        """Begins anew with another configuration, while it is `alone`; BindError if a socket cannot be opened.
+        """Restarts the engine with another configuration, while `alone`; raises BindError.
 
         Returns the signal for the layer above, to be handed up before the first view.
         """
 
     def hand_up(self, signal: TransitionalSignal) -> None:
-        """Tells the layer above at once, before anything else comes up."""
+        """Hands this signal to the layer above at once, before any other output."""
         self._note([signal])
         self._up([signal])

@@ -13,9 +13,9 @@ from hopring.config.settings import RING_SETTINGS
 from hopring.daemon.engines.host import (
     EngineHost,
     HostSetup,
+    OutputHandler,
     ReconfigurableHost,
     SocketReport,
-    Up,
     WindowRefused,
     ignore,
 )
@@ -77,10 +77,10 @@ class MembershipHost(ReconfigurableHost):
         loop: Loop,
         config: Config,
         me: Process,
-        up: Up,
+        up: OutputHandler,
         *,
         counter: int = 0,  # No view of an earlier life had a higher one.
-        note: Up = ignore,
+        note: OutputHandler = ignore,
         reached: Callable[[int], None] = ignore,  # Told of the view counter when an attempt begins.
         options: MembershipOptions | None = None,  # Those of the configuration, unless a test says else.
         destinations: Destinations | None = None,  # Of a layer above that prunes; it also has to say `Resume`.

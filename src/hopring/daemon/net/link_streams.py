@@ -200,7 +200,7 @@ class PendingStreams:
         if len(self._greetings) == PENDING_MAX:
             self._refuse(next(iter(self._greetings)), Drop.LIMIT)
         self._greetings[connection] = (self._loop.now_us(), b"")
-        self._look()
+        self._set_alarm()
 
     def close(self) -> None:
         """Closes all connections that are pending."""
@@ -241,9 +241,9 @@ class PendingStreams:
         too_late_us = self._loop.now_us() - GREETING_TIMEOUT_US
         for connection in [one for one, (since_us, _) in self._greetings.items() if since_us <= too_late_us]:
             self._refuse(connection, Drop.TRUNCATED)
-        self._look()
+        self._set_alarm()
 
-    def _look(self) -> None:
+    def _set_alarm(self) -> None:
         """Sets the alarm for the oldest pending connection, which is the first."""
         for since_us, _ in self._greetings.values():
             self._alarm.set(since_us + GREETING_TIMEOUT_US)

@@ -134,7 +134,7 @@ _READ_BYTES: Final = 4096
 def end_with_descriptor(loop: Loop, fd: int, leave: Callable[[], None]) -> None:
     """Calls `leave` once, when the descriptor reaches its end; bytes before that are discarded."""
 
-    def look(_events: int) -> None:
+    def read(_events: int) -> None:
         try:
             said = os.read(fd, _READ_BYTES)
         except BlockingIOError:
@@ -147,7 +147,7 @@ def end_with_descriptor(loop: Loop, fd: int, leave: Callable[[], None]) -> None:
 
     try:
         os.set_blocking(fd, False)
-        loop.register(fd, look)
+        loop.register(fd, read)
     except OSError:
         leave()  # Closed, or a file, which is at its end already.
 

@@ -13,7 +13,7 @@ from hopring.errors import Drop
 from hopring.ids import NEVER, DaemonId, Process
 from hopring.session.queries import view_text
 
-LOOK_US: Final = 10_000_000
+CHECK_US: Final = 10_000_000
 AGAIN_US: Final = 600_000_000
 """How long one kind of problem is not logged again."""
 
@@ -56,25 +56,25 @@ class HealthLog:
         self._log = log
         self._names = names
         self.also: Callable[[], None] = _nothing
-        """Called at every look, for periodic work that is not worth a wake-up of its own."""
+        """Called with every check of the counters, for periodic work that is not worth a wake-up of its own."""
         self._host: EngineHost | None = None
         self._members: tuple[Process, ...] = ()
         self._told_us: dict[str, int] = {}
         self._addresses = addresses or {}
         self._foreign_us: dict[Address, int] = {}  # From when on a refused sender is logged.
-        self._alarm = loop.alarm(self.look)
+        self._alarm = loop.alarm(self.check_counters)
 
     def watch(self, host: EngineHost) -> None:
-        """Looks at a host's counters from now on, and at senders of another configuration."""
+        """Checks a host's counters from now on, and logs senders of another configuration."""
         self._host = host
         host.report_foreign(self._foreign)
         self._foreign_us.clear()
-        self._alarm.set(self._loop.now_us() + LOOK_US)
+        self._alarm.set(self._loop.now_us() + CHECK_US)
 
     def rename(
         self, names: Mapping[DaemonId, str], addresses: Mapping[tuple[str, int], str], me: Process
     ) -> None:
-        """Takes other numbers of daemons; this one, which is alone, has another, too."""
+        """Applies other numbers of daemons; `me` is this daemon, which is alone in its view."""
         self._names = names
         self._addresses = addresses
         self._members = (me,)
@@ -97,7 +97,7 @@ class HealthLog:
         if for_us >= STALL_TOLD_US:
             self._log.say("stalled", seconds=f"{for_us / 1e6:.1f}", text=_STALLED)
 
-    def take(self, events: Sequence[EngineOutput]) -> None:
+    def observe(self, events: Sequence[EngineOutput]) -> None:
         """Logs every installed view, with its cause."""
         for event in events:
             if isinstance(event, Installed):
@@ -117,9 +117,9 @@ class HealthLog:
     def _list(self, processes: Sequence[Process]) -> str:
         return ",".join(self._names[process.daemon] for process in processes)
 
-    def look(self) -> None:
+    def check_counters(self) -> None:
         """Logs problems that were not logged lately; also called periodically by an alarm."""
-        self._alarm.set(self._loop.now_us() + LOOK_US)
+        self._alarm.set(self._loop.now_us() + CHECK_US)
         self.also()
         assert self._host is not None, "the alarm is set for a host"
         since_us = self._loop.now_us() - AGAIN_US

@@ -1,10 +1,10 @@
-"""Another configuration while the daemon runs: daemons and sites come and go, and clients stay.
+"""Change to another configuration while the daemon runs: daemons and sites come and go, and clients stay.
 
-Numbers of daemons and sites are places in the configuration, and all protocols count by them. So a daemon
-takes another one in between two views: it lets no further messages in and waits until everybody has what it
-sent; leaves the others and forms a view alone; there it changes numbers, sockets and membership; and then
-looks for the others, who are those with the same configuration. Its clients see what they would see of a
-partition and a merge. Their messages wait until somebody is there again, or for REJOIN_US.
+Numbers of daemons and sites are indexes in the configuration, and all protocols use them. So a daemon changes
+its configuration between two views. It stops submitting messages and waits until all daemons have those that it
+sent; leaves the others and forms a view alone; changes numbers, sockets and membership; and then looks for the
+daemons with the same configuration. Its clients see a partition and a merge. Their messages wait until another
+daemon is in the view, or for REJOIN_US.
 """
 
 from collections.abc import Callable
@@ -28,28 +28,28 @@ from hopring.ids import NEVER, DaemonId, Process, SiteId
 DRAIN_US_MAX: Final = 2_000_000
 QUIET_US: Final = 100_000
 LINGER_US_MAX: Final = 500_000
-"""Others, who may be about to leave too, have so long to get what they sent delivered here: until nothing was
-delivered for QUIET_US, and no longer than LINGER_US_MAX."""
+"""Other daemons may be about to leave too. The daemon waits for their messages until none was delivered for
+QUIET_US, and no longer than LINGER_US_MAX."""
 
 PART_US_MAX: Final = 20_000_000
 REJOIN_US: Final = 2_000_000
-LOOK_US: Final = 5_000
+CHECK_US: Final = 5_000
 CAUSE: Final = "reload of the configuration"
 ALONE: Final = "nobody else with this configuration was met: clients go on alone, reload the other daemons"
 
 
 class RejoinStep(Enum):
-    """The steps from one configuration to another."""
+    """The steps from one configuration to another, in this order."""
 
     NONE = "none"
-    DRAIN = "drain"  # What was sent has to reach everybody.
-    PART = "part"  # The daemon is to be alone.
-    REJOIN = "rejoin"  # It looks for the others.
+    DRAIN = "drain"  # Until all daemons have its messages.
+    PART = "part"  # Until it is alone in its view.
+    REJOIN = "rejoin"  # Until it is in a view with others.
 
 
 @dataclass(slots=True)
 class RejoinParts:
-    """What of a daemon knows numbers or names of daemons."""
+    """The parts of a daemon that know numbers or names of daemons."""
 
     host: ReconfigurableHost
     clients: ClientServer
@@ -60,7 +60,7 @@ class RejoinParts:
 
 
 class Rejoin:
-    """The way from one configuration to another."""
+    """Changes the configuration, step by step."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Rejoin:
         taken: Callable[[Config], None],
         failed: Callable[[], None],
     ) -> None:
-        """`taken` is told of the configuration that is had; `failed` if none is, not even the old one."""
+        """`taken` is called with the new configuration; `failed` if not even the old one can be used."""
         self._loop = loop
         self._log = log
         self._parts = parts
@@ -82,19 +82,19 @@ class Rejoin:
         self._linger_us = NEVER
         self._quiet_us = NEVER
         self._delivered: object = None
-        self._alarm = loop.alarm(self._look)
+        self._alarm = loop.alarm(self._advance)
 
     def begin(self, config: Config) -> None:
-        """This one is wanted; if it comes while another is on its way, it takes its place."""
+        """Starts a change to this configuration, or replaces the one that is being changed to."""
         self._wanted = config
         if self._step in (RejoinStep.NONE, RejoinStep.REJOIN):
             self._go_to(RejoinStep.DRAIN, DRAIN_US_MAX)
             self._linger_us = self._loop.now_us() + LINGER_US_MAX
             self._parts.host.paused = True
-            self._look()
+            self._advance()
 
     def stop(self) -> None:
-        """The daemon is to end: it does so with whatever it has."""
+        """Stops the change where it is; also called when the daemon is about to end."""
         self._step, self._wanted = RejoinStep.NONE, None
         self._alarm.set(NEVER)
         self._parts.host.paused = False
@@ -102,7 +102,7 @@ class Rejoin:
     def _go_to(self, step: RejoinStep, within_us: int) -> None:
         self._step, self._by_us = step, self._loop.now_us() + within_us
 
-    def _look(self) -> None:
+    def _advance(self) -> None:
         late = self._loop.now_us() >= self._by_us
         host = self._parts.host
         match self._step:
@@ -119,10 +119,10 @@ class Rejoin:
                     self._log.say("warning", text=ALONE)
                 self._finish()
         if self._step is not RejoinStep.NONE:
-            self._alarm.set(self._loop.now_us() + LOOK_US)
+            self._alarm.set(self._loop.now_us() + CHECK_US)
 
     def _quiet(self) -> bool:
-        """Whether nothing more of others is likely to come."""
+        """Whether no more messages of others are likely to arrive."""
         now_us, snapshot = self._loop.now_us(), self._parts.host.snapshot()
         if len(snapshot.members) == 1:
             return True
@@ -153,7 +153,7 @@ class Rejoin:
 
     def _change(self) -> None:
         wanted, old = self._wanted, self._parts.description.config
-        assert wanted is not None, "something else is wanted"
+        assert wanted is not None, "another configuration is wanted"
         try:
             self._become(wanted)
         except BindError as error:
@@ -171,13 +171,13 @@ class Rejoin:
         self._go_to(RejoinStep.REJOIN, REJOIN_US)
 
     def _become(self, config: Config) -> None:
-        """Everything that knows numbers learns the new ones; then the engine begins anew."""
+        """Applies the numbers of this configuration everywhere, and restarts the engine."""
         parts = self._parts
         groups, names = parts.clients.session_server.groups, names_of(config)
         me = Process(config.daemon_id(groups.names[groups.me.daemon]), groups.me.incarnation)
         parts.clients.session_server.renumber(me, sites_of(config), list(names.values()))
         parts.clients.reorder(config.order_names)
-        parts.description.take(config)
+        parts.description.use_config(config)
         parts.health_log.rename(names, addresses_of(config), me)
         if parts.trace is not None:
             parts.trace.rename(names)
@@ -197,7 +197,7 @@ def names_of(config: Config) -> dict[DaemonId, str]:
 
 
 def addresses_of(config: Config) -> dict[tuple[str, int], str]:
-    """The names of all daemons, by where they speak from."""
+    """The names of all daemons, by their addresses."""
     return {(daemon.address, daemon.port): daemon.name for daemon in config.daemons}
 
 

@@ -92,10 +92,10 @@ def _never_held(begin: Callable[[MessageFlow, Any, int], None]) -> Any:
     return begin_and_go_on
 
 
-def _only_in_gop(take: Callable[[Groups, Input, int], None]) -> Any:
+def _only_in_gop(handle: Callable[[Groups, Input, int], None]) -> Any:
     def drop_while_closing(self: Groups, event: Input, now_us: int) -> None:
         if self.state is GroupsState.GOP or not isinstance(event, Send | JoinGroup | LeaveGroup):
-            take(self, event, now_us)
+            handle(self, event, now_us)
 
     return drop_while_closing
 
@@ -112,13 +112,15 @@ def _for_each_group(recipients: Callable[[GroupDelivery, tuple[GroupName, ...]],
     return one_by_one
 
 
-def _all_of_it(apart: Callable[[GroupDelivery, DeliverBundle], list[DeliverBundle]]) -> Any:
-    del apart
+def _all_of_it(split_mixed: Callable[[GroupDelivery, DeliverBundle], list[DeliverBundle]]) -> Any:
+    del split_mixed
     return lambda _self, deliver: [deliver]
 
 
-def _as_in_one_site(take: Callable[[Requests, bool, bool, bool], GroupInterest | SubmitMessage | None]) -> Any:
-    return lambda self, _one_site, queue_open, bulk_open: take(self, True, queue_open, bulk_open)
+def _as_in_one_site(
+    next_submission: Callable[[Requests, bool, bool, bool], GroupInterest | SubmitMessage | None],
+) -> Any:
+    return lambda self, _one_site, queue_open, bulk_open: next_submission(self, True, queue_open, bulk_open)
 
 
 def _deaf(heard: Callable[[InterestTable, OrderedMessage], None]) -> Any:
@@ -138,9 +140,9 @@ def _for_the_site(apply: Callable[[InterestTable, DaemonId, GroupInterest], None
     return whoever_speaks_last
 
 
-def _nothing_owed(take: Callable[[EarlyMessages, Position, Gets], list[DeliverBundle]]) -> Any:
+def _nothing_owed(release: Callable[[EarlyMessages, Position, Gets], list[DeliverBundle]]) -> Any:
     def forget(self: EarlyMessages, at: Position, gets: Gets) -> list[DeliverBundle]:
-        take(self, at, gets)
+        release(self, at, gets)
         return []
 
     return forget
@@ -151,8 +153,8 @@ def _never_behind(behind: Callable[[EarlyMessages, int, DeliverBundle], bool]) -
     return lambda _self, _session, _deliver: False
 
 
-def _though_joining(look_idle: Callable[[Requests, GroupName, int], None]) -> Any:
-    del look_idle
+def _though_joining(mark_if_idle: Callable[[Requests, GroupName, int], None]) -> Any:
+    del mark_if_idle
     return lambda self, group, now_us: self.own.idle(group, now_us)
 
 
@@ -227,7 +229,7 @@ BUGS: Final[tuple[Bug, ...]] = (
         "request-lost",
         "property 2.15",
         "what a session asks for while the daemons change their view is lost",
-        ("hopring.groups.groups:Groups._take", _only_in_gop),
+        ("hopring.groups.groups:Groups._handle", _only_in_gop),
     ),
     client_bug(
         "lost-members-kept",
@@ -245,13 +247,13 @@ BUGS: Final[tuple[Bug, ...]] = (
         "mixed-not-sorted",
         "property 2.1",
         "whoever is in one group of a mixed bundle gets the messages to its other groups too",
-        ("hopring.groups.delivery:GroupDelivery._apart", _all_of_it),
+        ("hopring.groups.delivery:GroupDelivery._split_mixed", _all_of_it),
     ),
     client_bug(
         "join-unannounced",
         "rule 20",
         "a join is sent before others know of the interest, and they prune what the joiner is owed",
-        ("hopring.groups.requests:Requests.take", _as_in_one_site),
+        ("hopring.groups.requests:Requests.next_submission", _as_in_one_site),
     ),
     client_bug(
         "interest-on-delivery",
@@ -269,7 +271,7 @@ BUGS: Final[tuple[Bug, ...]] = (
         "early-missed",
         "rule 28",
         "a Reliable message that overtakes a join is not kept for the joiner",
-        ("hopring.groups.delivery:EarlyMessages.take", _nothing_owed),
+        ("hopring.groups.delivery:EarlyMessages.release", _nothing_owed),
     ),
     client_bug(
         "fifo-passes-early",
@@ -281,7 +283,7 @@ BUGS: Final[tuple[Bug, ...]] = (
         "idle-while-joining",
         "rule 23",
         "interest is called off after a leave, though a join is under way",
-        ("hopring.groups.requests:Requests.look_idle", _though_joining),
+        ("hopring.groups.requests:Requests.mark_if_idle", _though_joining),
     ),
     client_bug(
         "rift-ignored",
