@@ -1,4 +1,4 @@
-"""What tests of daemons with clients share."""
+"""Fixtures of tests that connect clients to daemons."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -9,11 +9,11 @@ class Proxy:
     """Use it as `async with Proxy(port) as proxy`."""
 
     def __init__(self, port: int) -> None:
-        """The port is the daemon's, on loopback."""
+        """`port` is the daemon's, on loopback."""
         self._port = port
         self._tasks: set[asyncio.Task[None]] = set()
         self.accepted = 0
-        """Connections of clients so far."""
+        """Number of clients that have connected so far."""
         self._towards_clients: list[asyncio.StreamWriter] = []
         self._towards_daemon: list[asyncio.StreamWriter] = []
 
@@ -32,15 +32,15 @@ class Proxy:
 
     @property
     def url(self) -> str:
-        """Where clients go."""
+        """The address at which clients connect to the proxy."""
         return f"hop://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
     def cut_clients(self) -> None:
-        """Clients lose their connections; the daemon does not notice."""
+        """Cuts the clients' connections; the daemon does not notice."""
         _abort(self._towards_clients)
 
     def cut_daemon(self) -> None:
-        """The daemon loses those that it has."""
+        """Cuts the connections to the daemon."""
         _abort(self._towards_daemon)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -48,7 +48,7 @@ class Proxy:
         self.accepted += 1
         self._towards_clients.append(writer)
         self._towards_daemon.append(there_writer)
-        # The daemon is not told when a client's side ends.
+        # The end of a client's side is not passed on to the daemon.
         for source, sink, tells in ((reader, there_writer, False), (there_reader, writer, True)):
             task = asyncio.ensure_future(_carry(source, sink, tells))
             self._tasks.add(task)

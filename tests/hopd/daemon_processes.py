@@ -21,7 +21,7 @@ GOODBYE_SECONDS = 20.0
 
 
 class DaemonProcesses:
-    """The daemons of one configuration; use it as `with DaemonProcesses(...) as lives`."""
+    """The daemons of one configuration; use it as `with DaemonProcesses(...) as daemons`."""
 
     def __init__(
         self,
@@ -31,7 +31,10 @@ class DaemonProcesses:
         module: str = "tests.hopd.hopd_with_load",
         arguments: Sequence[str] = (),
     ) -> None:
-        """`around` gives the words that a daemon's command line has before it; the module is run."""
+        """`around` returns arguments that precede a daemon's command.
+
+        `module` is the Python module that is run.
+        """
         self._arguments = arguments
         self._module = module
         self.names = [daemon.name for daemon in config.daemons]
@@ -62,7 +65,7 @@ class DaemonProcesses:
                 print(f"--- {name}\n{self.log(name)[-4_000:]}")
 
     def start(self, *names: str) -> None:
-        """Starts these daemons, or all."""
+        """Starts the named daemons, or all of them."""
         for name in names or self.names:
             self._starts[name] += 1
             command = [*self._around(name), sys.executable, "-m", self._module, str(self._file)]
@@ -79,60 +82,60 @@ class DaemonProcesses:
                 self.processes[name] = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=log, cwd=ROOT)
 
     def kill(self, name: str) -> None:
-        """Ends a daemon without a word."""
+        """Kills a daemon with SIGKILL."""
         process = self.processes.pop(name)
         process.kill()
         process.wait(GOODBYE_SECONDS)
-        assert process.stdin is not None, "it was spoken to"
+        assert process.stdin is not None, "stdin is a pipe"
         process.stdin.close()
-        self._starts[name] = self._begun(name)  # Perhaps it had not got so far.
+        self._starts[name] = self._begun(name)  # It may have been killed before it recorded its start.
 
     def stop(self, name: str) -> None:
-        """Ends a daemon in an orderly way."""
+        """Ends a daemon with SIGTERM."""
         process = self.processes.pop(name)
         process.terminate()
-        assert process.wait(GOODBYE_SECONDS) == 0, "it ends cleanly"
-        assert process.stdin is not None, "it was spoken to"
+        assert process.wait(GOODBYE_SECONDS) == 0, "the daemon failed"
+        assert process.stdin is not None, "stdin is a pipe"
         process.stdin.close()
 
     def load(self, per_second: int) -> None:
-        """All daemons send so many messages per second; 0 ends it."""
+        """Sets the messages per second that each daemon sends; 0 stops the load."""
         for process in self.processes.values():
-            assert process.stdin is not None, "it is spoken to"
+            assert process.stdin is not None, "stdin is a pipe"
             process.stdin.write(b"%d\n" % per_second)
             process.stdin.flush()
 
     def log(self, name: str) -> str:
-        """What a daemon said, in all its lives."""
+        """The log of a daemon, over all its starts."""
         return (self._directory / f"{name}.log").read_text()
 
-    # What happened.
+    # What the traces show.
 
     def rows(self, name: str) -> list[TraceRow]:
-        """A daemon's trace up to now, in all its lives."""
+        """A daemon's trace up to now, over all its starts."""
         if not self._trace(name).exists():
             return []
         whole, newline, _torn = self._trace(name).read_bytes().rpartition(b"\n")
         return [self._decoder.decode(line) for line in (whole + newline).splitlines()]
 
     def members(self, name: str) -> set[str]:
-        """The daemons of the view that a daemon is in; empty if this is not yet the view of a new life."""
+        """The members of a daemon's view; empty until it has installed one since its last start."""
         rows = [row for row in self.rows(name) if row.kind in ("view", "recover")]
         members = rows[-1].members if rows else None
         begun = self._begun(name) == self._starts[name]
         return {one.split("#")[0] for one in members} if members and begun else set()
 
     def together(self, *names: str) -> bool:
-        """Whether these daemons, or all, are each in a view of just them."""
+        """Whether each of these daemons, or of all, is in a view of exactly them."""
         wanted = names or tuple(self.names)
         return all(self.members(name) == set(wanted) for name in wanted)
 
     def delivered(self, name: str, service: str = "") -> int:
-        """How many messages a daemon has delivered."""
+        """Counts the messages that a daemon has delivered."""
         return sum(row.kind == "deliver" and service in (row.service, "") for row in self.rows(name))
 
     def history(self) -> list[trace.Event]:
-        """All traces, one behind the other; who was killed and has not come back has crashed."""
+        """All traces, concatenated; a daemon that was killed and has not come back counts as crashed."""
         history: list[trace.Event] = []
         for name in self.names:
             history += events(self.rows(name))
@@ -141,13 +144,13 @@ class DaemonProcesses:
         return history
 
     def verdict(self) -> Verdict | None:
-        """What is broken, if the living were together and at rest now."""
+        """The first broken property, if the running daemons were in one view and idle now."""
         return first_broken(self.history(), quiet_end=True, components=[sorted(self.processes)])
 
-    # Waiting.
+    # Waits with deadlines.
 
     def wait(self, condition: Callable[[], bool], seconds: float = 60.0) -> None:
-        """Waits for something, and fails if it does not come."""
+        """Waits for a condition; fails at the deadline or when a daemon ends."""
 
         def met() -> bool:
             dead = [name for name, one in self.processes.items() if one.poll() is not None]
@@ -157,17 +160,17 @@ class DaemonProcesses:
         until(met, seconds=seconds, look_seconds=LOOK_SECONDS)
 
     def wait_for_more(self, names: Sequence[str], more: int) -> None:
-        """Waits until each of these has delivered so many messages more."""
+        """Waits until each of these daemons has delivered this many more messages."""
         goals = {name: self.delivered(name) + more for name in names}
         self.wait(lambda: all(self.delivered(name) >= goal for name, goal in goals.items()))
 
     def wait_for_a_good_end(self, seconds: float = 60.0) -> None:
-        """Ends the load and waits until nothing is missing; what cannot be mended is told in the end."""
+        """Stops the load and waits until no property is broken; fails with the verdict at the deadline."""
         self.load(0)
         self.come_to_rest(seconds, 1.0)
 
     def come_to_rest(self, seconds: float = 10.0, look_seconds: float = 0.1) -> None:
-        """Waits until nothing is missing: the last word of a client that has ended may still be on its way."""
+        """Waits until no property is broken: the end of a client that disconnected may not be ordered yet."""
         until(lambda: self.verdict() is None, self.verdict, seconds, look_seconds)
 
     def _begun(self, name: str) -> int:

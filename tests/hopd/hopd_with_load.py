@@ -21,7 +21,7 @@ SIZES_BYTES = (0, 10, 100, 100, 500, 500, 3_000, 20_000)
 
 
 class Load:
-    """Sends numbered messages."""
+    """Sends numbered messages at a given rate."""
 
     def __init__(self, loop: Loop, host: EngineHost) -> None:
         self._loop = loop
@@ -34,7 +34,7 @@ class Load:
         loop.register(sys.stdin.fileno(), self._read)
 
     def handle_engine_outputs(self, events: Sequence[EngineOutput]) -> None:
-        """Nobody is served here."""
+        """There are no clients to serve."""
 
     def _read(self, _events: int) -> None:
         said = os.read(sys.stdin.fileno(), 4096)
@@ -56,7 +56,7 @@ class Load:
 
 
 def above(loop: Loop, host: EngineHost) -> OutputHandler:
-    """The layer above."""
+    """Makes the load, as the layer above the engine."""
     return Load(loop, host).handle_engine_outputs
 
 

@@ -1,4 +1,4 @@
-"""One daemon as a process, with any options, and its log."""
+"""Runs one daemon as a process with any options, and reads its log."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ SECONDS_MAX = 30.0
 
 
 class OneDaemon:
-    """A daemon that runs."""
+    """A running daemon and its log."""
 
     def __init__(self, process: subprocess.Popen[bytes], log: Path, file: Path) -> None:
         self.process = process
@@ -22,11 +22,11 @@ class OneDaemon:
         self._log = log
 
     def log(self) -> str:
-        """What it said."""
+        """The log up to now."""
         return self._log.read_text()
 
     def wait(self, condition: Callable[[], bool], seconds: float = SECONDS_MAX) -> None:
-        """Waits for something, and fails if it does not come."""
+        """Waits for a condition; fails at the deadline or when the daemon ends."""
 
         def met() -> bool:
             assert self.process.poll() is None, self.log()
@@ -35,7 +35,7 @@ class OneDaemon:
         until(met, self.log, seconds)
 
     def wait_for_log(self, text: str, count: int = 1) -> None:
-        """Waits until it has said this so often."""
+        """Waits until its log contains this text `count` times."""
         self.wait(lambda: self.log().count(text) >= count)
 
 
@@ -43,7 +43,7 @@ class OneDaemon:
 def alone(
     config: Config, directory: Path, name: str, *arguments: str, module: str = "hopring.daemon.hopd"
 ) -> Iterator[OneDaemon]:
-    """Runs a daemon."""
+    """Runs one daemon of a configuration until the block ends."""
     file, log = directory / "hop.toml", directory / f"{name}.log"
     if not file.exists():
         file.write_text(dump_toml(config))

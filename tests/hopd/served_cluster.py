@@ -1,4 +1,4 @@
-"""Daemons as processes that serve clients, with the steps that tests of clients share."""
+"""Daemons as processes that serve clients, with steps that tests of clients share."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ from hopring import (
 )
 from hopring.config import Config, LinkTuning, RingTuning, local_config
 
-# On a busy machine a process may not run for a while; that is not what these tests are about.
+# On a busy machine a process may not run for a while; these tests do not test that.
 RING = RingTuning(token_loss_us=1_500_000)
 
 
@@ -34,7 +34,7 @@ def cluster() -> Config:
 
 
 class ServedCluster:
-    """Two daemons in two sites, and where their clients go."""
+    """Two daemons in two sites, and the addresses for their clients."""
 
     def __init__(self, daemons: DaemonProcesses, config: Config) -> None:
         self.daemons = daemons
@@ -52,7 +52,7 @@ async def take(stream: Group | Session, messages: int) -> list[Event]:
 
 
 async def meet(*groups: Group) -> None:
-    """Waits until each sees all."""
+    """Waits until each session sees all of them in the group."""
     for group in groups:
         while True:
             event = await group.receive()

@@ -1,8 +1,9 @@
-"""An engine of one process: every message is ordered at once, in a single view. A daemon that runs it:
+"""An engine of one process that orders every message at once, in a single view.
 
     python -m tests.hopd.solo_engine FILE --name NAME ...
 
-as hopd is called. It proves that everything above an engine stands on its interface alone.
+This runs a daemon on it, with the arguments of hopd. It proves that everything above an engine depends on the
+interface of engines alone.
 """
 
 import sys
@@ -39,10 +40,10 @@ QUEUE_MESSAGES_MAX = 1_000
 
 
 class SoloEngine(Engine[Never, Never]):
-    """One view with one member, from the beginning to the end."""
+    """An engine whose only view has one member."""
 
     def __init__(self, me: Process, site: SiteId, counter: int, *, holds: bool) -> None:
-        """With `holds` the messages of clients wait until the layer above says `Resume`."""
+        """With `holds`, messages of clients wait until the layer above sends `Resume`."""
         self._me = me
         self._site = site
         self._view = ViewId(counter + 1, me.daemon, me.incarnation)
@@ -54,11 +55,11 @@ class SoloEngine(Engine[Never, Never]):
 
     @property
     def wake_at_us(self) -> int:
-        """At once, if something was put out before the first step."""
+        """At once, if there is output from before the first step."""
         return 0 if self._out else NEVER
 
     def step(self, event: EngineInput, now_us: int) -> Sequence[EngineOutput]:  # noqa: ARG002
-        """Orders a message, or lets those go that wait."""
+        """Orders a message, or releases those that wait."""
         match event:
             case SubmitMessage(session=session) if session == CONTROL_SESSION or not self._held:
                 self._order(event)
@@ -69,7 +70,7 @@ class SoloEngine(Engine[Never, Never]):
                 while self._waiting:
                     self._order(self._waiting.popleft())
             case Withdraw():
-                pass  # A message of the daemon itself never waits.
+                pass  # Messages of the daemon itself never wait.
             case Stop():
                 self._stopped = True
         out, self._out = self._out, []
@@ -84,7 +85,7 @@ class SoloEngine(Engine[Never, Never]):
 
     @property
     def queue_open(self) -> bool:
-        """Whether fewer messages wait than may."""
+        """Whether the queue has room."""
         return len(self._waiting) < QUEUE_MESSAGES_MAX
 
     @property
@@ -93,12 +94,12 @@ class SoloEngine(Engine[Never, Never]):
         return not self._waiting
 
     def state(self) -> EngineState:
-        """One view from the start to the end."""
+        """Phase and view, which never change."""
         phase: EnginePhase = "gone" if self._stopped else "op"
         return EngineState(self._me, phase, not self._stopped, self._view, (self._me,), None)
 
     def snapshot(self) -> Snapshot:
-        """It has no links, no ring, and no overlay."""
+        """A snapshot without links, ring and overlay."""
         return Snapshot(
             me=self._me,
             phase="gone" if self._stopped else "op",
@@ -113,7 +114,7 @@ class SoloEngine(Engine[Never, Never]):
 
 
 class SoloHost(EngineHost):
-    """The engine on a daemon's loop; it needs no sockets."""
+    """The engine on a daemon's loop, without sockets."""
 
     def __init__(self, setup: HostSetup) -> None:
         super().__init__(setup.loop, setup.up, setup.note)
@@ -124,26 +125,26 @@ class SoloHost(EngineHost):
         self._drive(engine, setup.config, setup.me)
 
     def _send(self, outputs: Sequence[EngineOutput]) -> None:
-        """There is nobody to send to."""
+        """There are no other daemons."""
 
     def _close_sockets(self) -> None:
-        """There are none."""
+        """There are no sockets to close."""
 
     def socket_report(self) -> SocketReport:
-        """Nothing was sent or received."""
+        """No sockets, so no counters."""
         return SocketReport()
 
     def shape(self, daemon: str, shape: Shape) -> None:
-        """No packets go to other daemons."""
+        """There is no traffic to shape."""
 
     def cut(self, daemons: Collection[str]) -> None:
-        """No packets go to other daemons."""
+        """There are no links to cut."""
 
     def report_foreign(self, report: Callable[[Address, str], None]) -> None:
-        """Nobody is heard."""
+        """No foreign daemons are heard."""
 
     def set_windows(self, sizes: Mapping[str, int]) -> None:
-        """There are no windows."""
+        """This engine has no windows."""
         raise WindowRefused(f"this engine has no {', '.join(sizes)}", "run another engine")
 
 

@@ -1,4 +1,4 @@
-"""Batches that count once at real daemons in two sites, and what the sink of Spark says if there are none."""
+"""Batches that are delivered once at real daemons in two sites, and the errors of Spark's sink."""
 
 import asyncio
 import signal
@@ -35,7 +35,7 @@ def numbered(count: int, size: int = 0) -> list[bytes]:
 
 
 def heard(session: sync.Session, count: int) -> list[bytes]:
-    """So many messages; whatever comes behind them would be the next."""
+    """Receives this many messages; anything after them is left in the queue."""
     out: list[bytes] = []
     while len(out) < count:
         event = session.receive(timeout_seconds=SECONDS_MAX)
@@ -45,7 +45,7 @@ def heard(session: sync.Session, count: int) -> list[bytes]:
 
 
 def repeated(served: ServedCluster, services: tuple[Service, ...]) -> Iterator[tuple[sync.Session, Service]]:
-    """Who sends the same batch: first here, then there."""
+    """Yields a sender of the same batch at one daemon and then at the other."""
     for service in services:
         for daemon in ("eu1", "us1"):
             with sync.connect(served.url(daemon)) as sink:
@@ -65,12 +65,12 @@ def test_a_batch_that_another_daemon_sends_again_is_delivered_once_by_every_serv
         anna.multicast("g", b"end", service=SAFE)
         for session in (anna, bert):
             out = heard(session, 5 * 3000 + 1)
-            assert sorted(out[:3000]) == sorted(numbered(3000))  # Reliable ones, in whatever order.
+            assert sorted(out[:3000]) == sorted(numbered(3000))  # Reliable ones may come in any order.
             assert out[3000:] == [*numbered(3000) * 4, b"end"]
             assert session.dropped_again == 5 * 3000
 
 
-def test_two_sinks_at_once_are_one_to_members_here_and_there(served: ServedCluster) -> None:
+def test_members_at_both_daemons_get_the_batches_of_two_concurrent_sinks_once(served: ServedCluster) -> None:
     async def story() -> None:
         async with (
             asyncio.timeout(SECONDS_MAX),
@@ -98,7 +98,7 @@ def test_two_sinks_at_once_are_one_to_members_here_and_there(served: ServedClust
     asyncio.run(story())
 
 
-def test_a_daemon_that_is_killed_in_a_batch_and_another_one_that_completes_it(served: ServedCluster) -> None:
+def test_a_batch_at_a_killed_daemon_can_be_completed_at_another(served: ServedCluster) -> None:
     with sync.connect(served.url("eu1")) as anna:
         anna.join("g")
         killer = threading.Timer(0.05, served.daemons.kill, ("us1",))
@@ -116,7 +116,9 @@ def test_a_daemon_that_is_killed_in_a_batch_and_another_one_that_completes_it(se
         assert heard(anna, 20_001) == [*numbered(20_000, 100), b"end"]
 
 
-def test_a_spooler_that_was_killed_drops_what_its_spool_has(served: ServedCluster, tmp_path: Path) -> None:
+def test_a_restarted_spooler_drops_messages_that_its_spool_already_has(
+    served: ServedCluster, tmp_path: Path
+) -> None:
     with sync.connect(served.url("eu1")) as anna:
 
         def send(messages: list[bytes], batch: int) -> None:
@@ -125,7 +127,7 @@ def test_a_spooler_that_was_killed_drops_what_its_spool_has(served: ServedCluste
         with SpoolingCluster(tmp_path, served.url("us1"), "--group", "trades") as first:
             until(lambda: both_are_in(anna, "trades", 1))
             send(numbered(1000), 0)
-            send(numbered(700), 1)  # The beginning of a batch of which the sink did not see the end.
+            send(numbered(700), 1)  # The first part of a batch whose end the sink did not see.
             until(lambda: len(first.messages()) == 1700)
             first.end(signal.SIGKILL)
         until(lambda: both_are_in(anna, "trades", 0))
@@ -138,7 +140,7 @@ def test_a_spooler_that_was_killed_drops_what_its_spool_has(served: ServedCluste
             assert second.messages() == [*numbered(1000), *numbered(1000), b"end"]
 
 
-def test_the_sink_of_spark_says_in_one_line_what_is_wrong(served: ServedCluster, tmp_path: Path) -> None:
+def test_the_sink_of_spark_reports_errors_in_one_line(served: ServedCluster, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
     from tests.unit.spark.batches import batch  # noqa: PLC0415  Needs Arrow.
 
@@ -164,12 +166,12 @@ def test_the_sink_of_spark_says_in_one_line_what_is_wrong(served: ServedCluster,
             SparkError, match=r"a payload has 200000 bytes, and the daemon's limit is 1.*; split"
         ):
             publish(where, bytes(200_000), 1)
-        publish(where, b"shorter", 1)  # The query was mended, and makes the batch in another way.
+        publish(where, b"shorter", 1)  # The query was changed and makes the batch differently.
         anna.multicast("g", b"end")
         assert heard(anna, 3) == [b"x", b"shorter", b"end"]
 
 
-def test_a_sink_that_moves_to_the_other_side_of_a_split_is_heard_once_on_each(tmp_path: Path) -> None:
+def test_members_on_both_sides_of_a_split_get_the_batch_of_a_moved_sink_once(tmp_path: Path) -> None:
     def send(daemon: str, messages: list[bytes], batch: int) -> None:
         with cluster.connect(daemon) as sink:
             sink.multicast_batch("g", messages, app="app", batch=batch, timeout_seconds=SECONDS_MAX)
@@ -184,7 +186,7 @@ def test_a_sink_that_moves_to_the_other_side_of_a_split_is_heard_once_on_each(tm
         until(lambda: both_are_in(anna, "g", 2))
         cluster.partition({"eu"}, {"us"})
         cluster.settled()
-        send("eu1", numbered(10)[:7], 0)  # Killed here, and started again there.
+        send("eu1", numbered(10)[:7], 0)  # Killed at one daemon and restarted at the other.
         send("us1", numbered(10), 0)
         cluster.heal()
         cluster.settled()
@@ -192,7 +194,7 @@ def test_a_sink_that_moves_to_the_other_side_of_a_split_is_heard_once_on_each(tm
         assert heard(anna, 8) == [*numbered(10)[:7], b"next"]
         assert heard(bert, 11) == [*numbered(10), b"next"]
 
-        # Sent once more to all, it reaches those who have not had all of it.
+        # Sent again to all members, it reaches those that lack a part of it.
         send("eu1", numbered(10), 0)
         send("eu1", [b"end"], 2)
         assert heard(anna, 4) == [*numbered(10)[7:], b"end"]

@@ -1,4 +1,4 @@
-"""Clients of real daemons on loopback: order, views, ends, and what a client can break."""
+"""Clients of real daemons on loopback: order, views, ends, and the damage that a bad client can do."""
 
 import asyncio
 import contextlib
@@ -58,7 +58,7 @@ def test_agreed_messages_come_in_one_order_on_both_sides(served: ServedCluster) 
                         type=number,
                     )
                     if number % 20 == 0:
-                        await asyncio.sleep(0)  # What follows is another bundle.
+                        await asyncio.sleep(0)  # Messages after this go into another bundle.
 
             talking = asyncio.gather(*map(talk, groups))
             one, other = await asyncio.gather(*[take(each, 400) for each in groups])
@@ -75,7 +75,7 @@ def test_agreed_messages_come_in_one_order_on_both_sides(served: ServedCluster) 
     served.daemons.come_to_rest()
 
 
-def test_when_a_daemon_is_killed_its_clients_know_and_the_others_see_signal_and_view(
+def test_when_a_daemon_is_killed_its_clients_fail_and_the_others_see_signal_and_view(
     served: ServedCluster,
 ) -> None:
     async def story() -> None:
@@ -107,7 +107,7 @@ def test_when_a_daemon_is_killed_its_clients_know_and_the_others_see_signal_and_
 
 
 def connect_when_free(url: str, name: str) -> sync.Session:
-    """A name is free when the end of its last holder is ordered at that daemon, maybe later than elsewhere."""
+    """Connects once the end of the name's last holder is ordered there, maybe later than at other daemons."""
     sessions: list[sync.Session] = []
 
     def connected() -> bool:
@@ -181,7 +181,9 @@ def test_two_hundred_sessions_at_one_daemon_get_everything_in_one_order(served: 
     asyncio.run(story())
 
 
-def test_a_client_that_takes_nothing_has_to_go_and_the_others_do_not_notice(served: ServedCluster) -> None:
+def test_a_client_that_reads_nothing_is_disconnected_and_the_others_do_not_notice(
+    served: ServedCluster,
+) -> None:
     async def story() -> None:
         async with (
             asyncio.timeout(2 * SECONDS_MAX),
@@ -205,7 +207,7 @@ def test_a_client_that_takes_nothing_has_to_go_and_the_others_do_not_notice(serv
     asyncio.run(story())
 
 
-def test_a_daemon_that_is_ended_tells_its_clients_and_loses_nothing(served: ServedCluster) -> None:
+def test_a_daemon_that_shuts_down_notifies_its_clients_and_loses_nothing(served: ServedCluster) -> None:
     with sync.connect(served.url("eu1"), name="anna") as anna:
         group = anna.join("g")
         with sync.connect(served.url("us1"), name="bert", reconnect=False) as bert:
@@ -250,7 +252,7 @@ def test_hop_pub_and_hop_sub(served: ServedCluster) -> None:
     assert [one["data"] for one in more] == ["a", "b", "c"]
 
 
-def test_hop_pub_says_if_nobody_is_there(served: ServedCluster) -> None:
+def test_hop_pub_reports_that_the_group_is_empty(served: ServedCluster) -> None:
     for group, service in (("nobody", "agreed"), ("#nobody#us1", "safe")):
         pub = hop("pub", group, "-", "--at", served.url("eu1"), "--service", service)
         out, said = pub.communicate("a\nb\n", timeout=SECONDS_MAX)
@@ -262,7 +264,7 @@ def test_hop_pub_says_if_nobody_is_there(served: ServedCluster) -> None:
     assert unreliable.communicate(timeout=SECONDS_MAX) == ("", "")
 
 
-def test_a_daemon_that_is_not_there_is_exit_code_three() -> None:
+def test_an_unreachable_daemon_is_exit_code_three() -> None:
     lost = hop("pub", "g", "x", "--at", f"hop://127.0.0.1:{free_base_port(1)}")
     _, said = lost.communicate(timeout=SECONDS_MAX)
 
@@ -322,12 +324,12 @@ def test_survivors_of_a_crash_see_the_same_messages_in_the_same_views(tmp_path: 
 
 
 async def _crash_under_load(served: ServedCluster) -> list[list[Event]]:
-    """Three clients send; one daemon is killed; the two others say when they have had enough."""
+    """Three clients send; one daemon is killed; the two other clients stop when they have enough."""
 
     async def talk(session: Session) -> None:
         with contextlib.suppress(SessionClosed, InDoubt):
             for number in range(10_000):
-                # No more than ten are under way.
+                # At most ten messages are in flight.
                 await (session.multicast if number % 10 else session.multicast_wait)("g", b"%d" % number)
 
     async with asyncio.timeout(3 * SECONDS_MAX):

@@ -14,7 +14,7 @@ from hopring.services import Service
 
 pytestmark = [pytest.mark.slow, pytest.mark.both]
 
-# On a busy machine a process may not run for a while; that is not what these tests are about.
+# On a busy machine a process may not run for a while; these tests do not test that.
 RING = RingTuning(token_loss_us=1_500_000)
 LINK = LinkTuning(silence_us=2_000_000)
 
@@ -75,7 +75,7 @@ def test_all_daemons_killed_at_once_come_back_with_later_views(tmp_path: Path) -
             assert views[-1] > before
 
 
-def test_who_is_ended_by_sigterm_says_so_and_leaves_nothing_undelivered(tmp_path: Path) -> None:
+def test_a_daemon_that_gets_sigterm_announces_it_and_leaves_nothing_undelivered(tmp_path: Path) -> None:
     with DaemonProcesses(two_sites(LinkProtocol.HOP, multicast=False), tmp_path) as daemons:
         daemons.start()
         daemons.wait(daemons.together)

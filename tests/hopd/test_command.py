@@ -1,4 +1,4 @@
-"""The command hopd: what it says and how it ends."""
+"""The command hopd: its messages and exit codes."""
 
 import os
 import signal
@@ -72,7 +72,7 @@ def test_it_starts_installs_its_first_view_and_ends_cleanly_on_sigterm(
 
 
 @pytest.mark.slow
-def test_a_second_daemon_of_the_same_name_is_told_what_to_do_and_harms_nothing(
+def test_a_second_daemon_of_the_same_name_is_refused_with_a_remedy_and_harms_nothing(
     daemon: subprocess.Popen[str], file: Path, tmp_path: Path
 ) -> None:
     next_line(daemon)
@@ -115,7 +115,7 @@ def test_an_address_of_another_host_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_group_whose_port_somebody_keeps_is_refused(file: Path, tmp_path: Path) -> None:
+def test_a_multicast_group_whose_port_is_in_use_is_refused(file: Path, tmp_path: Path) -> None:
     port = free_base_port(1)
     file.write_text(
         f'[sites.eu]\nmulticast = {{ group = "239.255.77.13", port = {port} }}\n'
@@ -159,7 +159,9 @@ def test_a_reader_that_does_not_read_the_log_does_not_hold_the_daemon_up(file: P
         (["--linger", "soon"], "'soon' is not a number of microseconds"),
     ],
 )
-def test_a_wrong_option_is_refused_with_what_it_may_be(file: Path, arguments: list[str], remedy: str) -> None:
+def test_a_wrong_option_is_refused_with_the_values_that_it_may_have(
+    file: Path, arguments: list[str], remedy: str
+) -> None:
     code, said = refusal(file, "--name", "eu1", *arguments)
 
     assert code == 2

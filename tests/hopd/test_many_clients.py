@@ -1,4 +1,4 @@
-"""A thousand sessions at one daemon, and one more than it takes."""
+"""A thousand sessions at one daemon, and one above its limit."""
 
 import asyncio
 import resource
@@ -34,7 +34,7 @@ def served(tmp_path: Path) -> Iterator[ServedCluster]:
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_a_thousand_sessions_work_and_one_more_is_refused_and_costs_nobody_anything(
+def test_a_thousand_sessions_work_and_one_more_is_refused_without_harm_to_them(
     served: ServedCluster,
 ) -> None:
     url = served.url("eu1")

@@ -1,4 +1,4 @@
-"""What a message may be, at real daemons: sizes, buffers, types, groups, private groups; and batches."""
+"""Limits and properties of messages at real daemons: sizes, buffers, types, groups, private groups, batches."""
 
 import asyncio
 import contextlib
@@ -59,7 +59,7 @@ def test_several_buffers_are_one_message_and_every_type_is_kept(served: ServedCl
             group = await anna.join("g")
             whole = bytearray(b"scatter, ")
             await bert.multicast("g", [whole, b"", memoryview(b"..gather")[2:]], type=0xFFFF)
-            whole[:] = b"too late!"  # The library has a copy.
+            whole[:] = b"too late!"  # The library has made a copy.
             await bert.multicast("g", [], type=0)
             with pytest.raises(ValueError, match="0 to 65535"):
                 await bert.multicast("g", b"", type=0x1_0000)
@@ -69,7 +69,7 @@ def test_several_buffers_are_one_message_and_every_type_is_kept(served: ServedCl
     asyncio.run(story())
 
 
-def test_a_message_to_several_groups_comes_once_and_not_to_its_sender_if_it_does_not_want_it(
+def test_a_message_to_several_groups_comes_once_and_self_discard_spares_the_sender(
     served: ServedCluster,
 ) -> None:
     async def story() -> None:
@@ -100,12 +100,12 @@ def test_a_private_message_needs_no_join_and_reaches_nobody_else(served: ServedC
     asyncio.run(story())
 
 
-def test_what_was_sent_in_a_block_is_delivered_before_the_block_has_left(served: ServedCluster) -> None:
+def test_messages_sent_inside_a_join_block_are_delivered_before_its_leave(served: ServedCluster) -> None:
     async def story() -> None:
         async with pair(served) as (anna, bert):
             group = await anna.join("g")
             async with bert.join("g") as other:
-                await meet(group)  # It saw itself alone.
+                await meet(group)  # It saw a view of itself alone.
                 for number in range(50):
                     await other.multicast(b"%d" % number, service=SAFE)
             seen = await take(group, 50)
@@ -117,7 +117,7 @@ def test_what_was_sent_in_a_block_is_delivered_before_the_block_has_left(served:
     asyncio.run(story())
 
 
-def test_a_host_that_vanishes_would_be_noticed(served: ServedCluster) -> None:
+def test_tcp_keepalive_is_on_so_that_a_vanished_host_is_noticed(served: ServedCluster) -> None:
     with sync.connect(served.url("eu1")) as anna, socket.socket(fileno=os.dup(anna.fileno())) as same:
         wanted = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1), (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 10)]
         wanted += [(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 19_000)]
@@ -151,7 +151,7 @@ def test_batches_have_everything_in_the_order_of_the_session(served: ServedClust
             await asyncio.gather(*[bert.multicast("g", b"%d" % at) for at in range(20)])
             got: list[bytes] = []
             while len(got) < 20:
-                with contextlib.suppress(TimeoutError):  # A batch that was given up takes nothing with it.
+                with contextlib.suppress(TimeoutError):  # A cancelled call for a batch takes no message.
                     await asyncio.wait_for(anna.receive_many(max_messages=100, max_wait_seconds=5.0), 0.001)
                 got += [one.data for one in (await anna.receive_many()).messages]
             assert got == [b"%d" % at for at in range(20)]

@@ -38,7 +38,7 @@ def values(text: str) -> Values:
     return found
 
 
-def test_metrics_tell_of_views_clients_messages_and_links(tmp_path: Path) -> None:
+def test_metrics_count_views_clients_messages_and_links(tmp_path: Path) -> None:
     base = free_base_port(5)
     config = local_config({"eu": 1, "us": 1}, {("eu", "us"): "1ms"}, base_port=base)
     port, client_port = base + 4, config.daemons[0].client_port
@@ -76,7 +76,7 @@ def test_metrics_tell_of_views_clients_messages_and_links(tmp_path: Path) -> Non
     assert families == set(re.findall(r"`(hopring_\w+)`", (ROOT / "docs" / "operations.md").read_text()))
 
 
-def test_in_a_split_links_and_daemons_that_are_missing_stay_in_the_metrics_and_clients_are_served(
+def test_in_a_split_missing_links_and_daemons_stay_in_the_metrics_and_clients_are_served(
     tmp_path: Path,
 ) -> None:
     base = free_base_port(7)
@@ -100,7 +100,7 @@ def test_in_a_split_links_and_daemons_that_are_missing_stay_in_the_metrics_and_c
     assert [seen["hopring_view_daemons", by_site[site]] for site in ("eu", "us")] == [2, 0]
 
 
-def test_a_daemon_alone_becomes_ready_and_its_log_says_where_that_is_told(tmp_path: Path) -> None:
+def test_a_single_daemon_becomes_ready_and_logs_the_address_of_its_metrics(tmp_path: Path) -> None:
     base = free_base_port(3)
     config = local_config({"eu": 1}, base_port=base)
     with alone(config, tmp_path, "eu1", "--metrics", f"127.0.0.1:{base + 2}") as eu1:
@@ -110,7 +110,7 @@ def test_a_daemon_alone_becomes_ready_and_its_log_says_where_that_is_told(tmp_pa
         assert read(base + 2, "/elsewhere")[0] == 404
 
 
-def test_a_place_that_is_none_is_refused_with_an_example(tmp_path: Path) -> None:
+def test_an_invalid_metrics_address_is_refused_with_an_example(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "hopring.daemon.hopd", "hop.toml", "--name", "eu1", "--metrics", "here"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=60)
 

@@ -1,4 +1,4 @@
-"""Questions to real daemons: the verbs groups, members and view, and a daemon that is flooded with them."""
+"""Queries to real daemons: the verbs groups, members and view, and a flood of queries."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 MANY = 5_000
 
 
-def test_any_daemon_tells_groups_members_and_its_view_to_who_has_joined_nothing(served: ServedCluster) -> None:
+def test_any_daemon_lists_groups_members_and_its_view_for_a_client_in_no_group(served: ServedCluster) -> None:
     with sync.connect(served.url("eu1"), name="anna") as anna, sync.connect(served.url("us1")) as bert:
         anna.join("trades")
         bert.join("trades")
@@ -25,7 +25,7 @@ def test_any_daemon_tells_groups_members_and_its_view_to_who_has_joined_nothing(
         for url, here in ((served.url("eu1"), [1, 1]), (served.url("us1"), [0, 1])):
             end = time.monotonic() + SECONDS_MAX
             while len(bert.groups()) < 2 or len(anna.members("trades").members) < 2:
-                assert time.monotonic() < end, "the joins are ordered some time"
+                assert time.monotonic() < end, "the joins are not ordered yet"
             code, out, _ = run("groups", "--at", url, "--json")
             assert code == 0
             assert json.loads(out) == [
@@ -67,7 +67,7 @@ def test_watching_shows_each_view_as_it_comes(served: ServedCluster) -> None:
         watching.communicate()
 
 
-def test_five_thousand_groups_are_told_in_pages(served: ServedCluster) -> None:
+def test_five_thousand_groups_are_listed_in_pages(served: ServedCluster) -> None:
     async def story() -> None:
         async with asyncio.timeout(3 * SECONDS_MAX), connect(served.url("eu1"), name="anna") as anna:
             names = [f"g{number:05}" for number in range(MANY // 2)]
@@ -84,10 +84,10 @@ def test_five_thousand_groups_are_told_in_pages(served: ServedCluster) -> None:
     asyncio.run(story())
     code, out, _ = run("groups", "--at", served.url("eu1"))
     assert code == 0
-    assert len(out.splitlines()) == 1, "who joined them has gone"
+    assert len(out.splitlines()) == 1, "groups of a session that has ended are left"
 
 
-def test_a_flood_of_questions_does_not_keep_others_waiting(served: ServedCluster) -> None:
+def test_a_flood_of_queries_does_not_delay_other_clients(served: ServedCluster) -> None:
     async def story() -> None:
         async with (
             asyncio.timeout(2 * SECONDS_MAX),
@@ -110,7 +110,7 @@ def test_a_flood_of_questions_does_not_keep_others_waiting(served: ServedCluster
     asyncio.run(story())
 
 
-def test_nobody_there_is_exit_code_3_and_a_daemon_that_does_not_answer_too(served: ServedCluster) -> None:
+def test_an_unreachable_or_unresponsive_daemon_is_exit_code_3(served: ServedCluster) -> None:
     code, _, err = run("view", "--at", f"hop://127.0.0.1:{free_base_port(1)}")
     assert code == 3
     assert "start hopd there" in err
@@ -136,7 +136,7 @@ def test_the_doctor_finds_nothing_wrong_between_daemons_and_then_the_one_that_wa
         checks = json.loads(run(*arguments)[1])["checks"]
         return {one["subject"]: one["text"] for one in checks if one["verdict"] == "finding"}
 
-    assert found().keys() <= {"host"}, "limits of this machine are not what this is about"
+    assert found().keys() <= {"host"}, "findings other than limits of this machine"
     served.daemons.kill("us1")
     served.daemons.wait(lambda: served.daemons.together("eu1"))
     assert found()["eu1 <-> us1"] == "us1 is not in eu1's view"

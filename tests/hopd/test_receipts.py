@@ -1,4 +1,4 @@
-"""Receipts of real daemons in two sites: the place is the one that members see, and doubts are told."""
+"""Receipts of real daemons in two sites: they name the position that members see, or report doubt."""
 
 import asyncio
 import itertools
@@ -29,7 +29,7 @@ from hopring import (
 pytestmark = pytest.mark.slow
 
 
-def test_receipts_tell_the_place_that_a_member_far_away_sees(served: ServedCluster) -> None:
+def test_receipts_name_the_position_that_a_remote_member_sees(served: ServedCluster) -> None:
     async def story() -> None:
         async with (
             asyncio.timeout(SECONDS_MAX),
@@ -56,7 +56,7 @@ def test_receipts_tell_the_place_that_a_member_far_away_sees(served: ServedClust
     asyncio.run(story())
 
 
-def test_the_blocking_call_does_the_same_and_a_silent_daemon_leaves_a_doubt(served: ServedCluster) -> None:
+def test_the_blocking_call_does_the_same_and_a_silent_daemon_is_a_doubt(served: ServedCluster) -> None:
     with sync.connect(served.url("eu1"), name="anna") as anna, anna.join("g") as group:
         first = group.multicast_wait(b"one", timeout_seconds=SECONDS_MAX)
         second = anna.multicast_wait("elsewhere", b"two", service=SAFE, timeout_seconds=SECONDS_MAX)
@@ -72,7 +72,7 @@ def test_the_blocking_call_does_the_same_and_a_silent_daemon_leaves_a_doubt(serv
 
 
 def is_unread(port: int) -> bool:
-    """Whether the kernel has bytes for a connection of this port that nobody has read."""
+    """Whether the kernel holds unread bytes for a connection at this port."""
     lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     queues = [one[4].partition(":")[2] for one in lines if int(one[1].rpartition(":")[2], 16) == port]
     return any(int(queue, 16) for queue in queues)
@@ -98,7 +98,7 @@ def test_a_daemon_that_is_killed_leaves_its_clients_in_doubt(served: ServedClust
 
 
 async def counts_seen(watcher: Session, messages: int) -> dict[bytes, int]:
-    """By message, how many sessions were in its groups by the views that a member of all was shown before."""
+    """By message, the number of sessions in its groups according to the views that a member saw before it."""
     views: dict[str, tuple[Member, ...]] = {}
     seen: dict[bytes, int] = {}
     while len(seen) < messages:
@@ -144,10 +144,10 @@ def test_a_receipt_counts_the_members_at_its_place_while_others_come_and_go(serv
 
     receipts, seen = asyncio.run(story())
     assert {data: one.members for data, one in receipts.items() if not one.closing} == seen
-    assert len(set(seen.values())) > 1, "members came and went meanwhile"
+    assert len(set(seen.values())) > 1, "the number of members never changed"
 
 
-def test_a_receipt_tells_whether_a_private_group_is_of_a_live_session(served: ServedCluster) -> None:
+def test_a_receipt_counts_the_live_session_of_a_private_group(served: ServedCluster) -> None:
     with (
         sync.connect(served.url("eu1"), name="anna") as anna,
         sync.connect(served.url("us1"), name="bert") as bert,
@@ -168,7 +168,7 @@ def test_a_receipt_tells_whether_a_private_group_is_of_a_live_session(served: Se
         assert members("nobody") == 0
 
 
-def test_a_daemon_that_falls_silent_keeps_no_receipt_waiting_and_its_sessions_do_not_count(
+def test_a_silent_daemon_delays_no_receipt_for_ever_and_its_sessions_do_not_count(
     served: ServedCluster,
 ) -> None:
     with (
@@ -182,11 +182,11 @@ def test_a_daemon_that_falls_silent_keeps_no_receipt_waiting_and_its_sessions_do
                 anna.multicast_wait(bert.private_group, b"x", service=service, timeout_seconds=SECONDS_MAX)
                 for service in (RELIABLE, AGREED)
             ]
-            # Meanwhile the view is one of eu1 alone, and whoever is at us1 is not in it.
+            # Meanwhile the view contains eu1 alone, and sessions at us1 are not in it.
             last = anna.multicast_wait(bert.private_group, b"x", timeout_seconds=SECONDS_MAX)
         finally:
             sleeper.send_signal(signal.SIGCONT)
         bert.abort()
-    # In the view that is closing it is not known; in the next one it is.
+    # In the closing view the count is unknown; in the next view it is known.
     assert all(one.members in (None, 0) for one in receipts)
     assert (last.members, last.closing) == (0, False)

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 
 
 async def until_back(stream: Group | Session) -> tuple[list[Event], Reconnected]:
-    """What came before, and that it is back."""
+    """Receives up to the reconnection; returns the events before it and the reconnection."""
     seen: list[Event] = []
     while True:
         event = await stream.receive()
@@ -34,7 +34,7 @@ async def until_back(stream: Group | Session) -> tuple[list[Event], Reconnected]
         seen.append(event)
 
 
-def test_a_client_of_a_daemon_that_was_killed_goes_to_the_other_and_is_in_its_groups(
+def test_a_client_of_a_killed_daemon_reconnects_to_the_other_and_rejoins_its_groups(
     served: ServedCluster,
 ) -> None:
     async def story() -> None:
@@ -97,7 +97,9 @@ def test_a_daemon_that_is_ended_sends_its_clients_to_another(served: ServedClust
     asyncio.run(story())
 
 
-def test_a_name_is_had_again_when_the_daemon_has_noticed_that_its_holder_is_gone(served: ServedCluster) -> None:
+def test_a_client_gets_its_name_back_once_the_daemon_has_noticed_the_lost_connection(
+    served: ServedCluster,
+) -> None:
     async def story() -> None:
         async with (
             asyncio.timeout(2 * SECONDS_MAX),
@@ -108,7 +110,7 @@ def test_a_name_is_had_again_when_the_daemon_has_noticed_that_its_holder_is_gone
             await group.receive()
             proxy.cut_clients()
             waiting = asyncio.ensure_future(group.receive())
-            # It tries once more only when it was refused the last time.
+            # It tries again only after the last attempt was refused.
             await comes(lambda: proxy.accepted >= 4)
             assert not waiting.done()
             proxy.cut_daemon()
@@ -120,7 +122,7 @@ def test_a_name_is_had_again_when_the_daemon_has_noticed_that_its_holder_is_gone
     asyncio.run(story())
 
 
-def test_a_connection_that_breaks_again_and_again_sends_nothing_twice_and_counts_its_doubts(
+def test_a_connection_that_breaks_repeatedly_sends_nothing_twice_and_counts_messages_in_doubt(
     served: ServedCluster,
 ) -> None:
     async def talk(session: Session, numbers: list[int]) -> None:

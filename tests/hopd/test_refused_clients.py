@@ -1,4 +1,4 @@
-"""Clients that a daemon does not let in: one line of its log each, and never more than it has room for."""
+"""Clients that a daemon refuses: one log line each, up to the limit of the log."""
 
 import json
 import re
@@ -22,7 +22,7 @@ CLIENTS_MAX = 3
 
 
 class Place:
-    """A daemon, and where its clients connect."""
+    """A daemon and the address for its clients."""
 
     def __init__(self, daemon: OneDaemon, port: int) -> None:
         self.daemon = daemon
@@ -30,7 +30,7 @@ class Place:
         self.url = f"hop://127.0.0.1:{port}"
 
     def say(self, said: bytes) -> int:
-        """A client that says this and reads to the end; returns its own port."""
+        """Connects a client that sends this and reads to the end; returns its port."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=20) as sock:
             sock.sendall(said)
             while sock.recv(4096):
@@ -51,7 +51,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
         yield Place(eu1, port)
 
 
-def test_a_name_that_is_taken_is_logged_with_where_the_second_came_from(place: Place, tmp_path: Path) -> None:
+def test_a_taken_name_is_logged_with_the_address_of_the_second_client(place: Place, tmp_path: Path) -> None:
     with sync.connect(place.url, name="anna"):
         for url in (place.url, f"hop+unix://{tmp_path}/local.eu1.sock"):
             with pytest.raises(NameInUse):
@@ -65,7 +65,7 @@ def test_a_name_that_is_taken_is_logged_with_where_the_second_came_from(place: P
     )
 
 
-def test_another_version_and_what_is_no_client_are_logged_with_their_address(place: Place) -> None:
+def test_clients_of_another_version_and_non_clients_are_logged_with_their_address(place: Place) -> None:
     ports = [place.say(PREAMBLE[:-4] + b"\x63" + PREAMBLE[-3:]), place.say(b"GET / HTTP/1.1\r\n\r\n")]
     place.daemon.wait_for_log("client_refused", 2)
 
@@ -77,7 +77,7 @@ def test_another_version_and_what_is_no_client_are_logged_with_their_address(pla
     assert 'reason="magic: it begins with ' in magic
 
 
-def test_one_more_than_there_may_be_is_logged(place: Place) -> None:
+def test_a_client_above_the_limit_is_logged(place: Place) -> None:
     sessions = [sync.connect(place.url) for _ in range(CLIENTS_MAX)]
     with pytest.raises(ConnectError, match="too many clients"):
         sync.connect(place.url, reconnect=False)
@@ -88,7 +88,7 @@ def test_one_more_than_there_may_be_is_logged(place: Place) -> None:
     assert 'reason="too many clients"' in place.refusals()[0]
 
 
-def test_a_name_cannot_put_anything_but_text_into_the_log(place: Place) -> None:
+def test_a_client_name_is_escaped_in_the_log(place: Place) -> None:
     name = "a\x1b[2J\x9b31m\u202e\n2026 eu1 view"
     with sync.connect(place.url, name=name), pytest.raises(NameInUse):
         sync.connect(place.url, name=name, reconnect=False)
@@ -101,7 +101,7 @@ def test_a_name_cannot_put_anything_but_text_into_the_log(place: Place) -> None:
     assert json.loads(quoted[1]) == name
 
 
-def test_many_refusals_do_not_fill_the_log_and_leave_room_for_other_lines(place: Place) -> None:
+def test_many_refusals_do_not_fill_the_log(place: Place) -> None:
     for _ in range(3 * BURST_LINES):
         place.say(b"nonsense" * 4)
     with sync.connect(place.url, name="anna") as anna:

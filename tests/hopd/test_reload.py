@@ -1,4 +1,4 @@
-"""SIGHUP: what a daemon that runs takes from its file, and what it refuses."""
+"""SIGHUP: settings that a running daemon takes from its file, and those that it refuses."""
 
 import json
 import signal
@@ -59,7 +59,7 @@ def test_limits_and_the_log_change_at_once_tuning_by_a_view_and_a_broken_file_ch
     assert json.loads(eu1.log().splitlines()[-1])["event"] == "end"
 
 
-def test_the_command_line_goes_before_the_file(tmp_path: Path) -> None:
+def test_the_command_line_overrides_the_file(tmp_path: Path) -> None:
     config = local_config({"eu": 1}, base_port=free_base_port(2))
     with alone(config, tmp_path, "eu1", "--log-format", "json") as eu1:
         eu1.wait_for_log('"event": "view"')

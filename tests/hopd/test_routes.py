@@ -1,4 +1,4 @@
-"""`hop routes --at`: what links weigh at running daemons, with fixed and with measured weights."""
+"""`hop routes --at`: weights of links at running daemons, fixed and measured."""
 
 import json
 from dataclasses import replace
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 
 def measured_cluster() -> Config:
-    """A Hop link and a TCP link that are configured to be good, and one that is not and is."""
+    """Two TCP links with a configured weight of 5 ms and a Hop link with 300 ms, all of them fast."""
     weights = {("ap", "eu"): "300ms", ("ap", "us"): "5ms", ("eu", "us"): "5ms"}
     config = local_config({"ap": 1, "eu": 2, "us": 1}, weights, base_port=free_base_port(8))
     sites = [replace(site, ring=RING) for site in config.sites]
@@ -35,7 +35,7 @@ def links_at(served: ServedCluster, name: str) -> dict[str, Any]:
     return {",".join(one["sites"]): one for one in json.loads(out)}
 
 
-def test_a_daemon_with_fixed_weights_tells_the_configured_ones(served: ServedCluster) -> None:
+def test_a_daemon_with_fixed_weights_reports_the_configured_ones(served: ServedCluster) -> None:
     code, out, err = run("routes", "--at", served.url("eu1"))
 
     assert (code, err) == (0, "")
@@ -45,7 +45,7 @@ def test_a_daemon_with_fixed_weights_tells_the_configured_ones(served: ServedClu
     ]
 
 
-def test_links_are_measured_and_the_next_view_routes_by_it(tmp_path: Path) -> None:
+def test_links_are_measured_and_the_next_view_routes_by_the_measurements(tmp_path: Path) -> None:
     config = measured_cluster()
     with DaemonProcesses(config, tmp_path, module="hopring.daemon.hopd") as daemons:
         daemons.start()
@@ -59,7 +59,7 @@ def test_links_are_measured_and_the_next_view_routes_by_it(tmp_path: Path) -> No
         }
         assert [before[name]["use"] for name in ("ap,eu", "ap,us", "eu,us")] == ["spare", "tree", "tree"]
         with sync.connect(served.url("eu1")) as session:
-            # The link that no tree uses is measured too, and so is the one over TCP.
+            # A link that no tree uses is measured too, and so is the one over TCP.
             daemons.wait(lambda: all(one.measured for one in session.link_weights().links if "eu" in one.sites))
             (other,) = [one for one in session.link_weights().links if "eu" not in one.sites]
             assert (other.measured, other.round_trip_seconds) == (None, None)

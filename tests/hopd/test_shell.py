@@ -37,7 +37,7 @@ def shell(url: str, *lines: str) -> tuple[int, list[str], str]:
     return done.returncode, done.stdout.splitlines(), done.stderr
 
 
-def test_commands_from_a_pipe_are_carried_out_and_all_that_came_is_shown(url: str) -> None:
+def test_commands_from_a_pipe_are_carried_out_and_all_events_are_shown(url: str) -> None:
     code, lines, said = shell(
         url, "join trades", "send trades hello  world", "service safe", "send trades safely", "who trades"
     )
@@ -52,7 +52,7 @@ def test_commands_from_a_pipe_are_carried_out_and_all_that_came_is_shown(url: st
     assert "trades: #anna#eu1" in lines
 
 
-def test_looking_around(url: str) -> None:
+def test_the_shell_lists_groups_members_and_the_view(url: str) -> None:
     code, lines, _ = shell(
         url, "groups", "join a", "join 'b c'", "groups", "leave a", "who a", "me", "view", "help", "quit", "me"
     )
@@ -62,11 +62,11 @@ def test_looking_around(url: str) -> None:
     assert lines[0] == "no groups"
     assert "a: 1 members, 1 here\nb c: 1 members, 1 here" in text
     assert "a: nobody" in text
-    assert lines.count("#anna#eu1 at eu1") == 1, "after quit nothing is read"
+    assert lines.count("#anna#eu1 at eu1") == 1, "input after quit was read"
     assert any(line.startswith("view ") and ": eu1 for " in line for line in lines)
 
 
-def test_what_goes_wrong_is_told_and_the_rest_is_still_done(url: str) -> None:
+def test_an_error_is_reported_and_the_remaining_commands_are_carried_out(url: str) -> None:
     code, lines, said = shell(
         url, "jion g", "join", "leave g", "send g", "service best", "join 'x", "join #p", "join g", "send g x"
     )
@@ -78,7 +78,7 @@ def test_what_goes_wrong_is_told_and_the_rest_is_still_done(url: str) -> None:
     assert "g #anna#eu1 [agreed] x" in lines
 
 
-def test_when_the_daemon_goes_so_does_the_shell(tmp_path: Path) -> None:
+def test_the_shell_ends_when_its_daemon_ends(tmp_path: Path) -> None:
     config = local_config({"eu": 1}, base_port=free_base_port(2))
     command = [sys.executable, "-m", "hopring.cli.main", "shell", "--give-up", "0"]
     command += ["--at", f"hop://127.0.0.1:{config.daemons[0].client_port}"]
@@ -95,7 +95,7 @@ def test_when_the_daemon_goes_so_does_the_shell(tmp_path: Path) -> None:
         process.communicate()
 
 
-def test_nobody_there_is_exit_code_3() -> None:
+def test_an_unreachable_daemon_is_exit_code_3() -> None:
     assert shell(f"hop://127.0.0.1:{free_base_port(1)}", "me")[0] == 3
 
 

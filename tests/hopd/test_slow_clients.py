@@ -1,4 +1,4 @@
-"""Slow receivers at real daemons: what each policy does with forty megabytes that a client does not take."""
+"""Slow receivers at real daemons: each policy with forty megabytes that a client does not read."""
 
 import asyncio
 from pathlib import Path
@@ -19,7 +19,7 @@ def number(event: Message) -> int:
 
 
 async def flood(session: Session, messages: int) -> None:
-    """Sends to the group g and waits for the own copy of each, so that it is ordered."""
+    """Sends to the group g and waits for the own copy of each message, so that it is ordered."""
     await session.join("g")
     for at in range(messages):
         await session.multicast("g", b"%06d" % at + bytes(BODY_BYTES))
@@ -27,7 +27,7 @@ async def flood(session: Session, messages: int) -> None:
 
 
 async def slow_reader(served: ServedCluster, policy: SlowPolicy) -> list[Event]:
-    """What a client of eu1 gets that sleeps while forty megabytes come from us1."""
+    """The messages that a client of eu1 gets if it sleeps while forty megabytes come from us1."""
     async with (
         asyncio.timeout(2 * SECONDS_MAX),
         connect(served.url("us1"), name="fast") as fast,
@@ -40,7 +40,7 @@ async def slow_reader(served: ServedCluster, policy: SlowPolicy) -> list[Event]:
         while not (isinstance(seen[-1] if seen else None, Message) and data_of(seen[-1]) == b"999999"):
             seen.append(await slow.receive())
             if isinstance(seen[-1], Gap):
-                await fast.multicast(slow.private_group, b"999999")  # The first one was dropped.
+                await fast.multicast(slow.private_group, b"999999")  # The first message was dropped.
         return seen
 
 
@@ -48,7 +48,7 @@ def data_of(event: Event) -> bytes:
     return event.data if isinstance(event, Message) else b""
 
 
-def test_what_is_spilled_is_all_there_in_its_order(served: ServedCluster, tmp_path: Path) -> None:
+def test_spilled_messages_all_come_in_order(served: ServedCluster, tmp_path: Path) -> None:
     seen = asyncio.run(slow_reader(served, "spill"))
 
     assert [number(event) for event in seen if isinstance(event, Message)] == [*range(MESSAGES), 999_999]
@@ -57,7 +57,7 @@ def test_what_is_spilled_is_all_there_in_its_order(served: ServedCluster, tmp_pa
     assert len(list(tmp_path.glob("*.eu1.spill"))) == 1
 
 
-def test_what_is_dropped_is_counted_at_its_place_and_views_are_not(served: ServedCluster) -> None:
+def test_dropped_messages_are_counted_in_a_gap_and_views_are_not_dropped(served: ServedCluster) -> None:
     seen = asyncio.run(slow_reader(served, "drop"))
 
     at, missing = 0, 0

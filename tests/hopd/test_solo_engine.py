@@ -24,7 +24,7 @@ SECONDS_MAX = 40.0
 
 
 class Solo:
-    """A daemon on the engine of one process, and how it is reached."""
+    """A daemon on the engine of one process, and its addresses."""
 
     def __init__(self, daemon: OneDaemon, config: Config, metrics_port: int, directory: Path) -> None:
         self.daemon = daemon
@@ -38,7 +38,7 @@ class Solo:
         return text.decode()
 
     def metrics(self) -> dict[str, float]:
-        """All samples without labels, and those of states."""
+        """All samples without labels, and the samples of states."""
         families = list(text_string_to_metric_families(self.get("/metrics")))
         samples = [sample for family in families for sample in family.samples]
         return {one.name + one.labels.get("state", ""): one.value for one in samples}

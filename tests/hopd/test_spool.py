@@ -1,4 +1,4 @@
-"""Spoolers at real daemons: what they hold, and what they say of what they could not hear."""
+"""Spoolers at real daemons: their records, and the gaps that they record."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ from hopring.spool.verify import verify
 pytestmark = pytest.mark.slow
 
 
-def test_two_spoolers_of_one_group_hold_the_same_in_the_same_order(
+def test_two_spoolers_of_one_group_record_the_same_in_the_same_order(
     served: ServedCluster, tmp_path: Path
 ) -> None:
     with (
@@ -45,7 +45,7 @@ def test_two_spoolers_of_one_group_hold_the_same_in_the_same_order(
     )
     assert [(a.data, a.type, a.number) for a in first] == [(b.data, b.type, b.number) for b in second]
     for a, b in zip(first, second, strict=True):
-        assert a.header[2:] == b.header[2:], "sender, groups, service, place and view"
+        assert a.header[2:] == b.header[2:], "records differ in sender, groups, service, place or view"
     places = [(record.header.place, record.number) for record in first]
     assert places == sorted(places)
     assert len(set(places)) == 200
@@ -54,7 +54,7 @@ def test_two_spoolers_of_one_group_hold_the_same_in_the_same_order(
     assert len(views[-1].members) == 2
 
 
-def test_a_spooler_that_was_killed_goes_on_and_says_that_it_was_away(
+def test_a_restarted_spooler_continues_after_a_record_of_its_absence(
     served: ServedCluster, tmp_path: Path
 ) -> None:
     with sync.connect(served.url("eu1")) as anna:
@@ -99,7 +99,7 @@ def test_a_second_spooler_of_the_same_directory_is_refused(served: ServedCluster
             assert f"another process writes to it (process {spool.process.pid})" in said
 
 
-def test_replay_follows_what_is_spooled(served: ServedCluster, tmp_path: Path) -> None:
+def test_replay_follows_new_records(served: ServedCluster, tmp_path: Path) -> None:
     with (
         SpoolingCluster(tmp_path / "s", served.url("eu1"), "--group", "trades") as spool,
         sync.connect(served.url("us1")) as bert,
@@ -111,7 +111,7 @@ def test_replay_follows_what_is_spooled(served: ServedCluster, tmp_path: Path) -
         with subprocess.Popen(
             [*command, "--spool", str(spool.root)], stdout=subprocess.PIPE, text=True
         ) as replay:
-            assert replay.stdout is not None, "it speaks through a pipe"
+            assert replay.stdout is not None, "stdout is a pipe"
             bert.multicast("trades", b"two")
             seen = [json.loads(replay.stdout.readline()) for _ in range(len(spool.records()))]
             while seen[-1].get("data") != "two":
@@ -138,7 +138,7 @@ def test_a_join_since_an_offset_has_neither_gap_nor_duplicate(
                 sent.append(b"%d" % len(sent))
                 if len(sent) % 20:
                     bert.multicast("trades", sent[-1])
-                else:  # No more are under way.
+                else:  # At most this many messages are in flight.
                     bert.multicast_wait("trades", sent[-1], timeout_seconds=SECONDS_MAX)
 
         sender = threading.Thread(target=send)
@@ -155,9 +155,11 @@ def test_a_join_since_an_offset_has_neither_gap_nor_duplicate(
             sender.join()
 
     numbers = [int(one.data) for one in seen if isinstance(one, Message)]
-    # On a busy machine daemons may lose each other for a while before the spooler has heard anything.
+    # On a busy machine daemons may lose each other for a while before the spooler has received anything.
     assert numbers == list(range(int(spool.messages()[0]), wanted))
-    assert sum(isinstance(one, View) and len(one.members) == 2 for one in seen) == 1, "the view of the join"
+    assert sum(isinstance(one, View) and len(one.members) == 2 for one in seen) == 1, (
+        "the first event is not the view of the join"
+    )
 
 
 async def since_aio(served: ServedCluster, root: Path, wanted: int) -> list[Event]:
@@ -200,7 +202,7 @@ def test_a_lost_connection_of_the_spooler_is_a_record(served: ServedCluster, tmp
 
 @pytest.fixture
 def tiny(tmp_path: Path) -> Iterator[Path]:
-    """A file system with 300 kB."""
+    """A file system of 300 kB."""
     if os.geteuid() != 0:
         pytest.skip("needs root to mount a small file system")
     place = tmp_path / "tiny"
@@ -213,7 +215,7 @@ def tiny(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(place)], check=True)
 
 
-def test_with_a_full_disk_the_spooler_stays_and_goes_on_when_there_is_room(
+def test_with_a_full_disk_the_spooler_waits_and_continues_when_there_is_space(
     served: ServedCluster, tiny: Path
 ) -> None:
     ballast = tiny / "ballast"
@@ -225,7 +227,7 @@ def test_with_a_full_disk_the_spooler_stays_and_goes_on_when_there_is_room(
         until(lambda: len(spool.records()) > 0)
         for number in range(20):
             bert.multicast("trades", b"%d " % number + bytes(10_000))
-        assert spool.process.stderr is not None, "it speaks through a pipe"
+        assert spool.process.stderr is not None, "stdout is a pipe"
         while "not appended: disk error: No space left" not in spool.process.stderr.readline():
             pass
         assert both_are_in(bert, "trades", 1)

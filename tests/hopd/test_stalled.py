@@ -1,4 +1,4 @@
-"""A daemon that did not run for a while, as a process: its log says so, and no neighbour is blamed."""
+"""A daemon that did not run for a while: its log says so, and no neighbour is blamed."""
 
 import re
 import signal
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize(("sites", "lost"), [({"eu": 1, "us": 1}, "link with us1: "), ({"eu": 2}, "ring: ")])
-def test_a_stopped_daemon_says_that_it_did_not_run_and_the_other_names_it(
+def test_a_stopped_daemon_logs_that_it_did_not_run_and_the_other_names_it(
     tmp_path: Path, sites: dict[str, int], lost: str
 ) -> None:
     config = local_config(sites, base_port=free_base_port(4), protocol=LinkProtocol.HOP)
@@ -36,7 +36,9 @@ def test_a_stopped_daemon_says_that_it_did_not_run_and_the_other_names_it(
         view = next(at for at, line in enumerate(said) if " view " in line)
         assert 'cause="this daemon did not run for ' in said[view]
         told = r" stalled seconds=\d+\.\d text=\"this daemon did not run: "
-        assert [line for line in said[:view] if re.search(told, line)], "before the view that comes of it"
+        assert [line for line in said[:view] if re.search(told, line)], (
+            "the stall is not logged before the view"
+        )
         assert f'cause="{lost}' in watching.log()
 
 

@@ -20,7 +20,7 @@ SECONDS_MAX = 60.0
 
 
 class Command:
-    """A verb of `hop` that runs, and what it says."""
+    """A running `hop` command and its output."""
 
     def __init__(self, *arguments: str) -> None:
         command = [sys.executable, "-u", "-m", "hopring.cli.main", *arguments]
@@ -55,7 +55,7 @@ class Command:
                 continue
 
     def end(self) -> int:
-        """Its exit code, when all that it said is here."""
+        """Waits for the end of the command; returns its exit code once all output is read."""
         code = self.process.wait(SECONDS_MAX)
         for reader in self._readers:
             reader.join(SECONDS_MAX)
@@ -76,7 +76,7 @@ def running(*arguments: str) -> Iterator[Command]:
 
 
 def restart_all(served: ServedCluster, back: Callable[[], bool], command: Command) -> None:
-    """One after the other: the first is killed, the others end in an orderly way."""
+    """Restarts all daemons in turn: kills the first and ends the others with SIGTERM."""
     daemons = served.daemons
     for at, name in enumerate(daemons.names):
         (daemons.stop if at else daemons.kill)(name)
@@ -86,9 +86,7 @@ def restart_all(served: ServedCluster, back: Callable[[], bool], command: Comman
 
 
 @pytest.mark.parametrize("several", [False, True], ids=["one daemon", "several daemons"])
-def test_sub_comes_back_after_a_rolling_restart_and_says_what_is_missing(
-    served: ServedCluster, several: bool
-) -> None:
+def test_sub_reconnects_after_a_rolling_restart_and_reports_gaps(served: ServedCluster, several: bool) -> None:
     urls = [served.url("us1"), *([served.url("eu1")] if several else [])]
     with running("sub", "g", "--at", ",".join(urls), "--name", "reader", "--json") as sub:
         sub.until(lambda: sub.count("err", "is in g") == 1)
@@ -110,7 +108,7 @@ def test_sub_comes_back_after_a_rolling_restart_and_says_what_is_missing(
         assert "messages sent to g meanwhile are missing" in again
 
 
-def test_shell_comes_back_after_a_rolling_restart_with_its_groups(served: ServedCluster) -> None:
+def test_shell_reconnects_after_a_rolling_restart_and_rejoins_its_groups(served: ServedCluster) -> None:
     with running("shell", "--at", served.url("us1"), "--name", "anna") as shell:
         shell.type("join g")
         shell.until(lambda: shell.count("out", "-- view of g: #anna#us1 (join") == 1)
@@ -125,7 +123,7 @@ def test_shell_comes_back_after_a_rolling_restart_with_its_groups(served: Served
 
 
 @pytest.mark.parametrize("verb", [("sub", "g"), ("shell",)], ids=["sub", "shell"])
-def test_who_does_not_want_to_come_back_or_gives_up_ends_with_exit_code_1(
+def test_a_command_that_does_not_reconnect_or_gives_up_ends_with_exit_code_1(
     served: ServedCluster, verb: tuple[str, ...]
 ) -> None:
     with (

@@ -1,4 +1,4 @@
-"""The programs of the tutorial and of README, as they are written, on other ports."""
+"""The programs of the tutorial and of README, run as they are written, on other ports."""
 
 import os
 import re
@@ -27,7 +27,7 @@ def blocks(page: str, language: str, ports: dict[str, str]) -> list[str]:
 
 
 class Tutorial:
-    """The two daemons of the tutorial, on ports that are free."""
+    """The two daemons of the tutorial, on free ports."""
 
     def __init__(self, directory: Path) -> None:
         base = free_base_port(4)
@@ -79,7 +79,7 @@ def test_the_programs_of_the_tutorial_print_what_is_shown(tutorial: Tutorial, tm
     until(lambda: first in out.read_text())
     tutorial.daemons["us1"].kill()
     until(lambda: back in out.read_text())
-    # Whether the old daemon was missed before or after the join is not for us to say.
+    # The loss of the old daemon may be noticed before or after the join.
     until(lambda: "view: #dora#eu1" in out.read_text().splitlines())
     arguments = ["pub", "trades", last, "--at", f"hop://localhost:{tutorial.ports['4893']}"]
     subprocess.run([sys.executable, "-m", "hopring.cli.main", *arguments], check=True, timeout=SECONDS_MAX)

@@ -1,10 +1,9 @@
-"""Counts what the codebase is made of: files, names, docstrings, and how far an extension reaches.
+"""Counts files, names and docstrings of the code base, and the files that an extension has to touch.
 
     python -m tests.house.figures [SOURCE]
 
-An extension is judged by the files that would have to learn of it:
-a service, by the files that decide by which service a message has; a link kind, by those that name a concrete
-one; an engine, by those outside of today's engine that import its parts.
+For a service these are the files that branch on the service of a message; for a link kind, those that name a
+concrete kind; for an engine, those outside the present engine that import its parts.
 """
 
 import ast
@@ -24,20 +23,20 @@ SHORT_WORDS = 5
 
 
 def trees(source: Path) -> Iterator[tuple[Path, ast.Module]]:
-    """Each module with its syntax tree."""
+    """Every module with its syntax tree."""
     for path in sorted(source.rglob("*.py")):
         yield path, ast.parse(path.read_text())
 
 
 def _is_service(node: ast.AST) -> bool:
-    """Whether it names a service; other enumerations have members of these names too."""
+    """Whether the node names a service; other enumerations have members of these names too."""
     if isinstance(node, ast.Attribute) and getattr(node.value, "id", "") not in {"Service", "services"}:
         return False
     return getattr(node, "id", getattr(node, "attr", "")) in SERVICES
 
 
 def decides_by_service(tree: ast.Module) -> bool:
-    """Whether it compares services, lists several of them, or queries by their numbers."""
+    """Whether the module compares services, lists several of them, or queries by their numbers."""
     for node in ast.walk(tree):
         match node:
             case ast.Compare():
@@ -61,7 +60,7 @@ def decides_by_service(tree: ast.Module) -> bool:
 
 
 def imports_of(tree: ast.Module) -> set[str]:
-    """The modules and names that it imports, dotted."""
+    """The modules and names that a module imports, with dots."""
     names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -72,7 +71,7 @@ def imports_of(tree: ast.Module) -> set[str]:
 
 
 def names_a_link_kind(tree: ast.Module) -> bool:
-    """Whether it imports a concrete link or asks which kind a link is."""
+    """Whether the module imports a concrete link or asks for the kind of a link."""
     members = [
         node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr in {"HOP", "TCP"}
     ]
@@ -83,19 +82,19 @@ def names_a_link_kind(tree: ast.Module) -> bool:
 
 
 def reads_the_engine(tree: ast.Module) -> bool:
-    """Whether it imports parts of the daemon engine."""
+    """Whether the module imports parts of the daemon engine."""
     return any(name.startswith(ENGINE) for name in imports_of(tree))
 
 
 def short_docstrings(tree: ast.Module) -> int:
-    """How many docstrings have fewer than five words."""
+    """Counts the docstrings of fewer than five words."""
     kinds = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     docs = [ast.get_docstring(node) for node in ast.walk(tree) if isinstance(node, kinds)]
     return sum(1 for doc in docs if doc and len(doc.split()) < SHORT_WORDS)
 
 
 def figures(source: Path) -> dict[str, int]:
-    """Everything that is counted, by what it is."""
+    """All figures, by their description."""
     package = source / "hopring"
     found = list(trees(source))
     inside = [(path.relative_to(package).parts, tree) for path, tree in found if package in path.parents]
@@ -127,7 +126,7 @@ def figures(source: Path) -> dict[str, int]:
 
 
 def main() -> None:
-    """Prints the figures of a source directory, by default the own one."""
+    """Prints the figures of a source directory, by default of this checkout."""
     source = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "src"
     for name, count in figures(source).items():
         print(f"{count:>8,}  {name}")

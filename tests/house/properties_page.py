@@ -1,8 +1,8 @@
-"""Makes the generated part of docs/properties.md from the properties themselves.
+"""Generates the table of docs/properties.md from the properties themselves.
 
     python -m tests.house.properties_page
 
-The page keeps its own text outside of the two marks; a test holds the part between them up to date.
+The page keeps its own text outside the two marks; a test checks that the part between them is up to date.
 """
 
 import textwrap
@@ -20,7 +20,7 @@ WIDTH = 118
 
 
 def lines_of(section: str, properties: tuple[Property, ...]) -> Iterator[str]:
-    """A section of the page."""
+    """The section of one property on the page."""
     yield f"### {section[0].upper()}{section[1:]}"
     yield ""
     for one in properties:
@@ -50,7 +50,7 @@ def _wrapped(line: str) -> list[str]:
 
 
 def _lower(text: str) -> str:
-    """The text as it goes on after a colon; names in code and the set T stay."""
+    """The text as it continues after a colon; names in code and the set T keep their case."""
     first, _, rest = text.partition(" ")
     return f"{first.lower()} {rest}" if first.istitle() and first != "T" else text
 
@@ -62,7 +62,7 @@ def generated() -> str:
 
 
 def page(text: str) -> str:
-    """The page with its generated part as it should be."""
+    """The whole page with its generated part up to date."""
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n{generated()}{END}{after}"

@@ -1,6 +1,6 @@
-"""The compiled modules: when they are used, and that they do exactly what their sources do.
+"""The compiled modules: when they are used, and that they behave exactly like their sources.
 
-The suite itself runs interpreted (see conftest.py); here the compiled modules run in processes of their own.
+The suite itself runs interpreted (see conftest.py); here the compiled modules run in other processes.
 """
 
 import json
@@ -28,7 +28,7 @@ for seed in {seeds}:
     print(seed, digest(outcome.history), outcome.events, outcome.broken)
 """
 
-# What mypyc makes of structs by itself: they have no hash, and == compares identities.
+# A struct compiled by mypyc alone has no hash, and == compares identities.
 STRUCTS = """
 from pickle import dumps, loads
 from hopring.ids import NOBODY
@@ -84,7 +84,7 @@ def hop_sim(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("built")
-def test_compiled_and_interpreted_code_tell_the_same_histories() -> None:
+def test_compiled_and_interpreted_code_produce_the_same_histories() -> None:
     program = HISTORIES.format(seeds=SEEDS)
 
     first, *fast = python("-c", program).stdout.splitlines()
@@ -166,11 +166,11 @@ def test_if_a_source_file_is_gone_no_compiled_module_is_used(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("text", ["", "{", "{}", '{"sources": {}}'])
-def test_half_a_record_is_none(tmp_path: Path, text: str) -> None:
+def test_a_truncated_record_is_ignored(tmp_path: Path, text: str) -> None:
     (tmp_path / compiled.RECORD).write_text(text)
 
     assert compiled.modules_of(tmp_path, tmp_path) == []
 
 
-def test_without_a_record_nothing_is_used(tmp_path: Path) -> None:
+def test_without_a_record_no_compiled_module_is_used(tmp_path: Path) -> None:
     assert compiled.modules_of(tmp_path / "nowhere") == []

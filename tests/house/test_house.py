@@ -124,7 +124,7 @@ def test_imports_point_downwards(path: Path) -> None:
 
 ABOVE_ENGINES = ("groups", "session", "spread", "client", "compat", "daemon", "local", "cli", "spark")
 DRIVES_AN_ENGINE = ("daemon/engines/membership_host.py", "daemon/net/")
-"""The membership's own host, and sockets that carry its networks."""
+"""The host of the membership, and the sockets that carry its networks."""
 
 
 @pytest.mark.parametrize("package", ABOVE_ENGINES)
@@ -149,7 +149,7 @@ def test_names_with_a_time_or_a_size_carry_their_unit(path: Path) -> None:
 
 
 def test_a_test_module_that_may_be_skipped_whole_is_not_imported_by_another() -> None:
-    """Where its requirement is missing the import stops half-way, and `make check` without Spark would fail."""
+    """Without its requirement the import stops half-way, and `make check` without Spark would fail."""
     files = sorted((ROOT / "tests").glob("**/*.py"))
     skipped = {
         ".".join(path.relative_to(ROOT).with_suffix("").parts)
@@ -162,7 +162,7 @@ def test_a_test_module_that_may_be_skipped_whole_is_not_imported_by_another() ->
 
 
 def test_no_test_module_imports_another() -> None:
-    """What tests share is in a module without tests, whose name and docstring say what it is."""
+    """Code that tests share is in a module without tests, with a descriptive name and docstring."""
     files = sorted((ROOT / "tests").glob("**/*.py"))
     wrong = [
         f"{path.relative_to(ROOT)} imports {name}"

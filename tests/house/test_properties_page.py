@@ -1,4 +1,4 @@
-"""docs/properties.md says what the properties say of themselves."""
+"""docs/properties.md has the statements of the properties as they are in the code."""
 
 from tests.house.properties_page import PAGE, page
 

@@ -1,11 +1,11 @@
-"""GoBackN: a link kind that the product does not have, written against `Link` alone.
+"""GoBackN: a link kind outside the product, written against `Link` alone.
 
-Implements  go-back-N: cumulative acknowledgements, and one timer that sends all unacknowledged packets again.
+Implements  go-back-N: cumulative acknowledgements, and one timer that resends all unacknowledged packets.
 Below       datagrams that may be lost, reordered or duplicated; DATA, ACK and LOOSE frames.
 Above       the stack, which gets each payload of the other end exactly once, in any order.
 Invariants  those of `Link`; a payload is delivered at most once; a packet is sent only inside the window.
 Deviations  the receiver delivers packets above a gap at once and remembers their numbers: the stack needs no
-            order, and on paths that reorder, a receiver that drops them would make every burst go again.
+            order, and on paths that reorder, a receiver that drops them would cause every burst to be resent.
 Limit       no congestion control: this link is for tests.
 """
 
@@ -42,10 +42,10 @@ DOUBLINGS_MAX: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class GoBackNOptions:
-    """The settings of a link; those that the configuration has too have its names."""
+    """Settings of a link, under the names of the configuration where it has them."""
 
     segment_bytes: int = SEGMENT_BYTES_DEFAULT
-    window_packets: int = 64  # For data; urgent objects have as many again.
+    window_packets: int = 64  # For data; urgent objects have a second window of this size.
     backlog_bytes_max: int = 64 * 1024 * 1024
     lazy_us: int = 5_000
     heartbeat_us: int = 0  # 0: derived from the silence.
@@ -55,7 +55,7 @@ class GoBackNOptions:
 
 @dataclass(slots=True)
 class GoBackNState:
-    """The state of one end of a link."""
+    """State of one end of a link."""
 
     sent: int
     peer_aru: int
@@ -67,9 +67,9 @@ class GoBackNState:
     ahead: set[int] = field(default_factory=set)  # Arrived above a gap; never contains aru + 1.
     assembly: Assembly = field(default_factory=Assembly)
     resend_at_us: int = NEVER
-    timeouts: int = 0  # Since the last acknowledgement of anything new.
+    timeouts: int = 0  # Since the last acknowledgement of new data.
     ack_at_us: int = 0  # The first tick introduces this end.
-    heard_at_us: int = -1  # -1 until the first step, which counts as heard.
+    heard_at_us: int = -1  # -1 until the first step, which counts as a reception.
     stamp_us: int = 0  # The last stamp of the other end,
     stamped_at_us: int = 0  # and the time of its arrival.
     received: int = 0
@@ -92,7 +92,7 @@ class GoBackN(Link):
 
     @property
     def kind(self) -> LinkName:
-        """Hop's name: the kind takes Hop's row of the table."""
+        """Hop's name, because the kind takes Hop's row of the table."""
         return "hop"
 
     @property
@@ -129,7 +129,7 @@ class GoBackN(Link):
 
     @property
     def counters(self) -> LinkCounters:
-        """The counters; a receiver that asks for nothing does not know what was lost."""
+        """The counters; a receiver that requests nothing does not know what was lost."""
         s = self.state
         return LinkCounters(
             sent=s.sent - self.initial_seq + 1,
@@ -145,7 +145,7 @@ class GoBackN(Link):
     @property
     def learned(self) -> LearnedPath | None:
         s = self.state
-        known = s.round_trip.measured and s.stamped_at_us > 0  # Otherwise it was only resumed.
+        known = s.round_trip.measured and s.stamped_at_us > 0  # Otherwise the value was only resumed.
         return LearnedPath(s.round_trip, s.stamped_at_us) if known else None
 
     def resume(self, learned: LearnedPath, now_us: int) -> None:
@@ -234,7 +234,7 @@ class GoBackN(Link):
         if ack.echo_us:
             s.round_trip.sample(ack.echo_us, ack.echo_delay_us, now_us)
         if not ack.echo_us or ack.echo_delay_us > self._uneasy_after_us:
-            s.ack_at_us = now_us  # The other end has not heard this one for long.
+            s.ack_at_us = now_us  # The other end has not heard from this one for long.
         if ack.aru > s.peer_aru:
             s.peer_aru = ack.aru
             s.unacked = {seq: payload for seq, payload in s.unacked.items() if seq > ack.aru}
@@ -248,7 +248,7 @@ class GoBackN(Link):
         s = self.state
         late_us = now_us - self._silent_at_us
         if late_us > self.options.silence_us // 4:
-            # The tick itself is late: this host has not run, and the neighbour is not to blame.
+            # The tick itself is late: this host did not run, and the neighbour is not to blame.
             s.heard_at_us = now_us - self.options.silence_us // 2
         elif late_us >= 0:
             return self._fail(f"nothing heard for {(now_us - s.heard_at_us) // 1_000} ms", absence=True)
@@ -294,7 +294,7 @@ class GoBackN(Link):
         self.state.failure = reason
         return [LinkFailed(reason, absence)]
 
-    # Moments and limits.
+    # Deadlines and limits.
 
     @property
     def _window_max(self) -> int:
@@ -302,7 +302,7 @@ class GoBackN(Link):
 
     @property
     def _pack_at_us(self) -> int:
-        """The moment at which the queue has something that the window lets through."""
+        """The time at which the queue has something that fits the window."""
         s = self.state
         if s.queue.urgent and len(s.unacked) < self._window_max:
             return 0
@@ -329,7 +329,7 @@ class GoBackN(Link):
 
 
 def make(setup: LinkSetup) -> GoBackN:
-    """The first column of the kind's row."""
+    """Makes a link: the first column of the kind's row."""
     known = {name: value for name, value in setup.tuning.given().items() if hasattr(GoBackNOptions(), name)}
     options = replace(GoBackNOptions(), **known)
     backlog = max(options.backlog_bytes_max, setup.backlog_bytes_min)
@@ -337,13 +337,13 @@ def make(setup: LinkSetup) -> GoBackN:
 
 
 def object_bytes_max(tuning: LinkTuning) -> int:
-    """The second column of the kind's row."""
+    """The largest object: the second column of the kind's row."""
     return packet_bytes_of(tuning.segment_bytes or SEGMENT_BYTES_DEFAULT)
 
 
 @contextmanager
 def in_place_of_hop() -> Iterator[list[GoBackN]]:
-    """Gives Hop's row of the table to this kind; yields the links that are made in this process meanwhile."""
+    """Gives Hop's row of the table to this kind; yields the list of links made meanwhile in this process."""
     made: list[GoBackN] = []
 
     def make_and_note(setup: LinkSetup) -> Link:

@@ -1,7 +1,7 @@
-"""GoBackN under a name of its own: `python -m tests.link_kinds.named`.
+"""Registers GoBackN under its own name and uses it: `python -m tests.link_kinds.named`.
 
-A process of its own runs this. Before anything else of hopring is imported, the names of the kinds get one more
-(two lines of config/model.py); then the table gets one more row. Nothing else is edited.
+This runs in its own process. Before anything else of hopring is imported, the kind gets a name (two lines of
+config/model.py); then the table gets one more row. Nothing else is edited.
 """
 
 # ruff: noqa: E402  hopring is imported once the name is there.
@@ -19,8 +19,8 @@ LINES = {
 
 
 def install() -> None:
-    """Puts the module with one more name in the place of the product's."""
-    assert "hopring.config" not in sys.modules, "too late: somebody has the two names"
+    """Replaces the module of the product by one with the additional name."""
+    assert "hopring.config" not in sys.modules, "hopring.config is already imported"
     source = NAMES.read_text()
     for line, edited in LINES.items():
         assert source.count(line) == 1, f"the module has no line {line!r}"
@@ -66,7 +66,7 @@ silence = "300ms"
 
 
 class NamedGoBackN(GoBackN):
-    """The same link under its own name."""
+    """GoBackN with its own kind."""
 
     @property
     def kind(self) -> LinkName:
@@ -74,13 +74,13 @@ class NamedGoBackN(GoBackN):
 
 
 def make_named(setup: LinkSetup) -> Link:
-    """The row's first column."""
+    """Makes a link: the first column of the row."""
     plain = make(setup)
     return NamedGoBackN(plain.options, plain.initial_seq)
 
 
 def in_the_configuration() -> Config:
-    """A file may name it, and what is written of the configuration can be read again."""
+    """A configuration file may name the kind, and a written configuration reads back the same."""
     config = parse_config(FILE)
     assert [link.protocol for link in config.all_links] == [GBN]
     assert parse_config(dump_toml(config)) == config
@@ -89,7 +89,7 @@ def in_the_configuration() -> Config:
 
 
 def in_a_snapshot(config: Config) -> None:
-    """Daemons of that configuration find each other over it, and the answer to a client says so."""
+    """Daemons of that configuration form a view over it, and the snapshot for clients names it."""
     cluster = SimCluster(config, 1, None, MEMBERSHIP, STACK)
     cluster.start("ams1", "ber1")
     cluster.run_for(2_000_000)
@@ -102,7 +102,7 @@ def in_a_snapshot(config: Config) -> None:
 
 
 def in_the_campaign() -> None:
-    """Worlds of the campaign with this kind in the place of Hop; TCP links stay."""
+    """Worlds of the campaign with this kind instead of Hop; TCP links stay."""
     for seed in range(1, 4):
         world = draw_world(seed)
         links = [

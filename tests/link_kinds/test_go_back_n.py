@@ -1,4 +1,4 @@
-"""A link kind from outside of the product: alone, on the link checker, and below whole clusters."""
+"""A link kind from outside the product: alone, under the link checker, and below whole clusters."""
 
 import os
 import random
@@ -37,7 +37,7 @@ JOBS = 2
 
 @pytest.fixture
 def made() -> Iterator[list[GoBackN]]:
-    """Every datagram link between sites is a GoBackN; the list has those that were made in this process."""
+    """Makes every datagram link between sites a GoBackN; returns the list of those made in this process."""
     with in_place_of_hop() as links:
         yield links
 
@@ -70,7 +70,7 @@ def test_a_submitted_object_goes_at_the_tick_and_not_before() -> None:
     assert data_of(link.step(Tick(), now_us=5)) == [Data(1, b"one")]
 
 
-def test_a_lazy_object_waits_for_company_but_not_for_ever() -> None:
+def test_a_lazy_object_waits_for_other_objects_but_not_for_ever() -> None:
     link = make_link()
     link.step(Tick(), now_us=0)
     link.step(Submit(b"meta", lazy=True), now_us=0)
@@ -198,12 +198,12 @@ def test_a_packet_of_many_datagrams_is_put_together_from_several_attempts() -> N
     assert wire.delivered["b"] == [payload]
 
 
-def test_an_idle_link_stands_and_measures_its_round_trip() -> None:
+def test_an_idle_link_stays_up_and_measures_its_round_trip() -> None:
     wire = make_wire()
     wire.run(5_000_000)
 
     assert wire.failed == {}
-    assert wire.a.least_round_trip_us == 19_999  # The stamp of moment 0 is 1.
+    assert wire.a.least_round_trip_us == 19_999  # At time 0 the stamp is 1.
     assert wire.a.learned is not None
 
 

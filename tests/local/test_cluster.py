@@ -1,4 +1,4 @@
-"""Clusters of real daemons: split, merged, crashed, restarted, and gone with whoever started them."""
+"""Clusters of real daemons: split, merged, crashed, restarted, and ended with the process that started them."""
 
 import asyncio
 import os
@@ -104,7 +104,7 @@ def test_links_are_delayed_and_cut_over_tcp_too() -> None:
     assert not directory.exists()
 
 
-def test_a_view_that_does_not_come_is_told_with_what_was_seen() -> None:
+def test_a_view_that_does_not_come_is_an_error_with_the_views_that_were_seen() -> None:
     with sync.local_cluster({"eu": 2}, trace=False) as cluster:
         cluster.partition("eu1")
         with pytest.raises(NotSettled, match="eu1: eu1 eu2"):
@@ -140,7 +140,7 @@ with sync.local_cluster({"eu": 2, "us": 1}) as cluster:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-def test_daemons_end_with_whoever_started_them_however_that_ends(number: signal.Signals) -> None:
+def test_daemons_end_with_the_process_that_started_them_however_it_ends(number: signal.Signals) -> None:
     parent = subprocess.Popen(
         [sys.executable, "-c", SCRIPT],
         stdout=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""Sessions in another event loop than that of the standard library."""
+"""Sessions in an event loop other than that of the standard library."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is wished for, and what becomes of wishes that cannot be."""
+"""Plans of clusters, and requests that cannot be fulfilled."""
 
 import pytest
 
@@ -13,7 +13,7 @@ def plan() -> ClusterPlan:
     )
 
 
-def test_all_links_are_there_and_patient_and_weigh_what_they_delay() -> None:
+def test_all_sites_are_linked_with_long_timeouts_and_weights_equal_to_their_delays() -> None:
     config = plan().config()
 
     assert [(link.sites, link.weight) for link in config.links] == [
@@ -42,7 +42,7 @@ def test_names_mean_sites_or_daemons() -> None:
         daemons_of(config, "us11")
 
 
-def test_who_is_not_named_is_a_side_of_its_own() -> None:
+def test_daemons_that_are_not_named_form_another_side() -> None:
     config = plan().config()
 
     assert sides_of(config, [{"eu"}]) == [{"eu1", "eu2"}, {"ap1", "us1", "us2"}]
@@ -60,16 +60,16 @@ def test_who_is_not_named_is_a_side_of_its_own() -> None:
         ({"links": {("eu", "us"): "far"}}, 'write it as "200ms"'),
     ],
 )
-def test_wishes_that_cannot_be_are_refused_with_a_remedy(wishes: dict[str, object], said: str) -> None:
+def test_impossible_requests_are_refused_with_a_remedy(wishes: dict[str, object], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         ClusterPlan({"eu": 1, "us": 1}, **wishes).config()  # type: ignore[arg-type]
 
 
-def test_a_link_to_nowhere_is_refused() -> None:
+def test_a_link_to_an_unknown_site_is_refused() -> None:
     with pytest.raises(ConfigError, match="as"):
         ClusterPlan({"eu": 1, "us": 1}, {("eu", "as"): "1ms"}).config()
 
 
-def test_a_cluster_that_was_not_started_says_so() -> None:
+def test_using_a_cluster_that_was_not_started_is_an_error() -> None:
     with pytest.raises(RuntimeError, match="context manager"):
         local_cluster().url("local1")

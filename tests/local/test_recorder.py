@@ -1,4 +1,4 @@
-"""What a client did and saw, as its trace."""
+"""Traces that record the requests and events of a client."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def message(data: bytes, lts: int, service: Service = AGREED) -> Message:
     return Message("#anna#eu1", ("g",), data, service, 0, Place(VIEW, lts, 0))
 
 
-def test_what_was_before_the_first_view_is_kept_until_the_process_is_known() -> None:
+def test_events_before_the_first_view_are_kept_until_the_process_is_known() -> None:
     record = recorder()
     record.joins("g")
 
@@ -44,7 +44,7 @@ def test_what_was_before_the_first_view_is_kept_until_the_process_is_known() -> 
     assert installed.members == (trace.ProcessName("us1", 9, 1), PROCESS)
 
 
-def test_a_message_bears_its_name() -> None:
+def test_a_recorded_message_begins_with_its_name() -> None:
     record = recorder()
     record.takes(view(ME))
     data = record.sends(["g"], SAFE, b"body")
@@ -56,7 +56,7 @@ def test_a_message_bears_its_name() -> None:
         message_name(b"somebody else's")
 
 
-def test_messages_of_one_bundle_stand_in_the_order_of_their_numbers() -> None:
+def test_messages_of_one_bundle_are_recorded_in_the_order_of_their_numbers() -> None:
     record = recorder()
     record.takes(view(ME))
     sent = [record.sends(["g"], AGREED) for _ in range(4)]
@@ -77,7 +77,7 @@ def history(*later: Event) -> list[object]:
     return [trace.Recover(trace.ProcessName("eu1", 7), 0), *record.events]
 
 
-def test_the_record_of_a_good_session_is_found_good_and_of_a_bad_one_not() -> None:
+def test_the_checker_accepts_a_correct_record_and_refuses_a_wrong_one() -> None:
     signal = Transition("g", GroupViewId(VIEW, (), 1), (ME,))
     good = history(signal)
     twice = [*good, good[-2]]

@@ -1,4 +1,4 @@
-"""`hop up`, as users start it."""
+"""`hop up`, run as users start it."""
 
 import json
 import os
@@ -73,7 +73,7 @@ def test_a_cluster_is_up_until_it_is_interrupted(
 
 
 @pytest.mark.slow
-def test_a_daemon_that_ends_is_told_and_the_others_go_on(
+def test_a_daemon_that_ends_is_reported_and_the_others_continue(
     up: "tuple[subprocess.Popen[str], str]", tmp_path: Path
 ) -> None:
     process, url = up
@@ -89,7 +89,7 @@ def test_a_daemon_that_ends_is_told_and_the_others_go_on(
     assert hop("pub", "news", "still here", "--at", url).returncode == 0
 
 
-def test_sigterm_ends_all_in_order_and_leaves_no_socket_behind() -> None:
+def test_sigterm_ends_all_daemons_and_leaves_no_socket_behind() -> None:
     port, spread_port = free_base_port(1), free_base_port(1)
     options = ["--sites", "eu=1", "--port", str(port), "--spread", "--spread-port", str(spread_port)]
     process = subprocess.Popen([*HOP, "up", *options], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
@@ -103,7 +103,7 @@ def test_sigterm_ends_all_in_order_and_leaves_no_socket_behind() -> None:
     assert not Path(f"/tmp/{spread_port}").exists()
 
 
-def test_a_taken_port_is_told_with_the_remedy() -> None:
+def test_a_taken_port_is_an_error_with_a_remedy() -> None:
     port = free_base_port(1)
     with socket.create_server(("127.0.0.1", port)):
         result = CliRunner().invoke(cli, ["up", "--port", str(port)], prog_name="hop")
@@ -124,7 +124,7 @@ def test_a_taken_port_is_told_with_the_remedy() -> None:
         ["--sites", "eu,us", "--link", "eu-us=fast"],
     ],
 )
-def test_sites_and_links_that_are_none_are_usage_errors(arguments: list[str]) -> None:
+def test_invalid_sites_and_links_are_usage_errors(arguments: list[str]) -> None:
     result = CliRunner().invoke(cli, ["up", *arguments], prog_name="hop")
 
     assert (result.exit_code, result.stdout) == (2, "")
@@ -137,7 +137,7 @@ def test_names_of_sites_may_have_dashes() -> None:
 
 
 @pytest.mark.slow
-def test_with_spread_it_serves_spread_clients_where_they_look_for_it(tmp_path: Path) -> None:
+def test_with_spread_it_serves_spread_clients_at_their_default_socket(tmp_path: Path) -> None:
     port, spread_port = free_base_port(1), free_base_port(1)
     command = [*HOP, "up", "--sites", "d=1", "--port", str(port), "--spread", "--spread-port", str(spread_port)]
     with (

@@ -1,8 +1,8 @@
-"""The report in a real browser: no errors on its console, plots as large as they should be, nothing overflows.
+"""Checks the report in a real browser: no console errors, plots of the right size, no overflow.
 
-python -m tests.manual.look_at_report [--keep DIR]      also leaves the pictures there, to be looked at
+    python -m tests.manual.look_at_report [--keep DIR]      also leaves the screenshots there
 
-It is no part of `make test`: it needs Chromium (apt-get install chromium), and says so where there is none.
+This is not part of `make test`: it needs Chromium (apt-get install chromium), and says so if there is none.
 """
 
 import json
@@ -27,7 +27,7 @@ FLAGS: Final = (
 )
 SECONDS_MAX: Final = 60
 SCREENS: Final = {"desk": (1280, 4200), "tablet": (800, 4200), "phone": (500, 7000)}
-"""Chromium has no window narrower than 500 pixels; a phone's layout begins at 640."""
+"""Chromium has no window narrower than 500 pixels; the layout for phones begins at 640."""
 
 FIRST: Final = """<script>
 const found = { errors: [] };
@@ -58,12 +58,12 @@ addEventListener("load", () => setTimeout(() => {
 
 
 def browser() -> str | None:
-    """The browser of this machine."""
+    """The path of the browser on this machine."""
     return next((found for name in BROWSERS if (found := shutil.which(name))), None)
 
 
 def opened(program: str, file: Path, size: tuple[int, int], *flags: str) -> "subprocess.CompletedProcess[str]":
-    """Runs it on a page, with a home of its own."""
+    """Opens a page in the browser with an empty profile."""
     with tempfile.TemporaryDirectory(prefix="hopring-look-") as home:
         command = [program, *FLAGS, f"--user-data-dir={home}", f"--window-size={size[0]},{size[1]}"]
         return subprocess.run(
@@ -72,19 +72,19 @@ def opened(program: str, file: Path, size: tuple[int, int], *flags: str) -> "sub
 
 
 def asked(program: str, page: Path, size: tuple[int, int]) -> dict[str, Any]:
-    """What the page tells of itself, asked by scripts that are put around its own."""
+    """Values that scripts around those of the page read from it."""
     text = page.read_text()
     probe = page.with_name("probe.html")
     probe.write_text(text.replace("<head>", f"<head>{FIRST}", 1).replace("</body>", f"{LAST}</body>", 1))
     said = opened(program, probe, size, "--dump-dom").stdout
     found = re.search(r'<pre id="found">(.*?)</pre>', said, re.DOTALL)
-    assert found is not None, f"the page did not come to its end: {said[-500:]}"
+    assert found is not None, f"the page did not finish: {said[-500:]}"
     facts: dict[str, Any] = json.loads(unescape(found.group(1)))
     return facts
 
 
 def problems(facts: dict[str, Any]) -> list[str]:
-    """What is not as it should be."""
+    """Describes everything that is wrong with the page."""
     found = [f"on the console: {error}" for error in facts["errors"]]
     if len(facts["plots"]) < 10:
         found.append(f"only {len(facts['plots'])} plots are seen")
@@ -107,7 +107,7 @@ def problems(facts: dict[str, Any]) -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """All screens; 1 if something is wrong."""
+    """Checks all screen sizes; returns 1 if something is wrong."""
     program = browser()
     if program is None:
         print("skipped: no Chromium here; apt-get install chromium")

@@ -1,9 +1,9 @@
-"""The wheel in an environment of its own, far from this checkout: it installs, and its daemons run compiled.
+"""Installs the wheel in a new environment, outside this checkout, and checks that its daemons run compiled.
 
-python -m tests.manual.try_wheel dist/*.whl
+    python -m tests.manual.try_wheel dist/*.whl
 
-`make wheel` does this with what it has made. What the wheel depends on comes from the package index, as it does
-for users. A wheel of a machine without a C compiler is told as interpreted, and that is no failure.
+`make wheel` runs this with the wheel that it has built. Dependencies come from the package index, as they do
+for users. A wheel built without a C compiler is reported as interpreted, which is not a failure.
 """
 
 import os
@@ -41,7 +41,7 @@ class Broken(Exception):
 
 
 def run(*command: str, away: Path) -> str:
-    """What a command prints, far from the checkout and from whatever the environment says of modules."""
+    """Runs a command outside the checkout, without the environment's module paths; returns its output."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "HOPRING"))}
     done = subprocess.run(
         command, cwd=away, env=environment, capture_output=True, text=True, timeout=SECONDS_MAX, check=False
@@ -52,7 +52,7 @@ def run(*command: str, away: Path) -> str:
 
 
 def try_wheel(wheel: Path, away: Path) -> list[str]:
-    """Installs it there; what it says of itself."""
+    """Installs the wheel there; returns what it reports about itself."""
     venv.create(away / "venv", with_pip=True, symlinks=True)
     programs = away / "venv" / "bin"
     pip = (str(programs / "python"), "-m", "pip", "--disable-pip-version-check", "install", "--quiet")
@@ -68,7 +68,7 @@ def try_wheel(wheel: Path, away: Path) -> list[str]:
 
 
 def main() -> int:
-    """The command line."""
+    """Reads the command line and tries each wheel."""
     wheel = Path(sys.argv[1]).resolve()
     with tempfile.TemporaryDirectory(prefix="hop-wheel-") as name:
         try:
