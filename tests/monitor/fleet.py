@@ -1,4 +1,4 @@
-"""Daemons as processes with admin sockets, whose configuration is written anew while they run."""
+"""Daemons as processes with admin sockets, whose configuration file changes while they run."""
 
 import subprocess
 import sys
@@ -33,22 +33,22 @@ PATIENCE_US = 2_000_000
 
 
 def wait(condition: Callable[[], bool], what: Callable[[], object] = lambda: "") -> None:
-    """Waits for something, and fails if it does not come."""
+    """Waits for a condition, up to the deadline of these tests."""
     until(condition, what, SECONDS_MAX, look_seconds=0.05)
 
 
 ASKS = ("partition", "window", "reload", "terminate")
-"""Verbs that want to be confirmed."""
+"""Verbs that ask for confirmation."""
 
 
 def monitor(directory: Path, *arguments: str) -> Result:
-    """`hop monitor`, with --yes where it would ask."""
+    """Runs `hop monitor`, with --yes where it would ask for confirmation."""
     yes = ["--yes"] if set(ASKS) & set(arguments) else []
     return CliRunner().invoke(cli, ["monitor", "--timeout", "60", "--admin", str(directory), *arguments, *yes])
 
 
 class Fleet:
-    """Use it as `with Fleet() as fleet`."""
+    """Daemons of a changing configuration; use it as `with Fleet() as fleet`."""
 
     def __init__(
         self,
@@ -56,8 +56,8 @@ class Fleet:
         protocol: LinkProtocol = LinkProtocol.HOP,
         admin: AdminTuning | None = None,
     ) -> None:
-        """With `admin` the file says where the sockets are, and no flag does."""
-        self._directory = TemporaryDirectory(prefix="hop-")  # Short: sockets want that.
+        """With `admin`, the file names the admin sockets instead of the command line."""
+        self._directory = TemporaryDirectory(prefix="hop-")  # Short, because paths of sockets are limited.
         self.directory = Path(self._directory.name)
         self.file = self.directory / "hop.toml"
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -83,10 +83,10 @@ class Fleet:
         self._directory.cleanup()
 
     def config(self, sites: Mapping[str, list[str]]) -> Config:
-        """Daemons by site; a name keeps its ports."""
+        """A configuration with these daemons by site; a name keeps its ports."""
         for name in [name for names in sites.values() for name in names]:
             self._ports.setdefault(name, self._base_port + 2 * len(self._ports))
-        # On a busy machine a process may not run for a while; that should not look like its end.
+        # On a busy machine a process may not run for a while; this must not look like its end.
         ring, link = RingTuning(token_loss_us=PATIENCE_US), LinkTuning(silence_us=PATIENCE_US)
         links = [
             LinkConfig(ends, protocol=self._protocol, tuning=link) for ends in combinations(sorted(sites), 2)
@@ -101,11 +101,11 @@ class Fleet:
         return Daemon(name, "127.0.0.1", self._ports[name], self._ports[name] + 1)
 
     def write(self, sites: Mapping[str, list[str]]) -> None:
-        """Another configuration in the file."""
+        """Replaces the configuration in the file."""
         self.file.write_text(dump_toml(self.config(sites)))
 
     def start(self, *names: str) -> None:
-        """Starts these daemons."""
+        """Starts the named daemons as processes."""
         for name in names:
             command = [sys.executable, "-m", "hopring.daemon.hopd", str(self.file), "--name", name]
             command += ["--state", str(self.directory)]
@@ -115,27 +115,27 @@ class Fleet:
                 self.processes[name] = subprocess.Popen(command, stderr=log)
 
     def trace(self, name: str) -> Path:
-        """What happened at a daemon."""
+        """The trace file of a daemon."""
         return self.directory / f"{name}.jsonl"
 
     def log(self, name: str) -> str:
-        """What a daemon said."""
+        """The log of a daemon."""
         return (self.directory / f"{name}.log").read_text()
 
     def url(self, name: str) -> str:
-        """Where clients of a daemon connect."""
+        """The address for clients of a daemon."""
         return f"hop://127.0.0.1:{self._ports[name] + 1}"
 
     def connect(self, daemon: str, **options: Any) -> sync.Session:
-        """A session."""
+        """Connects a session that does not reconnect."""
         return sync.connect(self.url(daemon), reconnect=False, **options)
 
     def hop(self, *arguments: str) -> Result:
-        """`hop monitor`, with --yes where it would ask."""
+        """Runs `hop monitor` on the sockets of this fleet."""
         return monitor(self.directory, *arguments)
 
     def views(self) -> dict[str, list[str]]:
-        """Who is with whom, as far as it is settled."""
+        """The members of each daemon's view, where the view is settled."""
         sight = AdminClient([self.directory], SECONDS_MAX).look()
         return {
             one.name: one.status["members"]
@@ -145,7 +145,7 @@ class Fleet:
         }
 
     def meet(self, *names: str) -> None:
-        """Waits until these are together."""
+        """Waits until these daemons share a view."""
         for name in names:
             wait(lambda one=name: (self.directory / f"{one}.admin").exists())  # type: ignore[misc]
         wait(lambda: all(self.views().get(name) == list(names) for name in names), self.views)

@@ -1,4 +1,4 @@
-"""The admin channel as the configuration has it: its socket, its mode, and what callers may do."""
+"""The admin channel as configured in the file: its socket, its mode, and the verbs that it allows."""
 
 import json
 import os
@@ -19,14 +19,14 @@ ONE = {"eu": ["eu1"]}
 
 
 def in_file(fleet: Fleet, **changes: object) -> Fleet:
-    """The socket of each daemon in the directory of the fleet."""
+    """The configuration of a socket for each daemon, in the directory of the fleet."""
     fleet.admin = replace(AdminTuning(f"{fleet.directory}/{{name}}.admin"), **changes)  # type: ignore[arg-type]
     fleet.write(ONE)
     return fleet
 
 
 def asked_by(fleet: Fleet, uid: int, gid: int, verb: str) -> str:
-    """What somebody else is told."""
+    """The reply to a request of another user."""
     script = f"""if True:
         import contextlib, os, socket
         os.setgroups([]), os.setgid({gid}), os.setuid({uid})
@@ -39,7 +39,7 @@ def asked_by(fleet: Fleet, uid: int, gid: int, verb: str) -> str:
     return told.stdout or told.stderr
 
 
-def test_the_file_opens_the_socket_and_says_which_verbs_are_allowed() -> None:
+def test_the_file_names_the_socket_and_the_verbs_that_are_allowed() -> None:
     with in_file(Fleet(arguments=()), allow=(AdminVerb.CUT, AdminVerb.RELOAD)) as fleet:
         fleet.start("eu1")
         fleet.meet("eu1")
@@ -56,7 +56,7 @@ def test_the_file_opens_the_socket_and_says_which_verbs_are_allowed() -> None:
         assert fleet.processes["eu1"].wait(SECONDS_MAX) == 0
 
 
-def test_a_flag_goes_before_the_file() -> None:
+def test_a_flag_overrides_the_file() -> None:
     with in_file(Fleet(arguments=("--no-admin",))) as fleet:
         fleet.start("eu1")
         wait(lambda: "size=1" in fleet.log("eu1"))
@@ -80,5 +80,5 @@ def test_the_mode_lets_the_group_of_the_socket_in_and_nobody_else() -> None:
         assert json.loads(asked_by(fleet, NOBODY_UID, gid, "status"))["ok"] is True
         assert "PermissionError" in asked_by(fleet, NOBODY_UID, NOBODY_UID, "status")
 
-        path.chmod(0o666)  # So that it is the daemon that keeps him out.
+        path.chmod(0o666)  # So that the daemon refuses him, not the file system.
         assert json.loads(asked_by(fleet, NOBODY_UID, NOBODY_UID, "status"))["denied"] is True

@@ -1,4 +1,4 @@
-"""Names that the shell is offered, asked of running daemons."""
+"""Shell completion with names from running daemons."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,7 @@
-"""`hop doctor` beside running daemons: where it looks for them, and what it blames when they are apart."""
+"""`hop doctor` beside running daemons.
+
+Where it finds them, and the causes that it names when they are apart.
+"""
 
 import json
 import signal
@@ -18,7 +21,7 @@ pytestmark = pytest.mark.slow
 
 
 def doctor(*arguments: str) -> dict[str, list[str]]:
-    """What it says of each subject: verdict, text and remedy."""
+    """Its findings by subject: verdict, text and remedy."""
     result = CliRunner().invoke(cli, ["doctor", *arguments, "--json"])
     told: dict[str, list[str]] = {}
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
@@ -27,7 +30,7 @@ def doctor(*arguments: str) -> dict[str, list[str]]:
     return told
 
 
-def test_a_partition_by_hand_is_named_with_the_way_to_heal_it_and_a_relative_state_works(
+def test_a_manual_partition_is_named_with_its_remedy_and_a_relative_state_path_works(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with Fleet() as fleet:
@@ -51,7 +54,7 @@ def test_a_partition_by_hand_is_named_with_the_way_to_heal_it_and_a_relative_sta
         assert "eu1 <-> us1" not in doctor(*arguments)
 
 
-def test_a_daemon_that_runs_and_cannot_be_asked_is_not_taken_for_a_foreign_process(tmp_path: Path) -> None:
+def test_a_daemon_that_cannot_be_queried_is_not_taken_for_a_foreign_process(tmp_path: Path) -> None:
     config = local_config({"eu": 1}, base_port=free_base_port(2))
     own = replace(config.daemons[0], client_port=None)
     config = replace(config, sites=(replace(config.sites[0], daemons=(own,)),))
@@ -66,7 +69,7 @@ def test_a_daemon_that_runs_and_cannot_be_asked_is_not_taken_for_a_foreign_proce
     assert [line for line in told if line.startswith("ok") and f"process {eu1.process.pid}" in line]
 
 
-def test_a_daemon_that_is_stopped_is_said_to_be_so(tmp_path: Path) -> None:
+def test_a_daemon_that_is_not_running_is_a_finding(tmp_path: Path) -> None:
     config = local_config({"eu": 1}, base_port=free_base_port(2))
     with alone(config, tmp_path, "eu1") as eu1:
         eu1.wait_for_log("size=1")

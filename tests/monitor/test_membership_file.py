@@ -1,4 +1,4 @@
-"""`[membership]` of the configuration at running daemons: taken at the start, and by a reload."""
+"""The section `[membership]` at running daemons: read at the start and by a reload."""
 
 import json
 
@@ -20,7 +20,7 @@ def windows(fleet: Fleet) -> list[int]:
     return [status[name]["window"]["bytes"] for name in ("eu1", "us1")]
 
 
-def test_a_window_of_the_file_is_that_of_the_daemon_and_the_limit_at_run_time() -> None:
+def test_the_window_in_the_file_is_the_initial_one_and_the_limit_at_run_time() -> None:
     with Fleet() as fleet:
         write(fleet, 'window = "4MiB"\nupdate_delta = "5ms"')
         fleet.start("eu1", "us1")
@@ -32,7 +32,7 @@ def test_a_window_of_the_file_is_that_of_the_daemon_and_the_limit_at_run_time() 
 
         write(fleet, 'window = "4MiB"\nupdate_delta = "10ms"')
         assert fleet.hop("reload", "eu1").stdout == "eu1  view_change=membership.update_delta\n"
-        fleet.meet("eu1", "us1")  # Timers may differ.
+        fleet.meet("eu1", "us1")  # The timers of daemons may differ.
         assert windows(fleet) == [4 << 20, 3 << 20]
 
         write(fleet, 'window = "1MiB"')
@@ -42,7 +42,7 @@ def test_a_window_of_the_file_is_that_of_the_daemon_and_the_limit_at_run_time() 
         assert windows(fleet) == [1 << 20] * 2
 
 
-def test_a_daemon_that_moves_to_another_site_of_the_file_moves() -> None:
+def test_a_daemon_that_is_moved_to_another_site_in_the_file_moves() -> None:
     with Fleet() as fleet:
         fleet.write({"eu": ["eu1", "x1"], "us": ["us1"]})
         fleet.start("eu1", "us1", "x1")

@@ -1,4 +1,4 @@
-"""Sides of a partition: how they are read, who has to be told, and what is in force."""
+"""Sides of a partition: parsing, the cuts that they require, and the partition in force."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def sight(cuts: dict[str, list[str]]) -> Fleet:
         ("eu1 | us", "eu1 | us1 | eu2"),
     ],
 )
-def test_sides_are_daemons_and_sites_and_the_rest_is_one_more(text: str, sides: str) -> None:
+def test_sides_are_daemons_and_sites_and_the_rest_is_another_side(text: str, sides: str) -> None:
     assert show_sides(read_sides(text, SITES)) == sides
 
 
@@ -41,12 +41,12 @@ def test_sides_are_daemons_and_sites_and_the_rest_is_one_more(text: str, sides: 
         ("eu3 | us", "did you mean eu?"),
     ],
 )
-def test_what_parts_nobody_is_refused(text: str, problem: str) -> None:
+def test_sides_that_separate_nothing_are_refused(text: str, problem: str) -> None:
     with pytest.raises(ValueError, match=problem.replace("?", r"\?")):
         read_sides(text, SITES)
 
 
-def test_everybody_is_told_to_cut_all_others_off() -> None:
+def test_every_daemon_cuts_off_all_daemons_of_other_sides() -> None:
     sides = read_sides("eu | us", SITES)
 
     assert cuts_of(sides, sight({"eu1": [], "eu2": [], "us1": []})) == {
@@ -56,7 +56,7 @@ def test_everybody_is_told_to_cut_all_others_off() -> None:
     }
 
 
-def test_one_end_is_enough_and_none_is_refused() -> None:
+def test_a_cut_at_one_end_is_enough_and_one_at_neither_end_is_refused() -> None:
     sides = read_sides("eu | us", SITES)
 
     assert cuts_of(sides, sight({"us1": []})) == {"us1": ["eu1", "eu2"]}
@@ -64,7 +64,7 @@ def test_one_end_is_enough_and_none_is_refused() -> None:
         cuts_of(sides, sight({"eu1": []}))
 
 
-def test_what_is_in_force_is_seen_from_either_end() -> None:
+def test_a_partition_in_force_is_derived_from_either_end() -> None:
     assert in_force(sight({"eu1": [], "eu2": [], "us1": []})) == [{"eu1", "eu2", "us1"}]
     assert in_force(sight({"us1": ["eu1", "eu2"]})) == [{"eu1", "eu2"}, {"us1"}]
     assert in_force(sight({"eu1": ["eu2", "us1"], "us1": ["eu1", "eu2"]})) == [{"eu1"}, {"eu2"}, {"us1"}]

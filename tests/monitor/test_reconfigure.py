@@ -1,4 +1,4 @@
-"""Reload: daemons and sites come and go while clients stay, and who has another configuration is refused."""
+"""Reload: daemons and sites come and go while clients stay; daemons with other configurations are refused."""
 
 import json
 
@@ -14,12 +14,12 @@ from hopring.config import LinkProtocol, cluster_hash
 pytestmark = pytest.mark.slow
 
 TWO = {"eu": ["eu1"], "us": ["us1"]}
-# Names that come before the others: everybody gets another number.
+# These names sort before the others, so every daemon gets another number.
 FOUR = {"asia": ["asia1"], "eu": ["eu0", "eu1"], "us": ["us1"]}
 
 
 def until_view(session: sync.Session, *members: str) -> list[object]:
-    """What a session sees up to a view of these sessions."""
+    """Receives up to a view with these members; returns the events before it."""
     seen: list[object] = []
     while True:
         event = session.receive(timeout_seconds=SECONDS_MAX)
@@ -36,7 +36,7 @@ def until_message(session: sync.Session, data: bytes) -> Message:
 
 
 def judge(fleet: Fleet) -> None:
-    """The traces of all daemons together keep the promises of extended virtual synchrony."""
+    """Checks extended virtual synchrony on the traces of all daemons."""
     told = []
     for name in fleet.processes:
         lines = fleet.trace(name).read_bytes().splitlines()
@@ -66,7 +66,7 @@ def test_a_daemon_and_a_site_are_added_and_removed_while_clients_stay() -> None:
                 cara.join("trades")
                 for session in (anna, bert, cara):
                     until_view(session, "anna", "bert", "cara")
-                # The old sessions were welcomed by daemons with other numbers.
+                # The old sessions were accepted when the daemons had other numbers.
                 anna.multicast("trades", b"from anna", service=SAFE)
                 for session in (anna, bert, cara):
                     assert until_message(session, b"from anna").sender == "#anna#eu1"
@@ -105,7 +105,7 @@ def test_a_client_sees_a_partition_and_a_merge_and_loses_nothing_of_its_own(prot
                 anna.multicast("trades", sent[-1])
                 if len(sent) == 100:
                     assert fleet.hop("reload", "--no-wait").exit_code == 0
-                while len(sent) - len(here) >= 20:  # So many are under way.
+                while len(sent) - len(here) >= 20:  # This many messages are in flight.
                     take(anna, here, sizes)
             while len(here) < len(sent):
                 take(anna, here, sizes)
@@ -115,14 +115,14 @@ def test_a_client_sees_a_partition_and_a_merge_and_loses_nothing_of_its_own(prot
             while not there or there[-1] != sent[-1]:
                 event = bert.receive(timeout_seconds=SECONDS_MAX)
                 there += [event.data] if isinstance(event, Message) else []
-            # On a machine that hardly runs, daemons do not wait for ever, and say so.
+            # On a heavily loaded machine, daemons give up waiting for each other after a while, and log it.
             starved = "warning" in fleet.log("eu1") + fleet.log("us1")
             assert there == sorted(there, key=int)
             assert starved or there == sent
 
 
 def take(session: sync.Session, data: list[bytes], sizes: list[int]) -> None:
-    """The next event: a message, or how many members the group has."""
+    """The next event: a message, or the number of members of the group."""
     event = session.receive(timeout_seconds=SECONDS_MAX)
     if isinstance(event, Message):
         data.append(event.data)
@@ -130,16 +130,16 @@ def take(session: sync.Session, data: list[bytes], sizes: list[int]) -> None:
         sizes.append(len(event.members))
 
 
-def test_who_has_another_configuration_is_refused_with_a_line_that_names_it() -> None:
+def test_a_daemon_with_another_configuration_is_refused_with_a_log_line_that_names_it() -> None:
     with Fleet() as fleet:
         fleet.write(TWO)
         fleet.start("eu1", "us1")
         fleet.meet("eu1", "us1")
         with fleet.connect("eu1", name="anna") as anna:
             anna.join("trades")
-            files_that_cannot_be_had(fleet)
-            another_configuration(fleet)
-            one_reload_after_the_other(fleet)
+            check_unusable_files(fleet)
+            check_different_configurations(fleet)
+            check_consecutive_reloads(fleet)
             with fleet.connect("us1", name="bert") as bert:
                 anna.multicast(["trades", "#bert#us1"], b"still here")
                 until_message(anna, b"still here")
@@ -148,8 +148,8 @@ def test_who_has_another_configuration_is_refused_with_a_line_that_names_it() ->
                 until_message(anna, b"so am I")
 
 
-def files_that_cannot_be_had(fleet: Fleet) -> None:
-    """One without the daemon, and one with another address of its own."""
+def check_unusable_files(fleet: Fleet) -> None:
+    """Files without this daemon, or with another address for it, are refused."""
     fleet.write({"eu": ["eu1"]})
     result = fleet.hop("reload", "us1")
     assert result.exit_code == 1
@@ -163,8 +163,8 @@ def files_that_cannot_be_had(fleet: Fleet) -> None:
     assert fleet.views() == {"eu1": ["eu1", "us1"], "us1": ["eu1", "us1"]}
 
 
-def another_configuration(fleet: Fleet) -> None:
-    """Only one of two daemons has read it; then the other."""
+def check_different_configurations(fleet: Fleet) -> None:
+    """One of two daemons reads another configuration; then the other one does."""
     fleet.write(FOUR)
     result = fleet.hop("reload", "eu1")
     assert result.exit_code == 0
@@ -181,13 +181,13 @@ def another_configuration(fleet: Fleet) -> None:
     assert fleet.log("eu1").count("refused daemon=us1") == 1
 
 
-def one_reload_after_the_other(fleet: Fleet) -> None:
-    """The last one counts, however far the others are."""
+def check_consecutive_reloads(fleet: Fleet) -> None:
+    """Of several reloads in a row the last one counts, even if earlier ones are not complete."""
     for sites in (TWO, FOUR, TWO, FOUR, {"eu": ["eu1", "eu2"], "us": ["us1"]}):
         fleet.write(sites)
         assert fleet.hop("reload", "--no-wait").exit_code == 0
     fleet.meet("eu1", "us1")
-    # A partition outlives a reload: it goes by names.
+    # A partition survives a reload, because it is stored by names.
     assert fleet.hop("partition", "eu | us").exit_code == 0
     fleet.write(FOUR)
     assert fleet.hop("reload").exit_code == 0

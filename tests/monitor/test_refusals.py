@@ -1,4 +1,4 @@
-"""What a running daemon's admin channel refuses: verbs that are not allowed, other users, and junk."""
+"""Requests that a daemon's admin channel refuses: verbs that are not allowed, other users, and junk."""
 
 import json
 import os
@@ -38,7 +38,7 @@ def call(fleet: Fleet) -> socket.socket:
 
 
 def hear(caller: socket.socket) -> bytes:
-    """All that comes until a whole answer is here, or the end."""
+    """Everything up to a complete reply, or to the end of the connection."""
     heard = b""
     while not heard.endswith(b"\n"):
         chunk = caller.recv(1 << 16)
@@ -58,7 +58,7 @@ def hear(caller: socket.socket) -> bytes:
         ["terminate", "--all"],
     ],
 )
-def test_without_dangerous_only_the_status_is_told(timid: Fleet, arguments: list[str]) -> None:
+def test_without_dangerous_only_the_status_is_allowed(timid: Fleet, arguments: list[str]) -> None:
     result = timid.hop(*arguments)
 
     assert result.exit_code == 6
@@ -68,8 +68,8 @@ def test_without_dangerous_only_the_status_is_told(timid: Fleet, arguments: list
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
-def test_another_user_is_told_that_he_is_no_admin(timid: Fleet) -> None:
-    # The directory and the socket let him in, so that it is the kernel's word that keeps him out.
+def test_another_user_is_refused(timid: Fleet) -> None:
+    # Directory and socket are open to him, so that the peer's user id refuses him.
     timid.directory.chmod(0o755)
     path = timid.directory / "eu1.admin"
     path.chmod(0o666)
@@ -96,7 +96,7 @@ def test_another_user_is_told_that_he_is_no_admin(timid: Fleet) -> None:
         b'{"verb": "status"' + b" " * LINE_BYTES_MAX + b"}\n",
     ],
 )
-def test_junk_is_answered_once_and_cut_off(timid: Fleet, junk: bytes) -> None:
+def test_junk_is_answered_once_and_the_connection_is_closed(timid: Fleet, junk: bytes) -> None:
     with call(timid) as caller:
         caller.sendall(junk)
         assert json.loads(hear(caller))["ok"] is False
@@ -104,7 +104,7 @@ def test_junk_is_answered_once_and_cut_off(timid: Fleet, junk: bytes) -> None:
     assert timid.hop("status").exit_code == 0
 
 
-def test_callers_who_say_nothing_or_half_a_line_keep_nobody_out(timid: Fleet) -> None:
+def test_silent_callers_and_partial_lines_do_not_block_others(timid: Fleet) -> None:
     silent = [call(timid) for _ in range(2 * CALLERS_MAX)]
     for caller in silent[CALLERS_MAX:]:
         caller.send(b'{"verb": "sta')
@@ -115,22 +115,22 @@ def test_callers_who_say_nothing_or_half_a_line_keep_nobody_out(timid: Fleet) ->
         caller.close()
 
 
-def test_a_caller_who_asks_and_does_not_listen_goes_without_harm(timid: Fleet) -> None:
+def test_a_caller_that_does_not_read_replies_does_no_harm(timid: Fleet) -> None:
     with call(timid) as caller:
         caller.settimeout(2)
         try:
             for _ in range(2_000):
                 caller.sendall(b'{"verb": "status"}\n' * 50)
         except OSError:
-            pass  # It was cut off, or the daemon reads no further.
+            pass  # The daemon closed the connection, or reads no further.
         assert timid.hop("status").exit_code == 0
 
 
-def test_where_there_is_no_socket_the_remedy_is_named(timid: Fleet) -> None:
+def test_a_missing_socket_is_an_error_with_a_remedy(timid: Fleet) -> None:
     nowhere = timid.directory / "nowhere"
     nowhere.mkdir(exist_ok=True)
     result = timid.hop("--admin", str(nowhere), "status")
-    assert result.exit_code == 0  # The other place is good.
+    assert result.exit_code == 0  # The other directory is good.
 
     left = timid.directory / "left.admin"
     with socket.socket(socket.AF_UNIX) as gone:

@@ -1,4 +1,4 @@
-"""Reloads one after the other while clients send with all services, and what each saw, judged by EVS-C."""
+"""Reloads in a row while clients send with all services; the clients' traces are checked by EVS-C."""
 
 import random
 import threading
@@ -16,7 +16,7 @@ from hopring.services import Service
 pytestmark = pytest.mark.slow
 
 NAMES = ["eu1", "eu2", "us1"]
-# Of these only three run; the others come and go in the file, and move everybody's numbers.
+# Only three of these run; the others come and go in the file and change everybody's numbers.
 FILES = [
     {"eu": ["eu1", "eu2"], "us": ["us1"]},
     {"asia": ["asia1"], "eu": ["eu1", "eu2"], "us": ["us0", "us1"]},
@@ -28,7 +28,7 @@ QUIET_SECONDS = 2.0
 
 
 class Player(threading.Thread):
-    """A client that sends and takes, and writes all of it down."""
+    """A client that sends and receives, and records both."""
 
     def __init__(self, session: sync.Session, daemon: str, name: str, groups: list[str], seed: int) -> None:
         super().__init__(daemon=True)
@@ -69,13 +69,13 @@ class Player(threading.Thread):
 
 
 def more_events(players: list[Player], count: int) -> None:
-    """Waits until they have sent and seen so much more, all together."""
+    """Waits until all of them together have recorded this many more events."""
     begin = sum(len(one.record.events) for one in players)
     wait(lambda: sum(len(one.record.events) for one in players) >= begin + count)
 
 
 @pytest.mark.parametrize("seed", [1])
-def test_what_clients_are_promised_holds_through_reloads(seed: int) -> None:
+def test_clients_keep_their_guarantees_through_reloads(seed: int) -> None:
     dice = random.Random(seed)
     with Fleet() as fleet:
         fleet.write(FILES[0])
@@ -90,7 +90,7 @@ def test_what_clients_are_promised_holds_through_reloads(seed: int) -> None:
             player.start()
         for at in range(6):
             fleet.write(FILES[(at + 1) % len(FILES)])
-            # Now all at once, now one after the other.
+            # Either all at once or one after the other.
             for name in [NAMES, dice.sample(NAMES, 3)][at % 2]:
                 result = fleet.hop("reload", "--no-wait", name)
                 assert result.exit_code == 0, result.output

@@ -1,4 +1,4 @@
-"""The table of daemons: what is shown of one, and where there is little room."""
+"""The table of daemons: its columns, and the columns that are left out on narrow screens."""
 
 import pytest
 
@@ -31,7 +31,7 @@ ROW = [
 ]
 
 
-def test_columns_stand_below_each_other() -> None:
+def test_columns_are_aligned() -> None:
     head, line = plain_table([ROW]).splitlines()
 
     assert head.split() == list(HEADS)
@@ -40,7 +40,7 @@ def test_columns_stand_below_each_other() -> None:
 
 
 @pytest.mark.parametrize("width", [200, 100, 80, 60, 40])
-def test_a_narrow_screen_does_without_some_columns(width: int) -> None:
+def test_a_narrow_screen_leaves_out_some_columns(width: int) -> None:
     heads = heads_that_fit([ROW], width)
 
     assert heads[0] == "DAEMON"
@@ -49,7 +49,7 @@ def test_a_narrow_screen_does_without_some_columns(width: int) -> None:
     assert width < 60 or sum([len(head) + 2 for head in heads]) <= width
 
 
-def test_rates_are_told_within_a_view_only() -> None:
+def test_rates_are_computed_within_a_view_only() -> None:
     before = StatusCounters(1.0, "3.0.aa", (10, 0, 0, 5, 7))
 
     assert rates(StatusCounters(3.0, "3.0.aa", (30, 2, 0, 5, 8)), before) == [
@@ -63,7 +63,7 @@ def test_rates_are_told_within_a_view_only() -> None:
     assert rates(before, None) == ["-"] * 5
 
 
-def test_the_state_is_one_word_if_all_is_well() -> None:
+def test_the_state_shows_only_the_phase_if_groups_are_complete() -> None:
     assert state_of({"phase": "OP", "groups_state": "GOP"}) == "OP"
     assert state_of({"phase": "OP", "groups_state": "GGATHER"}) == "OP/GGATHER"
     assert state_of({"phase": "SEARCH", "groups_state": "GTRANS", "reloading": True}) == "SEARCH/GTRANS reload"

@@ -1,4 +1,4 @@
-"""Each verb of `hop monitor` against running daemons, and what they refuse."""
+"""Each verb of `hop monitor` against running daemons, and requests that they refuse."""
 
 import json
 import os
@@ -45,7 +45,7 @@ def members(cluster: Cluster) -> dict[str, object]:
     return {name: status["members"] for name, status in told(cluster, "status").items()}
 
 
-def test_status_tells_of_every_daemon_what_spmonitor_does(cluster: Cluster) -> None:
+def test_status_has_the_figures_of_spmonitor_for_every_daemon(cluster: Cluster) -> None:
     with cluster.connect("eu1", name="anna") as anna:
         anna.join("trades")
         anna.multicast("trades", b"one")
@@ -70,7 +70,7 @@ def test_status_tells_of_every_daemon_what_spmonitor_does(cluster: Cluster) -> N
     assert [line.split()[0] for line in text[1:]] == NAMES
 
 
-def test_status_again_and_again_is_one_object_a_line(cluster: Cluster) -> None:
+def test_repeated_status_as_json_is_one_object_per_line(cluster: Cluster) -> None:
     result = hop(cluster, "status", "--json", "--every", "0.05", "--count", "3")
 
     assert [list(json.loads(line)) for line in result.stdout.splitlines()] == [NAMES] * 3
@@ -111,7 +111,7 @@ def test_sides_that_make_no_sense_change_nothing(cluster: Cluster) -> None:
 
 
 def typed(cluster: Cluster, answer: bytes, *arguments: str) -> tuple[int, str]:
-    """`hop monitor` on a terminal where somebody types; its exit code, and all that was shown."""
+    """Runs `hop monitor` on a terminal with typed input; returns its exit code and output."""
     main, side = pty.openpty()
     command = [sys.executable, "-m", "hopring.cli.main", "monitor", "--admin", str(cluster.admin_directory)]
     with subprocess.Popen([*command, *arguments], stdin=side, stdout=side, stderr=side) as process:
@@ -139,9 +139,7 @@ def typed(cluster: Cluster, answer: bytes, *arguments: str) -> tuple[int, str]:
         ["terminate", "--all"],
     ],
 )
-def test_what_changes_something_is_confirmed_and_nothing_is_done_without(
-    cluster: Cluster, arguments: list[str]
-) -> None:
+def test_a_verb_that_changes_something_needs_confirmation(cluster: Cluster, arguments: list[str]) -> None:
     before = limits(cluster)
     piped = CliRunner().invoke(cli, ["monitor", "--admin", str(cluster.admin_directory), *arguments])
     assert piped.exit_code == 2
@@ -156,7 +154,7 @@ def test_what_changes_something_is_confirmed_and_nothing_is_done_without(
     assert sorted(members(cluster)) == NAMES
 
 
-def test_a_partition_that_is_confirmed_says_its_sides_first(cluster: Cluster) -> None:
+def test_a_partition_shows_its_sides_before_confirmation(cluster: Cluster) -> None:
     code, shown = typed(cluster, b"y\n", "partition", "us", "--wait")
 
     assert code == 0, shown
@@ -174,13 +172,13 @@ def test_a_cut_that_expires_is_healed_by_the_daemons_themselves(cluster: Cluster
     assert isinstance(left_us, int)
     assert 0 < left_us < 8_000_000
 
-    # Nobody says anything from here on.
+    # No command is sent from here on.
     wait(lambda: members(cluster) == dict.fromkeys(NAMES, NAMES))
     assert hop(cluster, "review").stdout == "eu1 eu2 us1\n"
     assert 'healed=eu1,eu2 why="the time of the cut is over"' in cluster.log("us1")
 
 
-def test_waiting_says_which_views_are_not_as_expected(cluster: Cluster) -> None:
+def test_a_wait_that_times_out_names_the_unexpected_views(cluster: Cluster) -> None:
     late = hop(cluster, "partition", "eu | us", "--wait", "--wait-timeout", "0.01")
     assert late.exit_code == 4
     assert "us1 is in a view of eu1 eu2 us1, of the side us1" in late.stderr
@@ -236,7 +234,7 @@ def test_windows_are_set_at_run_time_and_stay_in_the_next_view(cluster: Cluster)
 @pytest.mark.parametrize(
     "given", [["--bytes", "1GiB"], ["--bundles", "1"], ["--personal", "1000001"], ["--packet", "47"]]
 )
-def test_a_window_that_cannot_be_is_refused_with_what_can(cluster: Cluster, given: list[str]) -> None:
+def test_an_invalid_window_is_refused_with_the_valid_range(cluster: Cluster, given: list[str]) -> None:
     before = limits(cluster)
     result = hop(cluster, "window", *given)
 
@@ -251,7 +249,7 @@ def limits(cluster: Cluster) -> list[dict[str, object]]:
     return [{key: one[key] for key in keys} for one in results]
 
 
-def test_reload_takes_what_changed_in_the_file(cluster: Cluster) -> None:
+def test_reload_applies_changes_in_the_file(cluster: Cluster) -> None:
     file = cluster.directory / "hop.toml"
     before = file.read_text()
     file.write_text(f"{before}\n[clients]\nsessions_max = 7\n")
@@ -281,7 +279,7 @@ def test_terminate_ends_a_daemon_in_an_orderly_way(cluster: Cluster) -> None:
     cluster.settled()
 
 
-def test_orders_typed_at_a_terminal_are_carried_out(cluster: Cluster) -> None:
+def test_commands_typed_at_a_terminal_are_carried_out(cluster: Cluster) -> None:
     main, side = pty.openpty()
     command = [sys.executable, "-m", "hopring.cli.main", "monitor", "--admin", str(cluster.admin_directory)]
     environment = {**os.environ, "COLUMNS": "160", "LINES": "40", "TERM": "xterm"}

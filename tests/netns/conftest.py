@@ -1,4 +1,4 @@
-"""A lab for each test, where the machine allows one."""
+"""Fixtures that make labs of network namespaces, where the machine allows them."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from hopring.daemon.loop.event_loop import Loop
 
 @pytest.fixture(scope="session")
 def namespaces() -> None:
-    """Skips, with the reason, where there can be no lab."""
+    """Skips the test, with the reason, where namespaces are not available."""
     if reason := why_not():
         pytest.skip(reason)
 
@@ -30,7 +30,7 @@ def shared_world(namespaces: None) -> Iterator[ThreeSites]:
 
 @pytest.fixture
 def world(shared_world: ThreeSites) -> Iterator[ThreeSites]:
-    """Three sites of two hosts, 30 ms apart; the tests of a module share the hosts, and find them in order."""
+    """Three sites of two hosts, 30 ms apart; shared by the tests of a module and reset before each."""
     yield shared_world
     shared_world.reset()
 

@@ -1,10 +1,10 @@
-"""One Hop link and one TCP flow share a bottleneck: who gets how much?
+"""Measures how one Hop link and one TCP flow share a bottleneck.
 
     python -m tests.netns.fairness --seconds 60 --rtt-ms 40
 
-Needs root. Builds two hosts and a router in network namespaces: the way out of the router has a rate and a
-queue (tbf), and the link behind it half the round trip each way. Both flows always have something to send.
-Prints JSON: what the applications at the far end received, and the ratio of Hop to TCP.
+Needs root. Builds two hosts and a router in network namespaces: the output of the router has a rate and a
+queue (tbf), and the link behind it has half the round trip each way. Both flows always have data to send.
+Prints JSON: bytes that the applications at the far end received, and the ratio of Hop to TCP.
 """
 
 import argparse
@@ -48,14 +48,14 @@ _fork = multiprocessing.get_context("fork")
 
 @dataclass(frozen=True, slots=True)
 class FairnessSetting:
-    """What is shared, for how long, and with whom."""
+    """Bottleneck, duration, and the competing flow."""
 
     seconds: int = 60
     rtt_ms: int = 40
     rate_mbit: int = 20
-    queue_bytes: int = 0  # 0 is one round trip at the full rate.
-    congestion: str = ""  # Empty is the kernel's default.
-    control: str = ""  # A second TCP flow with this congestion control instead of Hop, to compare with.
+    queue_bytes: int = 0  # 0 means one round trip at the full rate.
+    congestion: str = ""  # Empty means the kernel's default.
+    control: str = ""  # A second TCP flow with this congestion control instead of Hop, for comparison.
 
     @property
     def queue(self) -> int:
@@ -70,12 +70,12 @@ class Meter:
     total: "Synchronized[int]"
 
     def add(self, count: int) -> None:
-        """Counts; only one process does."""
+        """Adds bytes; only one process writes the counter."""
         self.total.value += count
 
 
 def hop_end(namespace: str, me: int, meter: Meter, fill: bool) -> None:
-    """A daemon's worth of a Hop link, at either end."""
+    """Runs one end of a Hop link, with a daemon's socket and loop."""
     loop, link = Loop(), Hop()
     here, there = (NEAR, FAR) if me == 1 else (FAR, NEAR)
     head = encode_header(Header(Family.HOP, CLUSTER, DaemonId(me), Incarnation(me), Generation(1)))
@@ -83,7 +83,7 @@ def hop_end(namespace: str, me: int, meter: Meter, fill: bool) -> None:
     def receive(buffer: memoryview, segment_bytes: int, _address: Address) -> None:
         for packet in decode_train(buffer, segment_bytes, CLUSTER):
             for frame in () if isinstance(packet, PeerError) else packet.frames:
-                assert isinstance(frame, Data | Segment | Ack | Nack), "only Hop speaks here"
+                assert isinstance(frame, Data | Segment | Ack | Nack), "only Hop frames are expected"
                 port.give(frame)
 
     def carry_out(outputs: Sequence[Output]) -> None:
@@ -113,7 +113,7 @@ def hop_end(namespace: str, me: int, meter: Meter, fill: bool) -> None:
 
 
 def tcp_receiver(namespace: str, port: int, meter: Meter) -> None:
-    """Takes in one connection's bytes."""
+    """Receives the bytes of one connection."""
     with inside(namespace), socket.create_server((FAR, port)) as listener:
         connection, _ = listener.accept()
         buffer = bytearray(1 << 18)
@@ -122,7 +122,7 @@ def tcp_receiver(namespace: str, port: int, meter: Meter) -> None:
 
 
 def tcp_sender(namespace: str, port: int, congestion: str) -> None:
-    """Sends without end."""
+    """Sends until the process is ended."""
     with inside(namespace), socket.socket() as sock:
         if congestion:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, congestion.encode())
@@ -133,7 +133,7 @@ def tcp_sender(namespace: str, port: int, congestion: str) -> None:
 
 
 def build(lab: Lab, setting: FairnessSetting) -> None:
-    """A host, a router with the bottleneck, and a host far away."""
+    """Builds a host, a router with the bottleneck, and a remote host."""
     lab.host("near", "far")
     lab.host("router", forwarding=True)
     lab.cable(("near", "eth0", f"{NEAR}/24"), ("router", "eth0", f"{ROUTER}/24"))
@@ -145,7 +145,7 @@ def build(lab: Lab, setting: FairnessSetting) -> None:
 
 
 def start(lab: Lab, setting: FairnessSetting, hop: Meter, tcp: Meter) -> "list[multiprocessing.Process]":
-    """Both ends of both flows."""
+    """Starts both ends of both flows."""
     near, far = lab.namespace("near"), lab.namespace("far")
     jobs: list[tuple[Callable[..., None], tuple[object, ...]]] = [
         (tcp_receiver, (far, PORT, tcp)),
@@ -164,7 +164,7 @@ def start(lab: Lab, setting: FairnessSetting, hop: Meter, tcp: Meter) -> "list[m
 
 
 def _quiet(job: Callable[..., None], arguments: tuple[object, ...]) -> None:
-    """Runs a flow's end until it is told to stop."""
+    """Runs one end of a flow until it is interrupted."""
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with contextlib.suppress(ConnectionError):
@@ -172,7 +172,7 @@ def _quiet(job: Callable[..., None], arguments: tuple[object, ...]) -> None:
 
 
 def measure(setting: FairnessSetting, hop: Meter, tcp: Meter) -> tuple[float, float]:
-    """Mbit/s of both, from the moment at which both run; a line on stderr every five seconds."""
+    """Mbit/s of both flows from the time at which both run; prints a line on stderr every five seconds."""
     deadline = time.monotonic() + 10
     while not (hop.total.value and tcp.total.value):
         if time.monotonic() > deadline:
@@ -196,7 +196,7 @@ def _rates(before: tuple[int, int], after: tuple[int, int], seconds: float) -> t
 
 
 def run(setting: FairnessSetting) -> dict[str, object]:
-    """The whole experiment."""
+    """Runs the whole experiment."""
     hop = Meter(_fork.Value("q", 0))
     tcp = Meter(_fork.Value("q", 0))
     with Lab() as lab:
@@ -220,7 +220,7 @@ def run(setting: FairnessSetting) -> dict[str, object]:
 
 
 def main() -> None:
-    """The command line."""
+    """Reads the command line and prints the result."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--rtt-ms", type=int, default=40)

@@ -37,18 +37,21 @@ TARGETS: Final = (
     ("#a#eu1",),
     ("#b#us2", BLUE),
 )
-"""Open groups: each sends to all of them, also to those that it is not in. Of `lone` only one site is."""
+"""Groups are open.
+
+Each client sends to all of them, also to those that it is not in. Only one site has members of `lone`.
+"""
 
 TALK_SECONDS: Final = 0.2
 
 
 def seconds(short: float, full: float) -> float:
-    """How long something goes on: as the story has it with HOPRING_LONG=1, and shorter otherwise."""
+    """A duration: the full one with HOPRING_LONG=1, otherwise the short one."""
     return full if LONG else short
 
 
 def messages(short: int, full: int) -> int:
-    """The same, told in messages that each client gets meanwhile; it gets about 40 a second."""
+    """A duration as a number of messages that each client gets meanwhile, about 40 per second."""
     return full if LONG else short
 
 
@@ -58,22 +61,24 @@ class JudgedCluster:
     def __init__(self, world: ThreeSites, daemons: DaemonProcesses, directory: Path) -> None:
         self.world = world
         self.daemons = daemons
-        self.players: list[RecordingClient] = []  # All that there ever were.
+        self.players: list[RecordingClient] = []  # All clients, including those that have ended.
         self._directory = directory
         self._crashes: list[trace.Crash] = []
         self._ended: set[trace.ProcessName] = set()
 
     # Clients.
 
-    async def cast(self) -> None:
-        """Everybody comes, and sees everybody."""
-        casting = [self.enter(host, name, *groups) for host in HOSTS for name, groups in GROUPS_OF.items()]
+    async def connect_all(self) -> None:
+        """Connects all clients and waits until each sees all others."""
+        casting = [
+            self.connect_client(host, name, *groups) for host in HOSTS for name, groups in GROUPS_OF.items()
+        ]
         await asyncio.gather(*casting)
-        await self.who("ap1", "a").join(LONE)
+        await self.client_of("ap1", "a").join(LONE)
         await self.until(self.met)
 
-    async def enter(self, host: str, name: str, *groups: str) -> RecordingClient:
-        """A client connects and joins; the daemon may be starting, and have others of a name to bury."""
+    async def connect_client(self, host: str, name: str, *groups: str) -> RecordingClient:
+        """Connects a client and joins groups; retries while the daemon starts or the name is still taken."""
         url = f"hop+unix://{self._directory}/lab.{host}.sock"
         end = time.monotonic() + WAIT_SECONDS
         while True:
@@ -88,23 +93,23 @@ class JudgedCluster:
         await asyncio.gather(*[player.join(group) for group in groups])
         return player
 
-    def talk(self, every_seconds: float = TALK_SECONDS, hosts: Iterable[str] = HOSTS) -> None:
-        """All clients at these hosts begin to talk."""
+    def start_sending(self, every_seconds: float = TALK_SECONDS, hosts: Iterable[str] = HOSTS) -> None:
+        """All clients at these hosts begin to send."""
         for player in self.at(*hosts):
-            player.talk(TARGETS, every_seconds)
+            player.start_sending(TARGETS, every_seconds)
 
     def at(self, *hosts: str) -> list[RecordingClient]:
-        """Who is at these hosts now."""
+        """The present clients at these hosts."""
         return [one for one in self.living if one.daemon in hosts]
 
-    def who(self, host: str, name: str) -> RecordingClient:
-        """The client of this name at this host."""
+    def client_of(self, host: str, name: str) -> RecordingClient:
+        """The client with this name at this host."""
         (player,) = [one for one in self.at(host) if one.recorder.name == name]
         return player
 
     @property
     def living(self) -> list[RecordingClient]:
-        """Who is there now."""
+        """The clients that have not ended."""
         return [
             one
             for one in self.players
@@ -114,8 +119,8 @@ class JudgedCluster:
             and one.process._replace(session=0) not in self._ended
         ]
 
-    def wanting(self, group: str, among: Iterable[str] = HOSTS) -> set[trace.ProcessName]:
-        """Who has asked to be in a group and is there, at these hosts."""
+    def wanted_members(self, group: str, among: Iterable[str] = HOSTS) -> set[trace.ProcessName]:
+        """The present clients at these hosts whose last request was to join this group."""
         wanted: set[trace.ProcessName] = set()
         for player in self.at(*among):
             asks = [one for one in player.recorder.events if isinstance(one, trace.AsksJoin | trace.AsksLeave)]
@@ -124,10 +129,10 @@ class JudgedCluster:
         return wanted
 
     def met(self, hosts: Iterable[str] = HOSTS) -> bool:
-        """Whether each at these hosts sees just those in each of its groups."""
+        """Whether each client at these hosts sees exactly the wanted members in each of its groups."""
         hosts = tuple(hosts)
         for group in (ALL, RED, BLUE, LONE):
-            wanted = self.wanting(group, hosts)
+            wanted = self.wanted_members(group, hosts)
             if any(one.members(group) != wanted for one in self.at(*hosts) if one.process in wanted):
                 return False
         return True
@@ -135,30 +140,30 @@ class JudgedCluster:
     # Daemons.
 
     def kill(self, host: str) -> None:
-        """A daemon ends without a word, and its clients with it."""
+        """Kills a daemon; its clients end with it."""
         self.daemons.kill(host)
-        self._mourn(host)
+        self._record_crash(host)
 
     async def stop(self, host: str) -> None:
-        """A daemon ends in an orderly way."""
+        """Ends a daemon with SIGTERM."""
         await asyncio.to_thread(self.daemons.stop, host)
-        self._mourn(host)
+        self._record_crash(host)
 
     def signal(self, number: int, *hosts: str) -> None:
-        """A signal for the daemons themselves, not for what started them."""
+        """Sends a signal to the daemons themselves, not to the processes that started them."""
         for host in hosts:
             self.daemons.processes[host].send_signal(number)
 
-    def _mourn(self, host: str) -> None:
+    def _record_crash(self, host: str) -> None:
         here = {one.process._replace(session=0) for one in self.players if one.daemon == host}
         for process in here - self._ended:
             self._ended.add(process)
             self._crashes.append(trace.Crash(process, now_us()))
 
-    # Waiting and judging.
+    # Waits and checks.
 
     async def until(self, condition: Callable[[], bool], seconds: float = WAIT_SECONDS) -> None:
-        """Waits for something, and fails if it does not come."""
+        """Waits for a condition; fails at the deadline or when a daemon ends."""
 
         def met() -> bool:
             dead = [name for name, one in self.daemons.processes.items() if one.poll() is not None]
@@ -168,12 +173,15 @@ class JudgedCluster:
         await comes(met, self._last_views, seconds, LOOK_SECONDS)
 
     async def until_more(self, players: Iterable[RecordingClient], more: int) -> None:
-        """Waits until each has got so many messages more."""
+        """Waits until each client has received this many more messages."""
         goals = [(one, len(one.seen) + more) for one in players]
         await self.until(lambda: all(len(one.seen) >= goal for one, goal in goals), STORY_SECONDS)
 
     def verdict(self, quiet_end: bool = True, without: trace.Event | None = None) -> Verdict | None:
-        """What is broken of EVS-C, perhaps without an event; at a quiet end all are together and at rest."""
+        """The first broken property of EVS-C, optionally without an event.
+
+        A quiet end means one view and no traffic.
+        """
         history: list[trace.Event] = [*self._crashes]
         for player in self.players:
             player.recorder.settles()
@@ -183,15 +191,15 @@ class JudgedCluster:
         return first_broken_c(history, quiet_end, [sorted(self.daemons.processes)])
 
     async def good_end(self, seconds: float = WAIT_SECONDS) -> None:
-        """All fall silent; waits until nothing is missing. What cannot be mended is told in the end."""
+        """Stops all senders and waits until no property is broken; fails with the verdict at the deadline."""
         for player in self.players:
-            await player.hush()
+            await player.stop_sending()
         await self.until(self.met, seconds)
-        members = self.wanting(ALL)
+        members = self.wanted_members(ALL)
         speaker, listener = [one for one in self.living if one.process in members][:2]
-        last = await speaker.say(ALL, b"last")
+        last = await speaker.send(ALL, b"last")
         await comes(lambda: self.verdict() is None, self.verdict, seconds, look_seconds=0.5)
-        # A judgement that finds fault with nothing would not be worth much: without one delivery it must.
+        # A checker that accepts everything would prove nothing: without one delivery it must find a violation.
         (heard,) = [one for one in listener.messages() if one.message == last]
         assert self.verdict(without=heard) is not None
 
@@ -209,21 +217,21 @@ def play(
     story: Callable[[JudgedCluster], Awaitable[None]],
     config: Config | None = None,
 ) -> None:
-    """Starts the daemons, has everybody meet, and tells the story."""
+    """Starts the daemons, connects all clients, and runs the story."""
     with everybody(world.lab, directory, config or make_config(), "hopring.daemon.hopd") as daemons:
         scene = JudgedCluster(world, daemons, directory)
 
         async def tell() -> None:
             async with asyncio.timeout(STORY_SECONDS):
                 try:
-                    await scene.cast()
+                    await scene.connect_all()
                     await story(scene)
                 finally:
                     for player in scene.players:
-                        await player.hush()
+                        await player.stop_sending()
                         await player.stop_reading()
                         player.session.abort()
 
         asyncio.run(tell())
         for process in daemons.processes.values():
-            process.kill()  # How daemons end is a story of its own.
+            process.kill()  # How daemons end is tested elsewhere.

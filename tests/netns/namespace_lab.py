@@ -25,7 +25,7 @@ _NAME = re.compile(r"hr(\d+)-\w+")
 
 
 def why_not() -> str:
-    """Why there can be no lab on this machine, or nothing."""
+    """The reason why there can be no lab on this machine, or an empty text."""
     if os.geteuid() != 0:
         return "network namespaces need root"
     probe = f"hr{os.getpid()}-probe"
@@ -37,7 +37,7 @@ def why_not() -> str:
 
 @contextmanager
 def inside(namespace: str) -> Iterator[None]:
-    """What this thread opens meanwhile, it opens in the namespace."""
+    """Sockets and files that this thread opens in the block belong to the namespace."""
     home = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
     there = os.open(f"/run/netns/{namespace}", os.O_RDONLY)
     try:
@@ -50,7 +50,7 @@ def inside(namespace: str) -> Iterator[None]:
 
 
 def die_with_parent() -> None:
-    """Has this process told to stop when the one that started it is gone, however that ended."""
+    """Has the kernel end this process when its parent ends, however that happens."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
@@ -60,7 +60,7 @@ def _enter(descriptor: int) -> None:
 
 
 class Lab:
-    """Hosts are known by short names; `namespace` tells what the kernel calls them."""
+    """Hosts have short names; `namespace` returns the kernel's name of a host."""
 
     def __init__(self) -> None:
         self._hosts: list[str] = []
@@ -77,13 +77,13 @@ class Lab:
 
     @staticmethod
     def namespace(host: str) -> str:
-        """The namespace of a host."""
+        """The kernel's name of a host's namespace."""
         return f"hr{os.getpid()}-{host}"
 
     def host(self, *names: str, forwarding: bool = False) -> None:
-        """New hosts, with loopback and nothing else; a forwarding host is a router."""
+        """Adds hosts with loopback only; a forwarding host is a router."""
         for name in names:
-            assert _NAME.fullmatch(self.namespace(name)), "letters and digits"
+            assert _NAME.fullmatch(self.namespace(name)), "a name has letters and digits only"
             _run("ip", "netns", "add", self.namespace(name))
             self._hosts.append(name)
             self.ip(name, "link", "set", "lo", "up")
@@ -91,11 +91,11 @@ class Lab:
                 self.exec(name, "sysctl", "-qw", "net.ipv4.ip_forward=1")
 
     def ip(self, host: str, *arguments: str) -> None:
-        """An `ip` command on a host."""
+        """Runs an `ip` command on a host."""
         _run("ip", "-n", self.namespace(host), *arguments)
 
     def batch(self, host: str, lines: Sequence[str]) -> None:
-        """Many `ip` commands on a host, as nearly at once as can be."""
+        """Runs many `ip` commands on a host in one process, so that they take effect nearly at once."""
         command = ["ip", "-n", self.namespace(host), "-batch", "-"]
         text = "".join([f"{line}\n" for line in lines])
         done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
@@ -103,27 +103,27 @@ class Lab:
             raise RuntimeError(f"{' '.join(command)}: {text}: {done.stderr.strip()}")
 
     def exec(self, host: str, *arguments: str) -> None:
-        """Any command on a host."""
+        """Runs any command on a host."""
         _run("ip", "netns", "exec", self.namespace(host), *arguments)
 
     def popen(self, host: str, *arguments: str, stdout: IO[str] | int | None = None) -> subprocess.Popen[str]:
         """Starts a command on a host; the caller ends it."""
         command = ["ip", "netns", "exec", self.namespace(host), *arguments]
-        # Programs are what users get, compiled if they can be; tests look into objects, and are not.
+        # Programs run as users run them, compiled if possible; tests inspect objects, and are interpreted.
         environment = {**os.environ, "HOPRING_PURE": "0"}
         return subprocess.Popen(command, stdout=stdout, text=True, env=environment)
 
     @contextmanager
     def on(self, host: str) -> Iterator[None]:
-        """What is opened meanwhile belongs to the host."""
+        """Sockets and files that are opened in the block belong to the host."""
         with inside(self.namespace(host)):
             yield
 
     def cable(self, one: tuple[str, str, str], other: tuple[str, str, str], mtu: int = 1500) -> None:
-        """A cable between two (host, device, address with prefix length).
+        """Connects two (host, device, address with prefix length) by a cable.
 
-        It carries single packets: a whole train or a large TCP segment is cut before it enters, where a real
-        network card would cut it.
+        It carries single packets: a train or a large TCP segment is segmented before it enters, where a real
+        network card would do so.
         """
         (host, device, _), (other_host, other_device, _) = one, other
         peer = ["peer", "name", other_device, "netns", self.namespace(other_host)]
@@ -135,7 +135,7 @@ class Lab:
                 self.ip(host, "addr", "add", address, "dev", device, *family)
 
     def switch(self, name: str, ports: dict[str, list[str]]) -> None:
-        """A switch, and hosts with an `eth0` on it that has these addresses."""
+        """Adds a switch, and hosts with an `eth0` on it that has these addresses."""
         self.host(name)
         self.ip(name, "link", "add", "br0", "type", "bridge", "mcast_snooping", "0")
         self.ip(name, "link", "set", "br0", "up")
@@ -146,7 +146,7 @@ class Lab:
                 self.ip(host, "addr", "add", address, "dev", "eth0", *(["nodad"] if ":" in address else []))
 
     def wan(self, one: tuple[str, str, str], other: tuple[str, str, str], shape: Shape, back: Shape) -> "Wan":
-        """A wide-area link between two (host, device, address with prefix length), shaped each way."""
+        """Adds a wide-area link between two (host, device, address with prefix length), shaped each way."""
         arguments = [f"{self.namespace(host)}:{device}" for host, device, _ in (one, other)]
         command = [sys.executable, "-m", "tests.netns.wan_emulator", *arguments, repr(shape), repr(back)]
         emulator = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -159,12 +159,12 @@ class Lab:
         return Wan(emulator)
 
     def limit(self, host: str, device: str, rate_bits_per_second: int, queue_bytes: int) -> None:
-        """Gives a device's way out a rate and a queue."""
+        """Limits the output of a device to a rate and a queue."""
         tbf = ["tbf", "rate", f"{rate_bits_per_second}bit", "burst", "5000", "limit", str(queue_bytes)]
         _run("tc", "-n", self.namespace(host), "qdisc", "replace", "dev", device, "root", *tbf)
 
     def close(self) -> None:
-        """Takes everything down; what still runs on a host keeps its namespace until it ends."""
+        """Removes everything; a process that still runs on a host keeps its namespace until it ends."""
         for emulator in self._emulators:
             emulator.terminate()
         for emulator in self._emulators:
@@ -176,18 +176,18 @@ class Lab:
 
 
 class Wan:
-    """A wide-area link that is there, to be shaped anew."""
+    """An existing wide-area link, whose shape can be changed."""
 
     def __init__(self, emulator: subprocess.Popen[str]) -> None:
         self._emulator = emulator
 
     def shape(self, shape: Shape, back: Shape) -> None:
-        """From now on it treats packets so; those on their way are not recalled."""
+        """Changes how packets are treated; those in flight are not affected."""
         assert self._emulator.stdin is not None
         assert self._emulator.stdout is not None
         self._emulator.stdin.write(f"{shape!r}\t{back!r}\n")
         self._emulator.stdin.flush()
-        assert self._emulator.stdout.readline() == "shaped\n", "the emulator did not hear"
+        assert self._emulator.stdout.readline() == "shaped\n", "the emulator has ended"
 
 
 def _sweep_up() -> None:
@@ -196,7 +196,7 @@ def _sweep_up() -> None:
         name = line.split()[0]
         match = _NAME.fullmatch(name)
         if match and not os.path.exists(f"/proc/{match[1]}"):
-            # Another lab may be sweeping too.
+            # Another lab may be deleting it at the same time.
             subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
 
 

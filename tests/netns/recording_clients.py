@@ -17,10 +17,10 @@ Targets = Sequence[tuple[str, ...]]
 
 
 class RecordingClient:
-    """One session, which reads all the time until it is told to stop.
+    """One session, which reads until it is told to stop.
 
-    Requests are written down when they are asked for: they go out in that order as long as the session's window
-    is not full.
+    Requests are recorded when they are made: they are sent in that order as long as the session's window is not
+    full.
     """
 
     def __init__(self, session: Session, seed: int) -> None:
@@ -28,96 +28,96 @@ class RecordingClient:
         self.session = session
         self.recorder = Recorder(session)
         self.daemon = session.daemon
-        self.seen: list[tuple[int, Event]] = []  # With the time of each.
-        self.views: dict[str, View] = {}  # The last one of each group.
+        self.seen: list[tuple[int, Event]] = []  # Each with its time.
+        self.views: dict[str, View] = {}  # The last view of each group.
         self.ended: HopError | None = None
-        self.died = False  # Without a word to its daemon.
+        self.died = False  # Killed, without a QUIT to its daemon.
         self._dice = Random(seed)
         self._reading = asyncio.ensure_future(self._read())
-        self._talking: asyncio.Future[None] | None = None
+        self._sending: asyncio.Future[None] | None = None
 
     @property
     def process(self) -> trace.ProcessName:
-        """Which session this is; known once it is in a group."""
-        assert self.recorder.process is not None, "it is in a group"
+        """The name of the session; known once it is in a group."""
+        assert self.recorder.process is not None, "the session is in no group yet"
         return self.recorder.process
 
     async def join(self, group: str) -> None:
-        """Becomes a member."""
+        """Joins a group and records the request."""
         self.recorder.joins(group)
         await self.session.join(group)
 
     async def leave(self, group: str) -> None:
-        """Is a member no longer."""
+        """Leaves a group and records the request."""
         self.recorder.leaves(group)
         await self.session.leave(group)
 
-    async def say(
+    async def send(
         self,
         groups: str | tuple[str, ...],
         body: bytes = b"",
         service: Service = Service.AGREED,
         self_discard: bool = False,
     ) -> trace.MessageId:
-        """Sends a message."""
+        """Sends a message and records it; returns its name."""
         names = (groups,) if isinstance(groups, str) else groups
         data = self.recorder.sends(names, service, body, self_discard)
         await self.session.multicast(names, data, service=service, self_discard=self_discard)
         return message_name(data)
 
-    def talk(
+    def start_sending(
         self, targets: Targets, every_seconds: float, services: Sequence[Service] = tuple(Service)
     ) -> None:
-        """Begins to send messages of all sizes, until `hush`."""
-        assert self._talking is None, "it talks"
-        self._talking = asyncio.ensure_future(self._talk(targets, every_seconds, services))
+        """Starts to send messages of all sizes, until `stop_sending`."""
+        assert self._sending is None, "it sends already"
+        self._sending = asyncio.ensure_future(self._send_repeatedly(targets, every_seconds, services))
 
-    async def hush(self) -> None:
-        """Sends no more."""
-        if self._talking is not None:
-            self._talking.cancel()
+    async def stop_sending(self) -> None:
+        """Ends the sending that `start_sending` began."""
+        if self._sending is not None:
+            self._sending.cancel()
             with contextlib.suppress(asyncio.CancelledError):
-                await self._talking
-            self._talking = None
+                await self._sending
+            self._sending = None
 
     async def close(self) -> None:
-        """Ends in an orderly way."""
-        await self.hush()
+        """Disconnects in an orderly way."""
+        await self.stop_sending()
         self.recorder.ends()
         await self.session.close()
         await self._reading
         self.recorder.gone()
 
-    async def die(self, half: bytes = b"") -> None:
-        """Ends without a word, perhaps with half of one."""
-        await self.hush()
+    async def cut_off(self, half: bytes = b"") -> None:
+        """Cuts its connection without QUIT, optionally in the middle of a frame."""
+        await self.stop_sending()
         self.recorder.ends()
         self.died = True
         if half:
             wire = self.session._wire
-            assert wire is not None, "it is connected"
-            assert wire.transport is not None, "and has been for a while"
+            assert wire is not None, "the session is not connected"
+            assert wire.transport is not None, "the session is not connected yet"
             self.session._flush()
             wire.transport.write(half)
-            wire.transport.close()  # What was written is still sent.
+            wire.transport.close()  # Bytes in the kernel's buffer are still sent.
         else:
             self.session.abort()
         await self._reading
 
     async def stop_reading(self) -> None:
-        """Takes nothing more."""
+        """Reads no more events."""
         self._reading.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._reading
 
     def read_on(self) -> None:
-        """Takes events again."""
+        """Reads events again."""
         self._reading = asyncio.ensure_future(self._read())
 
-    # What it has seen.
+    # Recorded events.
 
     def messages(self) -> list[trace.ClientDelivered]:
-        """All messages, as they are written down."""
+        """All received messages, as they were recorded."""
         return [one for one in self.recorder.events if isinstance(one, trace.ClientDelivered)]
 
     def changes(self, group: str, since_us: int = 0) -> list[View | Transition]:
@@ -129,16 +129,16 @@ class RecordingClient:
         ]
 
     def network_views(self, group: str, since_us: int = 0) -> list[View]:
-        """The views of a group that came from a change of daemons."""
+        """The views of a group that were caused by a change of daemons."""
         views = [one for one in self.changes(group, since_us) if isinstance(one, View)]
         return [one for one in views if one.cause == "network"]
 
     def members(self, group: str) -> set[trace.ProcessName]:
-        """Who is in the last view of a group."""
+        """The members of the last view of a group."""
         return {process_of(one) for one in self.views[group].members} if group in self.views else set()
 
     def saw_end_of(self, process: trace.ProcessName) -> bool:
-        """Whether it was shown that this session has disconnected."""
+        """Whether a view showed that this session has disconnected."""
         views = [one for _, one in self.seen if isinstance(one, View) and one.cause == "disconnect"]
         return any(isinstance(one.who, Member) and process_of(one.who) == process for one in views)
 
@@ -153,15 +153,17 @@ class RecordingClient:
         except SessionClosed as closed:
             self.ended = closed
 
-    async def _talk(self, targets: Targets, every_seconds: float, services: Sequence[Service]) -> None:
+    async def _send_repeatedly(
+        self, targets: Targets, every_seconds: float, services: Sequence[Service]
+    ) -> None:
         with contextlib.suppress(SessionClosed):
             while True:
                 groups, service = self._dice.choice(targets), self._dice.choice(services)
                 body = bytes(self._dice.choice(SIZES_BYTES))
-                await self.say(groups, body, service, self._dice.random() < 0.1)
+                await self.send(groups, body, service, self._dice.random() < 0.1)
                 await asyncio.sleep(every_seconds * (0.5 + self._dice.random()))
 
 
 def bodies(player: RecordingClient, group: str) -> list[Message]:
-    """The messages of a group as they came."""
+    """The bodies of a group's messages in the order of receipt."""
     return [one for _, one in player.seen if isinstance(one, Message) and group in one.groups]

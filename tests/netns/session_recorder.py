@@ -1,8 +1,8 @@
 """Records the events of sessions that also leave groups.
 
 The library tells the application that a leave is complete, but not its place among the events. The recorder
-looks into the library for it: otherwise a message to two groups, one of which was just left, would count as one
-in the group that was left.
+reads that place from inside the library: otherwise a message to two groups, one of which was just left, would
+count as a message to the group that was left.
 """
 
 from collections import deque
@@ -17,7 +17,7 @@ from hopring.local.recorder import now_us
 
 
 class Recorded(Protocol):
-    """A session of the library, of whichever shell."""
+    """A session of the library, asyncio or blocking."""
 
     _core: ClientCore
 
@@ -32,35 +32,35 @@ class Recorded(Protocol):
 
 
 class Recorder(recorder.Recorder):
-    """One session. Tell it of everything when it happens; requests and sends before they go out."""
+    """Records one session: call it for every event when it happens, and for requests before they are sent."""
 
     def __init__(self, session: Recorded) -> None:
-        """The session has just been connected, and nothing has been taken from it."""
+        """The session has just connected, and no event has been taken from it."""
         super().__init__(session.daemon, session.name, session.private_group)
         self._taken = 0
         self._leaves = _watch_leaves(session)
 
     def takes(self, event: Event) -> None:
-        """The application got an event; leaves before it have their place."""
+        """Records an event that the application took, after the leaves that precede it."""
         self.settles()
         self._taken += 1
         super().takes(event)
 
     def settles(self) -> None:
-        """Leaves whose place has come are written down."""
+        """Records the leaves whose place has been reached."""
         while self._leaves and self._leaves[0][0] <= self._taken:
-            assert self.process is not None, "who leaves has been shown a view"
+            assert self.process is not None, "a session that leaves has seen a view"
             _, group = self._leaves.popleft()
             self.events.append(trace.GroupLeft(self.process, now_us(), group))
 
     def gone(self) -> None:
-        """Its end has its place here, behind all leaves."""
+        """Records the end of the session, after all leaves."""
         self.settles()
         super().gone()
 
 
 class _Watched(EventStream):
-    """The stream of a session, which the library closes for a group when its leave has come."""
+    """A stream that records when the library closes a group, which is the place of its leave."""
 
     leaves: deque[tuple[int, str]]
 
@@ -70,7 +70,7 @@ class _Watched(EventStream):
 
 
 def _watch_leaves(session: Recorded) -> deque[tuple[int, str]]:
-    """For each leave, how many events lie before it."""
+    """Collects, for each leave, the number of events before it."""
     core = session._core
     watched = _Watched(core.stream.entries, core.stream.by_group, core.stream.last)
     watched.leaves = deque()

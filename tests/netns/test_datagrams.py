@@ -19,7 +19,7 @@ SITE = {
 
 
 class Inbox:
-    """Keeps the datagrams that came in."""
+    """Keeps the datagrams that were received."""
 
     def __init__(self) -> None:
         self.datagrams: list[bytes] = []
@@ -69,7 +69,7 @@ def test_a_train_to_a_group_reaches_every_host_and_its_sender(lab: Lab, loop: Lo
     assert all(inbox.datagrams == train.datagrams() for inbox in inboxes)
 
 
-def test_datagrams_larger_than_the_cable_allows_go_out_plain_and_arrive(lab: Lab, loop: Loop) -> None:
+def test_datagrams_above_the_mtu_are_sent_without_segmentation_offload_and_arrive(lab: Lab, loop: Loop) -> None:
     lab.host("a", "b")
     lab.cable(("a", "eth0", "10.77.0.1/24"), ("b", "eth0", "10.77.0.2/24"), mtu=1300)
     inbox = Inbox()
@@ -87,7 +87,7 @@ def test_datagrams_larger_than_the_cable_allows_go_out_plain_and_arrive(lab: Lab
     assert sender.traffic.unsent == {}
 
 
-def test_what_a_slow_device_does_not_take_waits_up_to_the_limit(lab: Lab, loop: Loop) -> None:
+def test_datagrams_for_a_slow_device_wait_up_to_the_limit(lab: Lab, loop: Loop) -> None:
     lab.host("a", "b")
     lab.cable(("a", "eth0", "10.77.0.1/24"), ("b", "eth0", "10.77.0.2/24"))
     lab.limit("a", "eth0", rate_bits_per_second=8_000_000, queue_bytes=1_000_000)

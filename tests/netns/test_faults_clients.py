@@ -1,4 +1,4 @@
-"""Clients that die, come, go and dawdle, and a daemon without processor time; judged by EVS-C."""
+"""Clients that die, join, leave and read slowly, and a daemon with little processor time; checked by EVS-C."""
 
 import asyncio
 import statistics
@@ -23,11 +23,11 @@ pytestmark = [pytest.mark.netns, pytest.mark.slow]
 
 def test_a_client_dies_with_half_a_frame_sent(world: ThreeSites, tmp_path: Path) -> None:
     async def story(scene: JudgedCluster) -> None:
-        scene.talk()
-        victim = await scene.enter("ap2", "victim", ALL, RED)
+        scene.start_sending()
+        victim = await scene.connect_client("ap2", "victim", ALL, RED)
         await scene.until(scene.met)
-        whole = await victim.say(ALL, b"whole")
-        await victim.die(half=_half_a_frame(victim))
+        whole = await victim.send(ALL, b"whole")
+        await victim.cut_off(half=_half_a_frame(victim))
         rest = scene.living
         await scene.until(lambda: all(one.saw_end_of(victim.process) for one in rest))
         await scene.good_end()
@@ -41,7 +41,7 @@ def test_a_client_dies_with_half_a_frame_sent(world: ThreeSites, tmp_path: Path)
 
 
 def _half_a_frame(player: RecordingClient) -> bytes:
-    """Most of a frame that would be good if it were whole."""
+    """The first part of a frame that would be valid if it were complete."""
     data = player.recorder.sends((ALL,), Service.AGREED, bytes(1_000))
     welcome = player.session._core.welcomed
     key = BundleKey(welcome.daemon_number, welcome.session, Service.AGREED, (ALL,), False)  # type: ignore[arg-type]
@@ -54,22 +54,22 @@ def _is(view: View, player: RecordingClient) -> bool:
 
 def test_joins_and_leaves_while_apart_are_not_undone_by_the_merge(world: ThreeSites, tmp_path: Path) -> None:
     async def story(scene: JudgedCluster) -> None:
-        scene.talk()
+        scene.start_sending()
         far, near = ["us1", "us2"], ["ap1", "ap2", "eu1", "eu2"]
         since_us = now_us()
         world.part(*far)
         await scene.until(lambda: scene.met(far) and scene.met(near))
-        leaver, left = scene.who("us1", "a"), scene.who("eu1", "b")
+        leaver, left = scene.client_of("us1", "a"), scene.client_of("eu1", "b")
         await asyncio.gather(leaver.leave(ALL), left.leave(BLUE))
-        await asyncio.gather(left.join(RED), scene.enter("us2", "late", ALL, BLUE))
+        await asyncio.gather(left.join(RED), scene.connect_client("us2", "late", ALL, BLUE))
         await scene.until(lambda: scene.met(far) and scene.met(near))
         world.heal()
         await scene.until(scene.met)
         await scene.until_more(scene.living, 30)
         await scene.good_end()
-        assert leaver.process not in scene.who("ap1", "a").members(ALL)
-        assert left.process not in scene.who("us1", "b").members(BLUE)
-        assert left.process in scene.who("us1", "a").members(RED)
+        assert leaver.process not in scene.client_of("ap1", "a").members(ALL)
+        assert left.process not in scene.client_of("us1", "b").members(BLUE)
+        assert left.process in scene.client_of("us1", "a").members(RED)
         merged = [one.network_views(ALL, since_us)[-1] for one in scene.living if one is not leaver]
         for view in merged:
             assert leaver.process not in {process_of(one) for one in view.members}
@@ -78,10 +78,10 @@ def test_joins_and_leaves_while_apart_are_not_undone_by_the_merge(world: ThreeSi
 
 
 @pytest.mark.long
-def test_a_leave_and_a_join_at_once_are_two_events_everywhere(world: ThreeSites, tmp_path: Path) -> None:
+def test_a_leave_followed_by_a_join_is_two_events_for_every_member(world: ThreeSites, tmp_path: Path) -> None:
     async def story(scene: JudgedCluster) -> None:
-        scene.talk()
-        restless = [scene.who("eu1", "a"), scene.who("us2", "a")]
+        scene.start_sending()
+        restless = [scene.client_of("eu1", "a"), scene.client_of("us2", "a")]
         since_us = now_us()
         witness = next(one for one in scene.living if RED in one.views and one not in restless)
 
@@ -109,11 +109,11 @@ def test_a_leave_and_a_join_at_once_are_two_events_everywhere(world: ThreeSites,
 
 
 async def _round_trips_ms(player: RecordingClient, count: int) -> list[float]:
-    """How long an agreed message to the group of all takes to its own sender, time and again."""
+    """Repeatedly measures how long an Agreed message to the group of all takes back to its sender."""
     times_ms = []
     for _ in range(count):
         start_us = now_us()
-        name = await player.say(ALL, b"latency")
+        name = await player.send(ALL, b"latency")
 
         def is_back(name: MessageId = name) -> bool:
             last = [one for _, one in player.seen[-50:] if isinstance(one, Message)]
@@ -124,19 +124,19 @@ async def _round_trips_ms(player: RecordingClient, count: int) -> list[float]:
     return times_ms
 
 
-def test_a_slow_client_has_to_go_and_the_others_do_not_wait(world: ThreeSites, tmp_path: Path) -> None:
+def test_a_slow_client_is_disconnected_and_the_others_do_not_wait(world: ThreeSites, tmp_path: Path) -> None:
     async def story(scene: JudgedCluster) -> None:
-        slow = await scene.enter("eu1", "slow", ALL, "bulk")
-        bulky = await scene.enter("eu1", "bulky", "bulk")
+        slow = await scene.connect_client("eu1", "slow", ALL, "bulk")
+        bulky = await scene.connect_client("eu1", "bulky", "bulk")
         await scene.until(scene.met)
-        watcher = scene.who("us1", "a")
+        watcher = scene.client_of("us1", "a")
 
         async def flood() -> None:
             while not bulky.saw_end_of(slow.process):
-                await bulky.say("bulk", bytes(20_000), Service.FIFO)
+                await bulky.send("bulk", bytes(20_000), Service.FIFO)
                 await asyncio.sleep(0.005)
 
-        # The same traffic before and while: an idle ring would be slower, because its token rests.
+        # The same traffic before and during: an idle ring would be slower, because its token rests.
         flooding = asyncio.ensure_future(flood())
         before_ms = await _round_trips_ms(watcher, 30)
         await slow.stop_reading()
@@ -155,14 +155,14 @@ def test_a_slow_client_has_to_go_and_the_others_do_not_wait(world: ThreeSites, t
         slow.died = True
         await scene.good_end()
         bulk = [one for one in bodies(bulky, "bulk") if len(message_body(one.data)) == 20_000]
-        assert len(bulk) > 200, "it was not sent away at once"
+        assert len(bulk) > 200, "the slow client was disconnected at once"
 
     play(world, tmp_path, story, steady_config())
 
 
 @contextmanager
 def little_processor_time(pid: int, percent: int) -> Iterator[None]:
-    """A process has so much of one core."""
+    """Limits a process to this share of one core."""
     root = Path("/sys/fs/cgroup")
     second = (root / "cgroup.controllers").exists()
     parent = root if second else root / "cpu"
@@ -191,7 +191,7 @@ def test_a_daemon_has_a_tenth_of_a_core(world: ThreeSites, tmp_path: Path) -> No
     async def story(scene: JudgedCluster) -> None:
         since_us = now_us()
         with little_processor_time(scene.daemons.processes["eu2"].pid, percent=10):
-            scene.talk(0.5)
+            scene.start_sending(0.5)
             await scene.until_more(scene.living, messages(150, 900))
             got = {one: len(one.messages()) for one in scene.living}
             await scene.until(lambda: all(len(one.messages()) > got[one] for one in got))

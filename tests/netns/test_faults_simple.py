@@ -1,6 +1,6 @@
-"""Daemons that die, leave and come back, a split, and loss, as clients in several groups see it.
+"""Daemons that die, leave and come back, a split, and loss, as clients in several groups see them.
 
-All is judged by EVS-C; each story says what must hold beside.
+All runs are checked by EVS-C; each test states what must hold in addition.
 """
 
 import asyncio
@@ -20,11 +20,11 @@ from hopring.local.recorder import now_us, process_of
 
 pytestmark = [pytest.mark.netns, pytest.mark.slow]
 
-# Silence is noticed so late that whatever happens sooner did not come from a timeout.
+# The silence limit is so long that anything that happens sooner was not caused by a timeout.
 PATIENT = make_config(ring=RingTuning(token_loss_us=20_000_000), link=LinkTuning(silence_us=20_000_000))
 SOONER_SECONDS = 12.0
 
-# A daemon is started again sooner than this.
+# A daemon is restarted sooner than this.
 ABSENT = make_config(ring=RingTuning(token_loss_us=6_000_000), link=LinkTuning(silence_us=6_000_000))
 
 
@@ -33,7 +33,7 @@ def others(*hosts: str) -> list[str]:
 
 
 def got_of(player: RecordingClient, senders: set[trace.ProcessName]) -> set[trace.MessageId]:
-    """The reliable messages to the group of all that a player got from these."""
+    """The reliable messages to the group of all that a client received from these senders."""
     return {
         one.message
         for one in player.messages()
@@ -56,7 +56,7 @@ def test_a_member_is_killed_while_all_are_idle(world: ThreeSites, tmp_path: Path
                 assert view.cause == "network"
                 assert view.members == view.together == signal.members
                 assert not dead & {process_of(one) for one in view.members}
-            # A group that the change does not touch sees nothing of it.
+            # A group that the change does not affect sees no event.
             assert player.changes(LONE, since_us) == []
 
     play(world, tmp_path, story)
@@ -65,10 +65,10 @@ def test_a_member_is_killed_while_all_are_idle(world: ThreeSites, tmp_path: Path
 @pytest.mark.long
 def test_a_token_holder_is_killed_under_load(world: ThreeSites, tmp_path: Path) -> None:
     async def story(scene: JudgedCluster) -> None:
-        scene.talk()
+        scene.start_sending()
         await scene.until_more(scene.living, 60)
         dead = {one.process for one in scene.at("us2")}
-        # The token comes to it and goes no further, and it dies with it.
+        # The token reaches it and is not passed on; it dies with the token.
         scene.signal(signal.SIGSTOP, "us2")
         await asyncio.sleep(0.3)
         scene.kill("us2")
@@ -84,7 +84,7 @@ def test_a_token_holder_is_killed_under_load(world: ThreeSites, tmp_path: Path) 
 
 def test_a_daemon_leaves_and_nobody_waits_for_a_timeout(world: ThreeSites, tmp_path: Path) -> None:
     async def story(scene: JudgedCluster) -> None:
-        scene.talk()
+        scene.start_sending()
         await scene.until_more(scene.living, 30)
         start_us = now_us()
         leaving = asyncio.ensure_future(scene.stop("eu2"))
@@ -92,7 +92,7 @@ def test_a_daemon_leaves_and_nobody_waits_for_a_timeout(world: ThreeSites, tmp_p
         print(f"a daemon's leave took {(now_us() - start_us) / 1e3:.0f} ms")
         await leaving
         start_us = now_us()
-        gone = scene.who("us1", "b")
+        gone = scene.client_of("us1", "b")
         await gone.close()
         await scene.until(scene.met, SOONER_SECONDS)
         print(f"a client's leave took {(now_us() - start_us) / 1e3:.0f} ms")
@@ -105,14 +105,17 @@ def test_a_daemon_leaves_and_nobody_waits_for_a_timeout(world: ThreeSites, tmp_p
 @pytest.mark.long
 def test_a_daemon_is_back_before_its_death_was_noticed(world: ThreeSites, tmp_path: Path) -> None:
     async def story(scene: JudgedCluster) -> None:
-        scene.talk()
+        scene.start_sending()
         await scene.until_more(scene.living, 30)
         before = {one.process for one in scene.at("eu2")}
         scene.kill("eu2")
         scene.daemons.start("eu2")
-        new = [await scene.enter("eu2", "a", ALL, RED), await scene.enter("eu2", "b", ALL, BLUE)]
+        new = [
+            await scene.connect_client("eu2", "a", ALL, RED),
+            await scene.connect_client("eu2", "b", ALL, BLUE),
+        ]
         await scene.until(scene.met)
-        scene.talk(hosts=["eu2"])
+        scene.start_sending(hosts=["eu2"])
         await scene.until_more(scene.living, 30)
         await scene.good_end()
         after = {one.process for one in new}
@@ -121,7 +124,7 @@ def test_a_daemon_is_back_before_its_death_was_noticed(world: ThreeSites, tmp_pa
             for group in (ALL, RED, BLUE):
                 for change in player.changes(group):
                     members = {process_of(one) for one in change.members}
-                    assert not (members & before and members & after), "two lives of a daemon in one view"
+                    assert not (members & before and members & after), "two incarnations in one view"
 
     play(world, tmp_path, story, ABSENT)
 
@@ -133,7 +136,7 @@ def test_a_daemon_is_back_before_its_death_was_noticed(world: ThreeSites, tmp_pa
 )
 def test_a_split_under_load_and_the_merge(world: ThreeSites, tmp_path: Path, side: tuple[str, ...]) -> None:
     async def story(scene: JudgedCluster) -> None:
-        scene.talk()
+        scene.start_sending()
         await scene.until_more(scene.living, 60)
         since_us = now_us()
         world.part(*side)
@@ -146,20 +149,20 @@ def test_a_split_under_load_and_the_merge(world: ThreeSites, tmp_path: Path, sid
         await scene.until_more(scene.living, 30)
         await scene.good_end()
         merge = [len(one.network_views(ALL, healed_us)) for one in scene.living]
-        # One each, unless a daemon was kept from running for so long that it looked dead.
+        # One each, unless a daemon was kept from running so long that it looked dead.
         print(f"views of each client: apart {apart}, after that {merge}")
         assert max(apart) <= 3
         assert max(merge) <= 3
         for one_side, other_side in ((side, others(*side)), (others(*side), side)):
             views = set().union(*[_views_apart(one, since_us, one_side) for one in scene.at(*one_side)])
             assert all(_got_in(one, views) for one in scene.at(*one_side))
-            assert not any(_got_in(one, views) for one in scene.at(*other_side)), "replayed across"
+            assert not any(_got_in(one, views) for one in scene.at(*other_side)), "replayed to the other side"
 
     play(world, tmp_path, story)
 
 
 def _views_apart(player: RecordingClient, since_us: int, side: Sequence[str]) -> set[trace.ViewName]:
-    """The daemons' views in which a player was with its own side alone."""
+    """The daemons' views that contain only the own side of a client."""
     return {
         one.view.view
         for one in player.recorder.events
@@ -171,9 +174,10 @@ def _views_apart(player: RecordingClient, since_us: int, side: Sequence[str]) ->
 
 
 def _got_in(player: RecordingClient, views: set[trace.ViewName]) -> set[trace.MessageId]:
-    """The messages of these views of daemons that a player got, whenever that was.
+    """The messages that belong to these views of daemons, whenever the client received them.
 
-    Reliable and FIFO messages of a merged view may come before the clients are shown it, so their place counts.
+    Reliable and FIFO messages of a merged view may come before the clients see that view, so their position
+    counts.
     """
     return {one.message for one in player.messages() if one.ord.view in views}
 
@@ -185,7 +189,7 @@ def test_packets_are_lost_between_sites(world: ThreeSites, tmp_path: Path, perce
     async def story(scene: JudgedCluster) -> None:
         since_us = now_us()
         world.shape(loss=percent / 100)
-        scene.talk()
+        scene.start_sending()
         await scene.until_more(scene.living, messages(300, 2400))
         world.shape()
         await scene.good_end()

@@ -1,4 +1,4 @@
-"""Daemons on hosts of their own: three sites of two, wide-area delay, partitions, crashes and loss."""
+"""Daemons on separate hosts: three sites of two, wide-area delay, partitions, crashes and loss."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from hopring.config import LinkProtocol
 
 pytestmark = [pytest.mark.netns, pytest.mark.slow]
 
-# One way from the site to the core.
+# Delay in one direction from the site to the core.
 DELAYS_MS = {"ap": 30, "eu": 10, "us": 20}
 
 
@@ -52,7 +52,7 @@ def test_five_of_a_hundred_packets_are_lost_between_sites(lab: Lab, tmp_path: Pa
         daemons.wait_for_more(daemons.names, 1_000)
         daemons.wait_for_a_good_end()
 
-        # Unreliable messages are not sent again: they show that the network did what it was told.
+        # Unreliable messages are not resent: they show that the network really lost packets.
         sent = sum(
             row.kind == "send" and row.service == "unreliable"
             for name in daemons.names

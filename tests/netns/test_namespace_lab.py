@@ -1,4 +1,4 @@
-"""The lab itself: it cuts what a network would cut, and leaves nothing behind."""
+"""The lab itself: it segments packets as a network would, and leaves nothing behind."""
 
 import os
 import socket
@@ -26,7 +26,7 @@ def test_a_closed_lab_leaves_no_namespace(lab: Lab) -> None:
     assert f"hr{os.getpid()}-" not in namespaces()
 
 
-def test_a_new_lab_sweeps_up_after_dead_ones(lab: Lab) -> None:
+def test_a_new_lab_removes_the_namespaces_of_dead_ones(lab: Lab) -> None:
     child = subprocess.Popen(["true"])
     child.wait()
     stale = f"hr{child.pid}-left"
@@ -61,7 +61,7 @@ def test_a_cable_carries_no_packet_above_its_mtu(lab: Lab) -> None:
         sock.close()
 
 
-def test_what_is_opened_on_a_host_stays_there_and_we_come_back(lab: Lab) -> None:
+def test_a_socket_opened_on_a_host_stays_there_and_the_thread_returns(lab: Lab) -> None:
     lab.host("a")
     before = os.readlink("/proc/thread-self/ns/net")
     with lab.on("a"):

@@ -22,7 +22,7 @@ GROUP = "239.192.77.9"
 NETS = {"a": ("10.78.1.2", "10.78.1.1"), "b": ("10.78.2.2", "10.78.2.1")}  # A host, and its router.
 SHORT = RingTuning(token_loss_us=300_000)
 
-# Of linux/mroute.h: a virtual interface, and an entry of the forwarding cache.
+# From linux/mroute.h: a virtual interface, and an entry of the forwarding cache.
 MRT_INIT, MRT_ADD_VIF, MRT_ADD_MFC = 200, 202, 204
 VIF = Struct("@HBBI4s4s")  # Number, flags, least TTL, rate, address, the far end of a tunnel.
 # Source, group, incoming interface, least TTL to each of 32 interfaces, three counters, expiry.
@@ -31,7 +31,7 @@ MFC = Struct("@4s4sH32sIIIi")
 
 @contextmanager
 def multicast_router(lab: Lab, host: str) -> Iterator[None]:
-    """Static multicast routes, in the kernel, from each of the two networks to the other."""
+    """Adds static multicast routes to the kernel, from each of the two networks to the other."""
     addresses = list(NETS.values())
     with lab.on(host):
         kernel = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_IGMP)
@@ -104,7 +104,7 @@ def test_with_a_ttl_of_two_a_site_spans_a_router(routed: Lab, loop: Loop) -> Non
 
 
 def test_with_a_ttl_of_one_it_does_not(routed: Lab, loop: Loop) -> None:
-    """They hear each other's searches, but not what is multicast on the ring of an attempt."""
+    """They receive each other's searches, but not the multicast packets on the ring of an attempt."""
     site = Routed(routed, loop, ttl=1)
     try:
         run_until(loop, site.settled_alone)

@@ -1,4 +1,4 @@
-"""The recorder of real clients, on words of a daemon written by hand; needs no namespaces."""
+"""The recorder of real clients, on handwritten messages of a daemon; needs no namespaces."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ from hopring.session.frames import PREAMBLE, encode_delivered
 from hopring.session.protocol import LeftNotice, MemberEntry, ViewNotice, WelcomeReply, encode_control
 from hopring.wire.bundle import BundleKey, decode_bundle, encode_bundle
 
-pytestmark = pytest.mark.interpreted  # The recorder puts a stream of its own into the library.
+pytestmark = pytest.mark.interpreted  # The recorder puts its own stream into the library.
 
 ANNA = MemberEntry("anna", "eu1", 7, 3)
 ME = trace.ProcessName("eu1", 7, 3)
@@ -24,7 +24,7 @@ VIEW = ViewId(5, DaemonId(0), Incarnation(9))
 
 @dataclass
 class Session:
-    """A client that was welcomed, and has no socket."""
+    """A connected client without a socket."""
 
     daemon: str
     name: str
@@ -57,7 +57,7 @@ def told(session: Session, recorder: Recorder, said: bytes) -> None:
     recorder.settles()
 
 
-def test_what_was_before_the_first_view_is_written_down_with_it(session: Session) -> None:
+def test_events_before_the_first_view_are_recorded_with_it(session: Session) -> None:
     recorder = Recorder(session)
     recorder.joins("red")
     assert recorder.events == []
@@ -69,7 +69,7 @@ def test_what_was_before_the_first_view_is_written_down_with_it(session: Session
     assert all(one.process == ME for one in recorder.events)
 
 
-def test_messages_of_a_bundle_have_places_one_behind_the_other(session: Session) -> None:
+def test_messages_of_a_bundle_have_consecutive_positions(session: Session) -> None:
     recorder = Recorder(session)
     told(session, recorder, shown("red", 1))
     names = [recorder.sends(("red",), Service.AGREED, body) for body in (b"one", b"two", b"three")]
@@ -85,7 +85,7 @@ def test_messages_of_a_bundle_have_places_one_behind_the_other(session: Session)
     assert message_body(names[2]) == b"three"
 
 
-def test_a_leave_has_its_place_between_two_messages_that_come_at_once(session: Session) -> None:
+def test_a_leave_is_recorded_between_two_messages_that_come_together(session: Session) -> None:
     recorder = Recorder(session)
     told(session, recorder, shown("red", 1) + shown("blue", 1))
     before = recorder.sends(("red", "blue"), Service.AGREED)

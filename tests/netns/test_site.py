@@ -1,4 +1,4 @@
-"""Rings of daemons on several hosts."""
+"""Rings of daemons on several hosts of the lab."""
 
 import pytest
 from tests.netns.namespace_lab import Lab

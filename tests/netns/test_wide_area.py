@@ -49,7 +49,7 @@ class End:
         return sum(link.retransmissions for link in self.node.stack.counters().values())
 
 
-def test_the_emulator_delays_by_what_it_was_told(lab: Lab, loop: Loop) -> None:
+def test_the_emulator_adds_the_requested_delay(lab: Lab, loop: Loop) -> None:
     lab.host("a", "b")
     lab.wan(A, B, Shape(delay_us=30_000), Shape(delay_us=10_000))
     arrived_us: list[int] = []
@@ -88,7 +88,7 @@ def test_a_hop_link_delivers_5000_bundles_once_with_30_ms_and_1_percent_loss(lab
 
 
 @pytest.mark.long
-def test_a_tcp_link_on_a_thin_line_with_a_long_queue_is_not_taken_for_dead(lab: Lab, loop: Loop) -> None:
+def test_a_tcp_link_on_a_slow_line_with_a_long_queue_does_not_fail(lab: Lab, loop: Loop) -> None:
     """The kernel's TCP: a lost segment is repeated behind a queue of seconds."""
     lab.host("a", "b")
     path = Shape(delay_us=30_000)

@@ -29,14 +29,14 @@ SITES = ("ap", "eu", "us")
 NUMBERS = {site: number for number, site in enumerate(SITES, start=1)}
 HOSTS = tuple(f"{site}{host}" for site in SITES for host in (1, 2))
 
-# One way from each site to the core.
+# Delay in one direction from each site to the core.
 EVEN_MS = dict.fromkeys(SITES, 15)
 
-# Three emulators and six daemons on what may be two cores: nobody is declared dead for being slow.
+# Three emulators and six daemons may share two cores: no daemon is declared dead for being slow.
 RING = RingTuning(token_loss_us=1_500_000)
 LINK = LinkTuning(silence_us=2_500_000)
 
-# Where a view that nobody asked for would be a failure, even longer.
+# Longer where an unexpected view would be a failure.
 STEADY_RING = RingTuning(token_loss_us=8_000_000)
 STEADY_LINK = LinkTuning(silence_us=8_000_000)
 
@@ -47,7 +47,7 @@ def make_config(
     ring: RingTuning = RING,
     link: LinkTuning = LINK,
 ) -> Config:
-    """A daemon on each host; multicast in eu, and datagrams to each other in the other sites."""
+    """A configuration with a daemon on each host: multicast in eu, unicast in the other sites."""
     sites = [
         Site(
             name=site,
@@ -63,19 +63,19 @@ def make_config(
 
 
 def steady_config() -> Config:
-    """The same, and a daemon has to be silent for long before it is given up."""
+    """The same with a much longer silence limit."""
     return make_config(ring=STEADY_RING, link=STEADY_LINK)
 
 
 def address(place: str) -> str:
-    """What routes call a site or a host."""
+    """The address of a site or a host, as `ip rule` takes it."""
     if place in NUMBERS:
         return f"10.81.{NUMBERS[place]}.0/24"
     return f"10.81.{NUMBERS[place[:-1]]}.{place[-1]}/32"
 
 
 class ThreeSites:
-    """The hosts and the ways between them."""
+    """The hosts and the links between them."""
 
     def __init__(self, lab: Lab, delays_ms: Mapping[str, int] = EVEN_MS, loss: float = 0.0) -> None:
         self.lab = lab
@@ -100,20 +100,20 @@ class ThreeSites:
             lab.ip(site, "route", "add", "default", "via", f"10.82.{number}.2")
             lab.ip("core", "route", "add", f"10.81.{number}.0/24", "via", f"10.82.{number}.1")
 
-    # Who reaches whom.
+    # Reachability.
 
     def block(self, *ways: tuple[str, str]) -> None:
-        """What is sent from the first to the second place of each way is lost: sites or hosts, of two sites."""
+        """Drops all packets from the first to the second of each pair of sites or hosts in different sites."""
         rules = [f"from {address(source)} to {address(target)} blackhole" for source, target in ways]
         self.lab.batch("core", [f"rule add {rule}" for rule in rules])
         self._rules += rules
 
     def cut(self, one: str, other: str) -> None:
-        """Neither reaches the other."""
+        """Cuts both directions between two sites or hosts."""
         self.block((one, other), (other, one))
 
     def part(self, *side: str) -> None:
-        """Nothing passes between these hosts and the others; the switch keeps apart who is in one site."""
+        """Separates these hosts from the others; inside a site the switch does it."""
         ways = [(one, other) for one in side for other in HOSTS if other not in side]
         far = [way for way in ways if way[0][:-1] != way[1][:-1]]
         for site in {one[:-1] for one, other in ways if one[:-1] == other[:-1]}:
@@ -121,7 +121,7 @@ class ThreeSites:
         self.block(*far, *[(other, one) for one, other in far])
 
     def heal(self) -> None:
-        """Everybody reaches everybody."""
+        """Removes all cuts."""
         self.lab.batch("core", [f"rule del {rule}" for rule in self._rules])
         self._rules = []
         for site in SITES:
@@ -131,17 +131,20 @@ class ThreeSites:
         ports = [f"link set {port} type bridge_slave isolated {how}" for port in ("p0", "p1")]
         self.lab.batch(f"sw{site}", ports)
 
-    # How ways are.
+    # Quality of links.
 
     def shape(self, **arguments: float) -> None:
-        """All ways out of sites have these of a shape's fields, beside their delay; none is as at first."""
+        """Applies these fields of a shape to all outputs of sites, besides their delay.
+
+        Without any, resets them.
+        """
         for site, wan in self._wans.items():
             delay_us = self._delays_ms[site] * 1_000
             away = Shape(**{"delay_us": delay_us, **arguments})  # type: ignore[arg-type]
             wan.shape(away, Shape(delay_us=delay_us))
 
     def reset(self) -> None:
-        """As at first."""
+        """Removes all cuts and resets all shapes."""
         self.heal()
         self.shape()
 
@@ -150,7 +153,7 @@ class ThreeSites:
 def everybody(
     lab: Lab, directory: Path, config: Config, module: str = "tests.hopd.hopd_with_load"
 ) -> Iterator[DaemonProcesses]:
-    """All daemons, in one view."""
+    """Runs all daemons and waits for a view of all of them."""
 
     def around(name: str) -> list[str]:
         return ["ip", "netns", "exec", lab.namespace(name)]

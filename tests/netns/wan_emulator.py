@@ -39,7 +39,7 @@ def open_tun(end: str) -> int:
 
 
 class Direction:
-    """One way through the emulator."""
+    """One direction through the emulator."""
 
     def __init__(self, loop: Loop, source: int, target: int, lane: Lane) -> None:
         self._loop = loop
@@ -55,7 +55,7 @@ class Direction:
         for _ in range(_READS_MAX):
             try:
                 packet = os.read(self._source, _PACKET_BYTES_MAX)
-            except OSError:  # Nothing there, or the device is down.
+            except OSError:  # No packet is available, or the device is down.
                 break
             for at_us in self.lane.enter(len(packet), self._loop.now_us()):
                 self._count += 1
@@ -66,7 +66,7 @@ class Direction:
         now_us = self._loop.now_us()
         while self._held and self._held[0][0] <= now_us:
             packet = heapq.heappop(self._held)[2]
-            with contextlib.suppress(OSError):  # A device that is down loses what is sent to it.
+            with contextlib.suppress(OSError):  # A device that is down loses packets.
                 os.write(self._target, packet)
         self._alarm.set(self._held[0][0] if self._held else NEVER)
 
@@ -79,7 +79,7 @@ def shape_of(text: str) -> Shape:
 
 
 def main() -> None:
-    """Runs until it is told to stop."""
+    """Runs until SIGTERM."""
     loop = Loop()
     loop.on_signals(lambda _number: loop.stop(), (signal.SIGTERM, signal.SIGINT))
     die_with_parent()

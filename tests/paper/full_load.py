@@ -1,9 +1,10 @@
-"""Ten simulated minutes at full load with 5 % loss: a program of its own, so that its memory is its own.
+"""Ten simulated minutes at full load with 5 % loss: a separate program, so that its memory can be measured.
 
-Full load means that the window governs: senders never let their queue run dry, and at every sample every daemon
-has its whole window out. The window is small and the sites are far apart, because a window is used once in the
-time in which a line of stability goes round: so few events a second are full load, and minutes are affordable.
-Links have a fixed rate far above what comes: with congestion control the loss would govern, not the window.
+Full load means that the window is the limit: senders never let their queue run dry, and at every sample every
+daemon has used its whole window. The window is small and the sites are far apart, because a window is used once
+in the time in which a stability line goes round: so a few events a second are full load, and minutes are
+affordable. Links have a fixed rate far above the load: with congestion control the loss would be the limit, not
+the window.
 """
 
 import gc
@@ -53,7 +54,7 @@ class LoadedCluster(SimCluster):
                 self.network.shape_both(near, far, delay_us=WIDE_DELAY_US)
 
     def note(self, event: trace.Event) -> None:
-        """Every event is a moment to look at what is held."""
+        """Counts an event, and samples the number of bundles that are held."""
         self.seen[type(event)] += 1
         for host in self.hosts.values():
             if len(host.membership.view.order.entries) > self.most_entries:
@@ -61,17 +62,17 @@ class LoadedCluster(SimCluster):
                 self.most_counted = self._counted(host)
 
     def _counted(self, host: SimDaemon) -> int:
-        """Of what this daemon holds, that which its sender still has in its window.
+        """Of the bundles that this daemon holds, the number that are still in their sender's window.
 
-        The rest is known to its sender to be everywhere. This daemon keeps it until it knows so too, because
-        recovery would ask it for what it has not seen to be stable.
+        The sender knows that the others are stable. This daemon keeps them until it knows so too, because
+        recovery may ask it for any bundle that it does not know to be stable.
         """
         senders = {at.me.daemon: at.membership.view.order.entries for at in self.hosts.values()}
         entries = host.membership.view.order.entries
         return sum(key in senders[one.message.daemon] for key, one in entries.items() if one.message)
 
     def feed(self) -> None:
-        """Nobody's queue runs dry."""
+        """Keeps every queue filled."""
         for _, host in sorted(self.hosts.items()):
             while len(host.membership.flow.window.waiting) < 2 * WINDOW_BUNDLES:
                 host.submit(SERVICES[host.sent % len(SERVICES)], BODY_BYTES)
@@ -79,7 +80,7 @@ class LoadedCluster(SimCluster):
 
 
 def collections_of(one: object) -> Iterator[tuple[str, int]]:
-    """Every list, dict, set and queue that can be reached from here, by its way, with its length."""
+    """Every list, dict, set and queue that is reachable from here, by its path, with its length."""
     yield from _walk(one, type(one).__name__, set())
 
 
@@ -100,7 +101,7 @@ def _walk(one: Any, way: str, seen: set[int]) -> Iterator[tuple[str, int]]:
 
 
 def _fields(one: Any) -> list[tuple[str, Any]]:
-    """The state of an object of ours, be it a class, a slotted dataclass or a Struct."""
+    """The fields of an object of ours: a class, a slotted dataclass or a Struct."""
     if not type(one).__module__.startswith("hopring"):
         return []
     names = [*getattr(one, "__dict__", ())]
@@ -114,27 +115,27 @@ def _fields(one: Any) -> list[tuple[str, Any]]:
 
 @dataclass
 class Sample:
-    """What one look at the cluster saw."""
+    """One sample of the cluster."""
 
     second: int
     rss_kb: int
-    entries: int  # The most at any daemon since the sample before,
+    entries: int  # The highest number at any daemon since the last sample,
     counted: int  # and how many of them are in their sender's window.
     out: list[int]  # Of every daemon's window.
     waiting: list[int]
     views: int
     delivered: int
-    lengths: dict[str, int] = field(default_factory=dict)  # Of every collection, the longest of its kind.
+    lengths: dict[str, int] = field(default_factory=dict)  # The longest collection of each kind.
 
 
 def rss_kb() -> int:
-    """What this process holds of the machine's memory."""
+    """Resident memory of this process."""
     with open("/proc/self/status", encoding="ascii") as file:
         return next(int(line.split()[1]) for line in file if line.startswith("VmRSS"))
 
 
 def look(cluster: LoadedCluster) -> Sample:
-    """A sample of now."""
+    """Takes a sample of the present state."""
     hosts: list[SimDaemon] = [host for _, host in sorted(cluster.hosts.items())]
     lengths: dict[str, int] = {}
     for host in hosts:
@@ -157,7 +158,7 @@ def look(cluster: LoadedCluster) -> Sample:
 
 
 def samples(seconds: int) -> Iterator[Sample]:
-    """One a simulated second."""
+    """Yields one sample per simulated second."""
     cluster = LoadedCluster()
     cluster.start()
     cluster.run_for(2 * SECOND_US)

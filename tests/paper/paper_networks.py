@@ -11,8 +11,8 @@ CHAIN = ("mae-east", "ucsb", "osu", "rutgers", "cnds", "hopkins")
 CHAIN_DELAYS_US = (52_000, 35_000, 12_000, 5_000, 1_000)
 CHAIN_LINKS = tuple(zip(CHAIN, CHAIN[1:], CHAIN_DELAYS_US, strict=False))
 
-# The six sites as a shared tree around the best connected one. The copies of the papers at hand have lost the
-# drawing of theirs (thesis figure 4.3); delays are those of the chain, from coast to coast and nearer.
+# The six sites as a shared tree around the best connected one. The available copies of the papers lack the
+# drawing of theirs (thesis figure 4.3); delays are those of the chain, coast to coast and nearer.
 TREE_LINKS = (
     ("mae-east", "ucsb", 52_000),
     ("mae-east", "osu", 12_000),
@@ -27,7 +27,7 @@ Edges = Iterable[tuple[str, str, int]]
 def config_of(
     edges: Edges, protocol: LinkProtocol = LinkProtocol.HOP, tuning: LinkTuning = UNTUNED, daemons: int = 1
 ) -> Config:
-    """Sites with so many daemons each, and just these links, weighted by their delay."""
+    """Sites with this number of daemons each, and exactly these links, weighted by their delay."""
     edges = tuple(edges)
     names = sorted({name for one, other, _ in edges for name in (one, other)})
     sites = [
@@ -45,7 +45,7 @@ def config_of(
 
 
 def overlay_of(config: Config, edges: Edges, seed: int = 1, **quality: float) -> Overlay:
-    """The overlay on paths with the edges' delays and these qualities, running and settled."""
+    """The overlay on paths with these delays and qualities, running and settled."""
     overlay = Overlay(config, seed, Quality(delay_us=100))
     for one, other, delay_us in edges:
         overlay.shape_sites(one, other, delay_us=delay_us, **quality)
@@ -55,12 +55,12 @@ def overlay_of(config: Config, edges: Edges, seed: int = 1, **quality: float) ->
 
 
 def numbered(number: int, size: int = 1024) -> bytes:
-    """A bundle unlike any other."""
+    """A bundle that differs from all others."""
     return b"%010d" % number + bytes(size - 10)
 
 
 def goodput(overlay: Overlay, receiver: str, from_us: int, until_us: int) -> float:
-    """Bytes of bundles per second that reached a daemon in a span of time."""
+    """Bytes of bundles per second that a daemon received in a span of time."""
     size = sum(
         len(one.bundle)
         for one in overlay.deliveries

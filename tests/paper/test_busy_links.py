@@ -1,7 +1,7 @@
-"""Table 4.1 of *A Low Latency, Loss Tolerant Architecture*: six sites, of which some have a thin access line.
+"""Table 4.1 of *A Low Latency, Loss Tolerant Architecture*: six sites, some with a slow access line.
 
-Under the load of a source that sends as fast as it can, queues are seconds long. A link that is busy must not
-be taken for dead, and one that is dead must be noticed.
+Under the load of a source that sends as fast as it can, queues are seconds long. A busy link must not be taken
+for dead, and a dead one must be noticed.
 """
 
 from itertools import combinations
@@ -37,7 +37,7 @@ FAN_OUT: Edges = tuple(
 def loaded(
     edges: Edges, protocol: LinkProtocol, source: str, seed: int, queue_bytes: int, loss: float = 0.0
 ) -> Overlay:
-    """Six sites behind thin lines; the source has just multicast everything at once."""
+    """Six sites behind slow lines; the source has just multicast everything at once."""
     overlay = Overlay(config_of(edges, protocol), seed, Quality(delay_us=100))
     for one, other, delay_us in edges:
         overlay.shape_sites(
@@ -58,7 +58,7 @@ def loaded(
 
 
 def run_until_delivered(overlay: Overlay) -> None:
-    """Lets time pass until all is delivered or a link has failed, but no more than 60 seconds."""
+    """Runs until everything is delivered or a link has failed, for at most 60 seconds."""
     end_us = overlay.engine.now_us + 60_000_000
     while overlay.engine.now_us < end_us and len(overlay.deliveries) < MESSAGES * len(CHAIN):
         overlay.run(overlay.engine.now_us + 500_000)
@@ -78,7 +78,7 @@ def failures(overlay: Overlay) -> list[tuple[str, str]]:
     ids=["256K", "32K 1%"],
 )
 @pytest.mark.parametrize("edges", [FAN_OUT, TREE_LINKS], ids=["fan-out", "tree"])
-def test_a_link_behind_a_thin_access_line_is_not_taken_for_dead(
+def test_a_link_behind_a_slow_access_line_does_not_fail(
     edges: Edges, protocol: LinkProtocol, queue_bytes: int, loss: float
 ) -> None:
     for source in SOURCES:
@@ -94,11 +94,11 @@ def test_a_link_behind_a_thin_access_line_is_not_taken_for_dead(
 @pytest.mark.slow
 @pytest.mark.parametrize("protocol", [LinkProtocol.TCP, LinkProtocol.HOP])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_dead_neighbour_behind_a_thin_access_line_is_noticed(protocol: LinkProtocol, seed: int) -> None:
+def test_a_dead_neighbour_behind_a_slow_access_line_is_noticed(protocol: LinkProtocol, seed: int) -> None:
     overlay = loaded(TREE_LINKS, protocol, "mae-east", seed, 256 * 1024)
     overlay.run(overlay.engine.now_us + 2_000_000)
     overlay.network.crash("mae-east1")
-    # What stands in the queues of 256 KB still arrives; silence is judged from then on.
+    # Packets in the queues of 256 KB still arrive; the silence begins after them.
     queued_us = 256 * 1024 * 1_000_000 // (PATH_KBIT * 125)
     overlay.run(overlay.engine.now_us + queued_us + 4 * SILENCE_US + 100_000)
 

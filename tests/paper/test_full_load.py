@@ -16,7 +16,7 @@ MINUTE = 60
 
 
 @pytest.mark.slow
-def test_in_ten_minutes_at_full_load_the_window_governs_and_nothing_grows() -> None:
+def test_in_ten_minutes_at_full_load_the_window_is_the_limit_and_nothing_grows() -> None:
     """One test, because the ten minutes are simulated once."""
     ten_minutes = run_ten_minutes()
     the_window_governs_all_the_time(ten_minutes)
@@ -28,13 +28,13 @@ def test_in_ten_minutes_at_full_load_the_window_governs_and_nothing_grows() -> N
 
 def run_ten_minutes() -> list[Sample]:
     command = [sys.executable, "-m", "tests.paper.full_load", "600"]
-    sources = {**os.environ, "HOPRING_PURE": "1"}  # It looks into objects, and compiled ones let nobody.
+    sources = {**os.environ, "HOPRING_PURE": "1"}  # It inspects objects, which compiled code does not allow.
     done = subprocess.run(command, check=True, capture_output=True, text=True, env=sources)
     return [msgspec.json.decode(line, type=Sample) for line in done.stdout.splitlines()]
 
 
 def emptiest(samples: Iterable[Sample]) -> dict[str, int]:
-    """Of every collection, the least that was in it: what it never got rid of."""
+    """The least length of every collection: entries that were never removed."""
     least: dict[str, int] = {}
     for sample in samples:
         for way, length in sample.lengths.items():
@@ -47,15 +47,15 @@ def the_window_governs_all_the_time(ten_minutes: list[Sample]) -> None:
     assert all(sample.out == [WINDOW_BUNDLES] * DAEMONS for sample in ten_minutes)
     assert all(min(sample.waiting) > 0 for sample in ten_minutes)
     assert ten_minutes[-1].delivered > 600 * 80 * DAEMONS
-    assert ten_minutes[-1].views == 2 * DAEMONS, "no view breaks at 5 % loss"
+    assert ten_minutes[-1].views == 2 * DAEMONS, "a view broke at 5 % loss"
 
 
 def no_daemon_holds_more_than_the_windows_and_what_recovery_needs(ten_minutes: list[Sample]) -> None:
-    """Whatever is held is in its sender's window, or known to its sender alone to be everywhere.
+    """Every bundle that is held is in its sender's window, or only its sender knows that it is stable.
 
-    The sender hears of the end of a bundle by the promises of all sites. This daemon hears of it when those
-    have come here too, and until then recovery may count on its copy. Meanwhile the sender uses its window
-    again; with a promise lost on the way, twice.
+    The sender learns from the promises of all sites that a bundle is stable. This daemon learns it when they
+    have come here too, and until then recovery may need its copy. Meanwhile the sender uses its window again;
+    if a promise is lost, twice.
     """
     assert max(sample.counted for sample in ten_minutes) <= WINDOWS
     assert max(sample.entries - sample.counted for sample in ten_minutes) <= 2 * WINDOWS
@@ -83,7 +83,7 @@ def the_process_does_not_grow(ten_minutes: list[Sample]) -> None:
 
 
 @pytest.mark.interpreted
-def test_the_walk_sees_the_collections_of_a_daemon() -> None:
+def test_the_list_of_collections_is_complete() -> None:
     line = SiteLine(cseq=0, next_lts=1, stable_lts=1, ahead={3: 4, 5: 6})
 
     assert dict(collections_of([line])) == {"list": 1, "list[].ahead": 2, "list[].promises": 0}

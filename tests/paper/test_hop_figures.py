@@ -1,4 +1,4 @@
-"""What the papers claim for Hop, measured in virtual time; the bounds are ours."""
+"""Claims of the papers about Hop, measured in virtual time; the bounds are ours."""
 
 from collections.abc import Callable
 from statistics import fmean
@@ -63,7 +63,7 @@ def test_ten_percent_loss_on_every_link_of_the_tree_leaves_three_quarters() -> N
 
 
 def pings(protocol: LinkProtocol, loss: float, seed: int) -> Overlay:
-    """1 KB messages at 100 a second along the chain, for ten seconds."""
+    """Sends messages of 1 KB, 100 per second, along the chain for ten seconds."""
     overlay = overlay_of(config_of(CHAIN_LINKS, protocol), CHAIN_LINKS, seed, loss=loss)
     for number in range(1_000):
         overlay.multicast("mae-east1", numbered(number))
@@ -105,7 +105,7 @@ def latency_under_load_us(protocol: LinkProtocol, load: float) -> float:
     config = config_of(CHAIN_LINKS, protocol, tuning)
     line = {"loss": 0.005, "rate_bytes_per_second": T1_BYTES_PER_SECOND, "queue_bytes": 64_000}
     overlay = overlay_of(config, CHAIN_LINKS, seed=7, **line)
-    wire_bytes = 1024 + 33 + 44 + 28  # Object, frame and datagram heads, UDP and IP.
+    wire_bytes = 1024 + 33 + 44 + 28  # Headers of object, frame, datagram, UDP and IP.
     flood_per_ping = load * T1_BYTES_PER_SECOND / 10 / wire_bytes
     pinged: set[bytes] = set()
     flooded = 0

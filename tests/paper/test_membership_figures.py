@@ -1,4 +1,4 @@
-"""How long views take, how many there are, what they cost, and who gets how much: all with default options.
+"""How long views take, how many there are, what they cost, and how throughput is shared: default options.
 
 T, the bound on the time to settle, is written out in docs/protocols/membership.md.
 """
@@ -22,11 +22,11 @@ from hopring.testing.scenario.render import frames_of, inside
 pytestmark = pytest.mark.slow
 
 OPTIONS = MembershipOptions()
-FAR_US = 50_000  # One way; 100 ms there and back.
+FAR_US = 50_000  # In one direction; the round trip is 100 ms.
 
 
 def cluster_of(wide_us: int = 20_000, **counts: int) -> SimCluster:
-    """So many daemons per site, 200 us apart inside a site; fully linked."""
+    """This number of daemons per site, 200 us apart inside a site; fully linked."""
     base = local_config(counts)
     pairs = [(one, other) for one in sorted(counts) for other in sorted(counts) if one < other]
     config = Config(base.cluster, base.sites, tuple(LinkConfig(ends, wide_us) for ends in pairs))
@@ -47,7 +47,7 @@ def settled(cluster: SimCluster, span_us: int = 3_000_000) -> SimCluster:
 
 
 def time_to_settle_us(cluster: SimCluster, limit_us: int) -> int:
-    """From now until all share one view; looked at every millisecond."""
+    """From now until all daemons share one view; sampled every millisecond."""
     begun_us = cluster.engine.now_us
     while not cluster.settled() and cluster.engine.now_us - begun_us <= limit_us:
         cluster.run_for(1_000)
@@ -63,7 +63,7 @@ def views_since(cluster: SimCluster, at_us: int) -> Counter[str]:
 
 
 def form_us(round_trip_us: int, estimate_us: int, far: bool = True) -> int:
-    """The formula: search in the site, gather three times prolonged, then NEWMEMB, STATETRANS and DONE."""
+    """The formula: search in the site, gather with three extensions, then NEWMEMB, STATETRANS and DONE."""
     gather_us = OPTIONS.gather_us + (2 * estimate_us if far else 0)
     return OPTIONS.seg_us + 3 * gather_us + 2 * round_trip_us + OPTIONS.newmemb_us
 
@@ -97,7 +97,7 @@ def test_daemons_of_one_site_settle_within_t() -> None:
     assert time_to_settle_us(cluster, limit_us) <= limit_us
 
 
-# Faults. Each at several moments, because the timers stand differently at each.
+# Faults. Each at several times, because the timers differ at each.
 
 MOMENTS_US = (0, 11_000, 57_000, 123_000, 178_000)
 
@@ -105,7 +105,7 @@ MOMENTS_US = (0, 11_000, 57_000, 123_000, 178_000)
 def after(
     make: Callable[[], SimCluster], fault: Callable[[SimCluster], None], limit_us: int
 ) -> tuple[int, int]:
-    """The longest time to settle after a fault, and the most views that any daemon saw."""
+    """The longest time to settle after a fault, and the largest number of views that any daemon installed."""
     times_us: list[int] = []
     views: list[int] = []
     for moment_us in MOMENTS_US:
@@ -208,11 +208,11 @@ def test_three_components_that_meet_at_once_need_at_most_three_views() -> None:
     assert max(views_since(cluster, begun_us).values()) <= 3
 
 
-# What a view costs.
+# The cost of a view.
 
 
-def words_of_a_crash(cluster: SimCluster, victim: str) -> Counter[str]:
-    """The words of membership, by datagram and receiver, from a crash to the next view."""
+def messages_of_a_crash(cluster: SimCluster, victim: str) -> Counter[str]:
+    """Counts the membership messages by kind, datagram and receiver, from a crash to the next view."""
     words: Counter[str] = Counter()
 
     def count(sending: SentDatagram) -> None:
@@ -227,10 +227,10 @@ def words_of_a_crash(cluster: SimCluster, victim: str) -> Counter[str]:
     return words
 
 
-def test_a_view_takes_the_words_that_the_thesis_counts() -> None:
+def test_a_view_takes_the_messages_that_the_thesis_counts() -> None:
     """Thesis 6.3: some ALIVE to find the site, some JOIN to find the sites, one NEWMEMB, a STATETRANS of each
     daemon, and the missing messages. The ARU_Updates at its end are an explicit DONE of each daemon here."""
-    words = words_of_a_crash(settled(cluster_of(a=5), 1_000_000), "a2")
+    words = messages_of_a_crash(settled(cluster_of(a=5), 1_000_000), "a2")
 
     rounds = OPTIONS.seg_us // OPTIONS.alive_us + OPTIONS.gather_us // OPTIONS.alive_us + 1
     assert words["ALIVE"] <= rounds * 4 * 4
@@ -240,15 +240,15 @@ def test_a_view_takes_the_words_that_the_thesis_counts() -> None:
     assert words["RESEND"] == 0
 
 
-def test_between_sites_state_takes_one_way_to_each_site_and_one_round_in_it() -> None:
-    words = words_of_a_crash(settled(cluster_of(a=3, b=3, c=3)), "a2")
+def test_between_sites_a_state_crosses_each_link_once_and_each_ring_once() -> None:
+    words = messages_of_a_crash(settled(cluster_of(a=3, b=3, c=3)), "a2")
 
-    # Each of 8 daemons has 7 others: the word crosses each link once and each ring once.
+    # Each of 8 daemons has 7 others: the message crosses each link once and each ring once.
     assert words["STATETRANS"] == words["DONE"] == 8 * 7
     assert words["NEWMEMB"] <= 3 * 8
 
 
-# Who gets how much.
+# Shares of throughput.
 
 
 def feed(cluster: SimCluster, senders: list[str], count: int) -> None:
@@ -267,7 +267,7 @@ def delivered_at(cluster: SimCluster, receiver: str, since_us: int) -> Counter[s
     )
 
 
-def test_of_four_senders_at_full_rate_nobody_gets_less_than_half_the_mean() -> None:
+def test_of_four_senders_at_full_rate_none_gets_less_than_half_the_mean() -> None:
     cluster = settled(cluster_of(5_000, a=2, b=2))
     cluster.network.shape_both("a1", "b1", rate_bytes_per_second=2_500_000, queue_bytes=128_000)
     begun_us = cluster.engine.now_us
@@ -283,7 +283,7 @@ def test_of_four_senders_at_full_rate_nobody_gets_less_than_half_the_mean() -> N
 
 
 def test_a_daemon_that_is_slow_stays_a_member_and_slows_the_rest() -> None:
-    """It stands still for 100 ms of every 200: less than the ring's patience."""
+    """It stands still for 100 ms of every 200: less than the ring's token-loss limit."""
     early: list[int] = []
     for slow in (False, True):
         cluster = settled(cluster_of(a=3), 1_000_000)
@@ -300,5 +300,5 @@ def test_a_daemon_that_is_slow_stays_a_member_and_slows_the_rest() -> None:
         assert delivered_at(cluster, "a1", begun_us) == delivered_at(cluster, "a3", begun_us)
 
     assert early[:3] == [3_000, 6_000, 9_000]
-    # While it stands still, the token does: the others have sent what one visit lets them.
+    # While it stands still, so does the token: the others have sent what one visit allows.
     assert all(count <= 3_000 * turn - 500 for turn, count in enumerate(early[3:], start=1))

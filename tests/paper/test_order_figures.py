@@ -27,7 +27,7 @@ def chain() -> SimCluster:
     for one, other, delay_us in CHAIN:
         line = {"delay_us": delay_us, "rate_bytes_per_second": T1_BYTES_PER_SECOND, "queue_bytes": 64_000}
         cluster.network.shape_both(f"{one}1", f"{other}1", **line)
-    # Who is not a neighbour is reached by way of those who are.
+    # Sites that are not neighbours reach each other through those that are.
     for one, other in (("a1", "c1"), ("a1", "d1"), ("b1", "d1")):
         cluster.network.cut_both(one, other)
     cluster.start()

@@ -1,4 +1,4 @@
-"""What the papers claim for the overlay, and the network properties on every kind of link."""
+"""Claims of the papers about the overlay, and the network properties on every kind of link."""
 
 import random
 
@@ -20,7 +20,7 @@ def bytes_sent(overlay: Overlay, source: str, target: str) -> int:
 
 @pytest.mark.slow
 def test_a_pruned_branch_carries_at_most_a_twentieth_of_the_bytes() -> None:
-    """Report 3.2 and thesis 3.4.2: down a branch where nobody wants a message only its meta-data goes."""
+    """Report 3.2 and thesis 3.4.2: down a branch where no site wants a message only its meta-data is sent."""
     overlay = overlay_of(config_of(FORK), FORK)
     before = {name: bytes_sent(overlay, "a1", name) for name in ("b1", "c1")}
     for number in range(4_000):
@@ -56,7 +56,7 @@ def random_masks(overlay: Overlay, dice: random.Random) -> list[str]:
 
 
 def run_random(seed: int, with_a_cut: bool) -> Overlay:
-    """Some seconds of traffic on a bad network; perhaps a link dies on the way."""
+    """Some seconds of traffic on a bad network; optionally a link fails."""
     dice = random.Random(seed)
     config = random_config(dice)
     quality = Quality(
@@ -81,7 +81,7 @@ def run_random(seed: int, with_a_cut: bool) -> Overlay:
 
 
 def run_until_quiet(overlay: Overlay) -> None:
-    """Lets time pass until nothing has come anywhere for a while."""
+    """Runs until no bundle has arrived anywhere for a while."""
     seen = -1
     while seen < len(overlay.deliveries):
         seen = len(overlay.deliveries)
@@ -114,7 +114,7 @@ def test_properties_2_21_to_2_23_hold_when_a_link_dies(seed: int) -> None:
 
 @pytest.mark.slow
 def test_a_cut_link_is_routed_around_when_all_agree_that_it_is_cut() -> None:
-    """FAULTS: a route change with a cut link brings no loop, no loss, no double."""
+    """FAULTS: a route change with a cut link causes no loop, no loss and no duplicate."""
     triangle = (("a", "b", 10_000), ("a", "c", 10_000), ("b", "c", 15_000))
     overlay = overlay_of(config_of(triangle, daemons=2), triangle)
     cut_sites(overlay, "a", "b")
@@ -136,5 +136,5 @@ def test_a_cut_link_is_routed_around_when_all_agree_that_it_is_cut() -> None:
 
 
 @pytest.mark.slow
-def test_one_seed_is_one_history() -> None:
+def test_a_seed_gives_the_same_history_twice() -> None:
     assert run_random(5, with_a_cut=True).trace == run_random(5, with_a_cut=True).trace

@@ -22,12 +22,12 @@ from hopring.sim.path import Quality
 
 OPTIONS = MembershipOptions()
 THESIS_DELTA_US = 100_000
-VISIT_US = 500  # A lone daemon's ring settles a line in two visits.
+VISIT_US = 500  # The ring of a single daemon settles a line in two visits.
 
 Counted = tuple[str, Service, int]
 
-# Promises in 20 s of such a load when each site waited for the same delta, whatever its distance, and an own
-# bundle was no promise: world, service, messages a second.
+# Promises in 20 s of this load when each site waited for the same delta, whatever its distance, and an own
+# bundle was no promise: world, service, messages per second.
 WITH_FIXED_DELTA: dict[Counted, int] = {
     ("chain, thesis' delta", Service.AGREED, 5): 793,
     ("chain, thesis' delta", Service.SAFE, 1): 302,
@@ -48,7 +48,7 @@ WITH_FIXED_DELTA: dict[Counted, int] = {
 
 
 def line_of(delays_us: dict[tuple[str, str], int], protocol: LinkProtocol = LinkProtocol.HOP) -> SimCluster:
-    """Sites of one daemon with just these links, so long; in one view."""
+    """Sites of one daemon with exactly these links and delays; settled in one view."""
     names = sorted({name for pair in delays_us for name in pair})
     sites = tuple([Site(name, (Daemon(f"{name}1", "127.0.0.1"),)) for name in names])
     links = tuple([LinkConfig(pair, delay_us, protocol) for pair, delay_us in delays_us.items()])
@@ -76,7 +76,7 @@ def delta_us(cluster: SimCluster, name: str) -> int:
 
 
 def loaded(cluster: SimCluster, service: Service, per_second: int, duration_us: int = 20_000_000) -> int:
-    """Two sites send; returns how many promises there were."""
+    """Two sites send; returns the number of promises."""
     before = promises(cluster)
     first, second = sorted(cluster.hosts)[:2]
     loads = [
@@ -113,7 +113,7 @@ def test_between_far_sites_there_are_no_more_promises_than_with_a_fixed_delta(
 @pytest.mark.slow
 @pytest.mark.parametrize("protocol", list(LinkProtocol))
 def test_between_near_sites_a_round_trip_takes_a_few_distances(protocol: LinkProtocol) -> None:
-    """Before, each wait was 20 ms: 20 for Agreed and 80 for Safe."""
+    """With a fixed delta each wait was 20 ms: 20 for Agreed and 80 for Safe."""
     cluster = line_of({("a", "b"): 200, ("b", "c"): 200, ("a", "c"): 200}, protocol)
     for _ in range(20):
         deliver_us(cluster, "b1", "c1", Service.SAFE)
@@ -154,7 +154,7 @@ def test_agreed_messages_keep_the_bound_of_table_5_1_with_the_delta_in_force(del
 
 @pytest.mark.slow
 def test_a_site_with_near_neighbours_counts_the_far_ones_behind_them() -> None:
-    """Its promises cross their links, too; and without theirs nothing is ordered here."""
+    """Its promises cross their links too, and without theirs nothing is ordered here."""
     cluster = line_of({("a", "b"): 100, ("b", "c"): 100, ("c", "d"): 30_000})
 
     loaded(cluster, Service.SAFE, 100, 5_000_000)
@@ -177,7 +177,7 @@ def test_idle_sites_promise_at_the_floor_rate_however_near_they_are() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("service", [Service.RELIABLE, Service.FIFO])
-def test_nobody_hurries_for_messages_without_a_place_to_wait_for(service: Service) -> None:
+def test_messages_that_are_not_delivered_in_order_cause_no_early_promises(service: Service) -> None:
     cluster = mesh(100)
     loaded(cluster, Service.SAFE, 100, 1_000_000)
     cluster.run_for(1_000_000)

@@ -1,4 +1,4 @@
-"""Every file under this directory is a story; `pytest --rewrite` records what happens in it."""
+"""Replays every scenario file under this directory; `pytest --rewrite` records its output."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ STORIES = sorted(HERE.rglob("*.txt"))
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda path: str(path.relative_to(HERE).with_suffix("")))
-def test_the_story_happens_as_it_is_told(story: Path, pytestconfig: pytest.Config) -> None:
+def test_a_scenario_replays_to_its_recorded_output(story: Path, pytestconfig: pytest.Config) -> None:
     told = story.read_text(encoding="utf-8")
 
     happened = replay(told, str(story.relative_to(HERE)))

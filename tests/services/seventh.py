@@ -1,7 +1,7 @@
-"""A service that the product does not have: a total order without the promises of FIFO and causal order.
+"""A service outside the product: a total order without the guarantees of FIFO and causal order.
 
-It is two lines in the table of services, and nothing else. A process that calls `install` before it imports
-anything of hopring has a hopring with seven services.
+It is two lines in the table of services, and nothing else. In a process that calls `install` before it imports
+anything of hopring, hopring has seven services.
 """
 
 import sys
@@ -18,8 +18,8 @@ ROWS = {
 
 
 def install() -> None:
-    """Puts the table with a seventh row in the place of the product's."""
-    assert "hopring.services" not in sys.modules, "too late: somebody has the six services"
+    """Replaces the table of the product by one with a seventh row."""
+    assert "hopring.services" not in sys.modules, "hopring.services is already imported"
     source = TABLE.read_text()
     for line, more in ROWS.items():
         assert source.count(line) == 1, f"the table has no row {line!r}"

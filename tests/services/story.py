@@ -1,7 +1,7 @@
-"""What a seventh service goes through: `python -m tests.services.story core`, or `... spark DIRECTORY`.
+"""Uses a seventh service in every layer: `python -m tests.services.story core`, or `... spark DIRECTORY`.
 
-A process of its own runs this, so that every module of hopring meets the seventh row of the table as it is
-imported. Here is no rule for the service: only what follows from its capabilities.
+This runs in its own process, so that every module of hopring is imported with the seventh row of the table. It
+has no rules for the service beyond what follows from its capabilities.
 """
 
 # ruff: noqa: E402  hopring is imported once the seventh service is there.
@@ -48,13 +48,13 @@ def broken(verdicts: list[Verdict]) -> set[str]:
 
 
 def at_its_turn() -> None:
-    """In the order of a view it waits for its turn, as an Agreed message does, and not for stability."""
+    """It waits for its turn in the order of a view, as an Agreed message does, but not for stability."""
     here, there = SiteId(0), SiteId(1)
     order = new_order((here, there), start_lts=0)
     message = OrderedMessage(TOTAL, DaemonId(0), 1, b"body")
 
     assert order.hold(Meta(here, 1, 5, SiteMask(0b11), 0), message) == []
-    assert order.deliver() == [], "the other site may still stamp something below"
+    assert order.deliver() == [], "delivered while the other site may still use a lower stamp"
     order.promise(there, 0, 9)
 
     assert [entry.message for entry in order.deliver()] == [message]
@@ -62,7 +62,7 @@ def at_its_turn() -> None:
 
 
 def in_the_campaign() -> list[Event]:
-    """Worlds with splits, crashes and clients draw it like every service; both checkers find nothing."""
+    """Worlds with splits, crashes and clients use it like every service; both checkers find no violation."""
     events: list[Event] = []
     for seed in range(1, 5):
         for clients in (False, True):
@@ -75,7 +75,7 @@ def in_the_campaign() -> list[Event]:
 
 
 def by_the_checkers() -> None:
-    """Wrong orders are wrong for it, and an overtaken message of its sender is not."""
+    """A wrong order is a violation, and an overtaken message of the same sender is not."""
     assert "2.13(2)" in broken(check_evs(history(SWAPPED.format("total")), False))
     assert "2.13(2)" not in broken(check_evs(history(SWAPPED.format("reliable")), False))
     assert "2.11" in broken(check_evs_c(client_history(OVERTAKEN.format("agreed")), True))
@@ -83,7 +83,7 @@ def by_the_checkers() -> None:
 
 
 def by_a_query(directory: Path) -> None:
-    """The audit with Spark says of it what the plain checkers say."""
+    """The audit with Spark agrees with the plain checkers."""
     from hopring.spark import session  # noqa: PLC0415  An extra.
     from hopring.spark.audit import Ends, audit, read_trace  # noqa: PLC0415
 
@@ -97,7 +97,7 @@ def by_a_query(directory: Path) -> None:
 
 
 def main() -> None:
-    """Goes through what the arguments name."""
+    """Runs the checks that the arguments name."""
     if sys.argv[1] == "spark":
         by_a_query(Path(sys.argv[2]))
         return

@@ -1,4 +1,4 @@
-"""The table of services, and a seventh row that everything follows."""
+"""The table of services, and a seventh row that every layer supports."""
 
 import os
 import subprocess
@@ -24,18 +24,18 @@ def test_every_reliable_service_has_one_moment_of_delivery() -> None:
 
 
 @pytest.mark.slow
-def test_a_seventh_service_goes_through_order_groups_and_both_checkers() -> None:
+def test_a_seventh_service_works_in_order_groups_and_both_checkers() -> None:
     story("core")
 
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_a_seventh_service_goes_through_a_query(tmp_path: Path) -> None:
+def test_a_seventh_service_works_in_a_query(tmp_path: Path) -> None:
     story("spark", str(tmp_path))
 
 
 def story(*arguments: str) -> None:
-    """Runs the story in a process that has seven services."""
+    """Runs the checks in a process that has seven services."""
     command = [sys.executable, "-m", "tests.services.story", *arguments]
     done = subprocess.run(
         command,

@@ -1,6 +1,6 @@
-"""Histories of clients for both checkers: written by hand, of campaigns, with planted bugs, and altered.
+"""Histories of clients for both checkers: handwritten, from campaigns, with planted bugs, and altered.
 
-They are written below one directory, each as a run, and the plain checker's verdict is kept beside it.
+Each is written as a run below one directory, with the plain checker's verdict beside it.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -44,12 +44,12 @@ from hopring.spark.audit import Ends
 QUIET = Ends(True, (frozenset("ab"), frozenset("c")))
 
 Alter = Callable[[list[Event], int, Random], list[Event]]
-"""What takes the place of the event there, from a history."""
+"""Returns, from a history, the events that replace the one at an index."""
 
 
 @dataclass
 class ClientHistories:
-    """Runs below a directory, with what the plain checker says of them."""
+    """Runs below a directory, with the verdict of the plain checker on each."""
 
     directory: Path
     broken: dict[str, set[str]] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class ClientHistories:
         self.ends[run] = ends
 
     def add_by_hand(self) -> None:
-        """All histories that the plain checker is tested with."""
+        """Adds all histories with which the plain checker is tested."""
         texts = [text for _number, text in HOLDS] + [text for _number, text, _witness in BREAKS]
         for number, text in enumerate(texts):
             self.add(f"hand-{number}", client_history(text), QUIET)
@@ -82,7 +82,7 @@ class ClientHistories:
             self.add(f"bug-{name}", events, ends)
 
     def add_altered(self, seeds: Iterable[int], of_each: int) -> None:
-        """So many of each kind of wrong, done to histories of the campaign."""
+        """Adds histories of the campaign with this many alterations of each kind."""
         for seed in seeds:
             events, ends = world(seed)
             dice = Random(seed)
@@ -100,7 +100,7 @@ def altered(events: list[Event], place: int, alter: Alter, dice: Random) -> list
 
 
 def world(seed: int) -> tuple[list[Event], Ends]:
-    """A world with clients, and what the campaign tells the checker of its end."""
+    """A world with clients, and the checker's arguments for its end."""
     with overheard() as said:
         outcome = run_seed(seed, clients=True)
     return outcome.history, said[0] if said else Ends()
@@ -120,7 +120,7 @@ def overheard() -> Iterator[list[Ends]]:
         yield said
 
 
-# What is done to an event.
+# Alterations of an event.
 
 
 def drops(_events: list[Event], _place: int, _dice: Random) -> list[Event]:

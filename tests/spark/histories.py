@@ -1,6 +1,6 @@
-"""Histories for both checkers: of the model, of campaigns, with planted bugs, and with small wrongs in them.
+"""Histories for both checkers: from the model, from campaigns, with planted bugs, and altered.
 
-They are written below one directory, each as a run, and the plain checker's verdict is kept beside it.
+Each is written as a run below one directory, with the plain checker's verdict beside it.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -22,7 +22,7 @@ from hopring.sim.campaign.bugs.planting import all_bugs, plant
 from hopring.sim.campaign.runner import run_seed
 from hopring.spark.audit import Ends
 
-# By planted bug among daemons: a seed of a world that shows it.
+# By planted bug in daemons: a seed of a world that shows it.
 CATCHING = {
     **{"promise-before-data": 3, "gap-ignored": 4, "tie-ignored": 1, "safe-unstable": 2, "fifo-at-once": 1},
     **{"agreed-passes-safe": 1, "discard-unstable": 4, "duplicates-held": 2, "promise-from-clock": 2},
@@ -38,7 +38,7 @@ CATCHING = {
 
 @dataclass
 class Histories:
-    """Runs below a directory, with what the plain checker says of them."""
+    """Runs below a directory, with the verdict of the plain checker on each."""
 
     directory: Path
     broken: dict[str, set[str]] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class Histories:
         self.ends[run] = ends
 
     def add_lines(self, text: str, ends: Ends | None = None) -> None:
-        """A history written by hand; quiet at its end, if nothing is said."""
+        """Adds a handwritten history, with a quiet end by default."""
         self.add("lines", history(text), Ends(True) if ends is None else ends)
 
     def add_models(self, seeds: Iterable[int]) -> None:
@@ -63,7 +63,7 @@ class Histories:
             self.add(f"model-{seed}", done.events, settled(done.components))
 
     def add_mutants(self, of_each: int) -> None:
-        """So many of each kind of wrong, done to histories of the model."""
+        """Adds histories of the model with this many alterations of each kind."""
         dice = Random(1)
         for mutant in MUTANTS:
             found = 0
@@ -96,7 +96,7 @@ def settled(components: Iterable[Collection[str]]) -> Ends:
 
 @contextmanager
 def overheard() -> Iterator[list[Ends]]:
-    """What the campaign tells the checker of the end of each world."""
+    """The checker's arguments for the end of each world of a campaign."""
     said: list[Ends] = []
 
     def listen(events, quiet_end, components=None, *, counters_survive=True):  # type: ignore[no-untyped-def]

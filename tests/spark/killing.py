@@ -23,17 +23,17 @@ REPOSITORY = Path(__file__).parents[2]
 
 
 class Killed:
-    """Runs of one query, of which each is killed after a while."""
+    """Runs of one query, each of which is killed after a while."""
 
     def __init__(self, root: Path, records: int) -> None:
-        """Fills the source."""
+        """Fills the source spool."""
         self.root = root
         self.records = records
-        self.made_again = 0  # Batches that were published before they were killed, and came again.
+        self.made_again = 0  # Batches that were published before the kill and were made again.
         fill(root, SOURCE, records, segment_bytes=20_000)
 
     def start(self, until: str) -> subprocess.Popen[str]:
-        """A run that has said so much: it begins, or is done with a batch."""
+        """Starts a run and waits for this line: the query runs, or its first batch is done."""
         command = [
             sys.executable,
             "-P",
@@ -52,11 +52,11 @@ class Killed:
         )
         assert run.stdout is not None
         while (said := run.stdout.readline()) != f"{until}\n":
-            assert said, "it has ended"
+            assert said, "the query ended early"
         return run
 
     def arguments(self) -> tuple[str, ...]:
-        """How much is in a batch, and where it goes if not to a spool."""
+        """The size of a batch, and the daemon if the target is a live group."""
         return (str(PER_BATCH),)
 
     @property
@@ -64,7 +64,10 @@ class Killed:
         return self.root / "checkpoint"
 
     def kill(self, until: str, seconds: float) -> bool:
-        """Whether the run was still at work then; Java goes with it, its workers find out by themselves."""
+        """Kills the process group.
+
+        Returns whether the query was still running. Spark's workers end by themselves.
+        """
         run = self.start("moving" if until == "appended" else until)
         if until == "appended":
             self.wait_for_append()
@@ -73,27 +76,27 @@ class Killed:
         at_work = run.poll() is None
         os.killpg(run.pid, signal.SIGKILL)
         run.communicate()
-        self.made_again += self.is_published_and_not_noted()
+        self.made_again += self.is_published_and_not_committed()
         return at_work
 
     def wait_for_append(self) -> None:
-        """Until a batch is in the spool, of which Spark has most likely no note yet."""
+        """Waits until a batch is in the spool that Spark has most likely not committed yet."""
         target = self.root / TARGET
         before = bounds(target).end
         wait_until(lambda: bounds(target).end != before, seconds=BATCH_SECONDS_MAX, look_seconds=0.001)
 
     def finish(self) -> None:
-        """A run that comes to its end."""
+        """Runs the query to its end."""
         run = self.start("moving")
         assert run.communicate()[0] == "through\n"
 
-    def is_published_and_not_noted(self) -> bool:
-        """Whether the next run makes a batch again that is in the spool."""
+    def is_published_and_not_committed(self) -> bool:
+        """Whether the next run makes a batch again that is already in the spool."""
         noted = [int(path.name) for path in (self.checkpoint / "commits").glob("[0-9]*")]
         published: list[int | None] = []
 
         def is_let_go() -> bool:
-            """The process that publishes may outlive Java by a moment."""
+            """Whether the spool is unlocked; the process that publishes may outlive Java by a moment."""
             with contextlib.suppress(SpoolOwned), SpoolWriter(self.root, TARGET) as writer:
                 published.append(writer.last_batch(APP))
             return bool(published)
@@ -104,7 +107,7 @@ class Killed:
 
 
 def kill_all(killed: Killed, kills: int, seconds_max: float, seed: int) -> int:
-    """Runs are killed in turn right after an append, on the way to their first batch, and at other moments."""
+    """Kills runs in turn right after an append, before their first batch, and at other times."""
     chance = random.Random(seed)
     at_work = 0
     for number in range(kills):

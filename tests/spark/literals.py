@@ -1,4 +1,4 @@
-"""Small tables for the stages of the pipeline, written by hand."""
+"""Small handwritten tables for the stages of the pipeline."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -18,14 +18,14 @@ def at(seconds: float) -> datetime:
 def record(
     spool: str,
     offset: int,
-    view: tuple[int, int] = (1, 0),  # The daemons' view, and the step of the group's in it.
-    place: tuple[int, int] | None = None,  # Stamp and number; of the same view.
+    view: tuple[int, int] = (1, 0),  # The daemons' view, and the step of the group's view in it.
+    place: tuple[int, int] | None = None,  # Stamp and number, in the same view.
     kind: str = "message",
     group: str = "g",
     service: str = "agreed",
     seconds: float | None = None,
 ) -> tuple[Any, ...]:
-    """A record; its time is its offset, if nothing is said."""
+    """A record; its time is its offset by default."""
     message = kind == "message"
     ids = (view[0], 1, -5) if view[0] else (0, 0, 0)
     lts, number = place or (0, 0)
@@ -41,12 +41,12 @@ def records(spark: Any, found: Iterable[tuple[Any, ...]]) -> Any:
 
 
 def gap(spool: str, offset: int, since: float, until: float, reason: str, group: str = "g") -> tuple[Any, ...]:
-    """What a spooler could not hear."""
+    """A gap record of a spooler."""
     return (spool, group, offset, at(until), "gap", None, None, reason, at(since), at(until), None)
 
 
 def shown(spool: str, offset: int, view: str, members: list[str], group: str = "g") -> tuple[Any, ...]:
-    """A view that a spooler was shown."""
+    """A view record of a spooler."""
     return (spool, group, offset, at(offset), "view", view, members, "join", None, None, None)
 
 
@@ -55,7 +55,7 @@ def bodies(spark: Any, found: Iterable[tuple[Any, ...]]) -> Any:
 
 
 def trace(spark: Any, history: Sequence[Event]) -> Any:
-    """A history as bronze has it."""
+    """A history as rows of the bronze table."""
     made = [
         ("", *[getattr(row, name) for name in TRACE], "file", number)
         for number, row in enumerate(rows(history))

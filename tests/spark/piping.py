@@ -10,11 +10,11 @@ from hopring.spark import register, session
 
 SOURCE, TARGET, APP = "from", "to", "pipe"
 FILLING = 1500
-"""So many bytes are behind what is multicast, so that a batch is more than one bundle."""
+"""Bytes appended to each payload for a live group, so that a batch has more than one bundle."""
 
 
 def pipe(spark: Any, root: str, checkpoint: str, per_batch: int, app: str = APP) -> Any:
-    """The query, started; it ends when all that is there now has been copied."""
+    """Starts the query, which ends when all present records have been copied."""
     read = spark.readStream.format("hopring").option("groups", SOURCE).option("maxOffsetsPerTrigger", per_batch)
     write = read.load(root).select("payload", "type").writeStream.format("hopring").option("group", TARGET)
     write = write.option("txnAppId", app).option("checkpointLocation", checkpoint)
@@ -22,7 +22,7 @@ def pipe(spark: Any, root: str, checkpoint: str, per_batch: int, app: str = APP)
 
 
 def live(spark: Any, root: str, checkpoint: str, per_batch: int, daemon: str) -> Any:
-    """The same to a live group, with longer payloads."""
+    """Starts the same query to a live group, with longer payloads."""
     read = spark.readStream.format("hopring").option("groups", SOURCE).option("maxOffsetsPerTrigger", per_batch)
     longer = f"concat(cast(payload as string), repeat('.', {FILLING})) as payload"
     write = read.load(root).selectExpr(longer, "type").writeStream.format("hopring").option("group", TARGET)
@@ -31,7 +31,7 @@ def live(spark: Any, root: str, checkpoint: str, per_batch: int, daemon: str) ->
 
 
 def main() -> None:
-    """Says when the query runs, when its first batch is done, and when it is through."""
+    """Prints a line when the query runs, when its first batch is done, and at its end."""
     root, checkpoint, per_batch, *daemon = sys.argv[1:]
     spark = session("pipe", "local[2]")
     register(spark)

@@ -1,4 +1,4 @@
-"""The audit with Spark says what the plain checker says, of right histories and of wrong ones."""
+"""The audit with Spark agrees with the plain checker, on right and on wrong histories."""
 
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ def test_the_properties_are_those_of_the_plain_checker_in_its_order() -> None:
 
 
 @pytest.mark.slow
-def test_every_kind_of_wrong_is_judged_alike(spark: Any, tmp_path: Path) -> None:
+def test_both_checkers_agree_on_every_kind_of_alteration(spark: Any, tmp_path: Path) -> None:
     histories = Histories(tmp_path)
     histories.add_models(range(6))
     histories.add_mutants(of_each=1)
@@ -37,7 +37,7 @@ def test_every_kind_of_wrong_is_judged_alike(spark: Any, tmp_path: Path) -> None
 
 @pytest.mark.interpreted
 @pytest.mark.slow
-def test_worlds_with_and_without_planted_bugs_are_judged_alike(spark: Any, tmp_path: Path) -> None:
+def test_both_checkers_agree_on_worlds_with_and_without_planted_bugs(spark: Any, tmp_path: Path) -> None:
     histories = Histories(tmp_path)
     histories.add_campaign(range(1, 7))
     histories.add_bugs(["duplicates-held", "together-with-all", "safe-unstable", "holes-in-store"])
@@ -49,7 +49,9 @@ def test_worlds_with_and_without_planted_bugs_are_judged_alike(spark: Any, tmp_p
 @pytest.mark.interpreted
 @pytest.mark.long
 @pytest.mark.slow
-def test_a_campaign_all_planted_bugs_and_many_wrongs_are_judged_alike(spark: Any, tmp_path: Path) -> None:
+def test_both_checkers_agree_on_a_campaign_all_planted_bugs_and_many_alterations(
+    spark: Any, tmp_path: Path
+) -> None:
     histories = Histories(tmp_path)
     histories.add_models(range(60))
     histories.add_mutants(of_each=8)
@@ -60,7 +62,7 @@ def test_a_campaign_all_planted_bugs_and_many_wrongs_are_judged_alike(spark: Any
 
 
 @pytest.mark.slow
-def test_a_witness_names_who_did_what_and_where(spark: Any, tmp_path: Path) -> None:
+def test_a_witness_names_processes_messages_and_places(spark: Any, tmp_path: Path) -> None:
     histories = Histories(tmp_path)
     histories.add_lines(
         """
@@ -79,7 +81,7 @@ def test_a_witness_names_who_did_what_and_where(spark: Any, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_half_a_history_and_foreign_files_are_refused(spark: Any, tmp_path: Path) -> None:
+def test_incomplete_histories_and_foreign_files_are_refused(spark: Any, tmp_path: Path) -> None:
     spark.range(3).write.parquet(str(tmp_path / "foreign"))
     with pytest.raises(ForeignInput, match="this is not a trace, it has no column schema"):
         read_trace(spark, str(tmp_path / "foreign"))

@@ -1,4 +1,4 @@
-"""The audit of clients says what the plain checker of EVS-C says, of right histories and of wrong ones."""
+"""The audit of clients agrees with the plain checker of EVS-C, on right and on wrong histories."""
 
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ def test_the_properties_are_those_of_the_plain_checker_in_its_order() -> None:
 
 
 @pytest.mark.slow
-def test_histories_written_by_hand_are_judged_alike_in_one_report_with_daemons(
+def test_both_checkers_agree_on_handwritten_histories_in_one_report_with_daemons(
     spark: Any, tmp_path: Path
 ) -> None:
     histories, daemons = ClientHistories(tmp_path), Histories(tmp_path)
@@ -57,7 +57,9 @@ def test_histories_written_by_hand_are_judged_alike_in_one_report_with_daemons(
 @pytest.mark.interpreted
 @pytest.mark.long
 @pytest.mark.slow
-def test_a_campaign_with_clients_and_all_planted_bugs_are_judged_alike(spark: Any, tmp_path: Path) -> None:
+def test_both_checkers_agree_on_a_campaign_with_clients_and_all_planted_bugs(
+    spark: Any, tmp_path: Path
+) -> None:
     histories = ClientHistories(tmp_path)
     histories.add_campaign(range(1, 21))
     histories.add_bugs(sorted(CAUGHT))
@@ -69,7 +71,7 @@ def test_a_campaign_with_clients_and_all_planted_bugs_are_judged_alike(spark: An
 @pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [3, 5, 12, 27])
-def test_every_kind_of_wrong_is_judged_alike(spark: Any, tmp_path: Path, seed: int) -> None:
+def test_both_checkers_agree_on_every_kind_of_alteration(spark: Any, tmp_path: Path, seed: int) -> None:
     histories = ClientHistories(tmp_path)
     histories.add_altered([seed], of_each=4)
 

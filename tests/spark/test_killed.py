@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def check(root: Path, kills: int, records: int, seconds_max: float, seed: int) -> None:
-    """Kills, and looks at what is there in the end."""
+    """Kills runs, finishes one, and compares the target with the source."""
     killed = Killed(root, records)
     at_work = kill_all(killed, kills, seconds_max, seed)
     before = len(copied(root))
@@ -24,7 +24,7 @@ def check(root: Path, kills: int, records: int, seconds_max: float, seed: int) -
     assert copied(root) == expected(records)
 
 
-def test_a_query_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_a_killed_query_continues_where_it_was(tmp_path: Path) -> None:
     check(tmp_path, kills=2, records=600, seconds_max=2.0, seed=1)
 
 

@@ -22,7 +22,7 @@ PER_BATCH = 100
 
 
 class Subscriber(threading.Thread):
-    """A member of the group from the beginning to the end."""
+    """A member of the group during the whole test."""
 
     def __init__(self, url: str) -> None:
         super().__init__(daemon=True)
@@ -60,7 +60,7 @@ def longer(records: int) -> list[tuple[int, bytes]]:
 
 
 class KilledLive(Killed):
-    """The same to a live group, through one daemon and then through the other."""
+    """Killed runs of a query to a live group, in turn through one daemon and the other."""
 
     def __init__(self, root: Path, records: int, cluster: sync.Cluster, subscriber: Subscriber) -> None:
         super().__init__(root, records)
@@ -73,12 +73,12 @@ class KilledLive(Killed):
         return str(PER_BATCH), self._cluster.url(("eu1", "us1")[self._runs % 2])
 
     def wait_for_append(self) -> None:
-        """Until a first message of a batch is there; others, and their receipts, are under way."""
+        """Waits until the first message of a batch has come; others, and their receipts, are in flight."""
         before = len(self._subscriber.seen)
         until(lambda: len(self._subscriber.seen) != before, seconds=BATCH_SECONDS_MAX, look_seconds=0.001)
 
-    def is_published_and_not_noted(self) -> bool:
-        """Whether the next run has something of a batch to send again."""
+    def is_published_and_not_committed(self) -> bool:
+        """Whether the next run has to send a part of a batch again."""
         noted = [int(path.name) for path in (self.checkpoint / "commits").glob("[0-9]*")]
         return len(self._subscriber.seen) > PER_BATCH * (max(noted, default=-1) + 1)
 
@@ -86,7 +86,7 @@ class KilledLive(Killed):
 def check(
     root: Path, cluster: sync.Cluster, subscriber: Subscriber, kills: int, records: int, seed: int
 ) -> None:
-    """A subscriber at one daemon and a spooler at the other hear all."""
+    """Checks that a subscriber at one daemon and a spooler at the other get every record once."""
     with SpoolingCluster(root / "spool", cluster.url("eu1"), "--group", TARGET) as spooler:
         until((root / "spool" / TARGET).exists)
         killed = KilledLive(root, records, cluster, subscriber)
@@ -102,14 +102,14 @@ def check(
         assert spooler.messages(TARGET) == [data for _, data in longer(records)]
 
 
-def test_a_query_that_is_killed_is_heard_once(
+def test_members_get_the_records_of_a_killed_query_once(
     tmp_path: Path, cluster: sync.Cluster, subscriber: Subscriber
 ) -> None:
     check(tmp_path, cluster, subscriber, kills=2, records=600, seed=1)
 
 
 @pytest.mark.long
-def test_twenty_kills_are_heard_by_nobody(
+def test_members_do_not_notice_twenty_kills(
     tmp_path: Path, cluster: sync.Cluster, subscriber: Subscriber
 ) -> None:
     seed = int(os.environ.get("HOPRING_SEED", "4711"))
@@ -129,7 +129,7 @@ def test_a_stream_and_a_table_reach_a_live_group_once_also_if_a_batch_is_made_ag
 
     run()
     until(lambda: len(subscriber.seen) >= 250)
-    # Killed between the delivery and Spark's own note of it: Spark makes the batch again.
+    # Killed between the delivery and Spark's commit: Spark makes the batch again.
     (checkpoint / "commits" / "2").unlink()
     (checkpoint / "commits" / ".2.crc").unlink(missing_ok=True)
     run()

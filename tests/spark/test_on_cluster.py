@@ -1,4 +1,4 @@
-"""The same run on this machine and on a standalone cluster: the tables are the same."""
+"""The same run on this machine and on a standalone cluster gives the same tables."""
 
 import os
 import subprocess
@@ -26,7 +26,7 @@ def test_a_cluster_makes_the_same_tables(tmp_path: Path) -> None:
     from hopring.spark.cluster import Standalone  # noqa: PLC0415  Needs the extra.
 
     story = tell(tmp_path / "story")
-    # Workers find hopring as this process does.
+    # Workers find hopring by the same path as this process.
     paths = os.pathsep.join([str(REPOSITORY / "src"), str(REPOSITORY), os.environ.get("PYTHONPATH", "")])
     places: dict[str, Any] = {"PYTHONPATH": paths, "SPARK_LOCAL_IP": "127.0.0.1"}
 
@@ -46,7 +46,7 @@ def test_a_cluster_makes_the_same_tables(tmp_path: Path) -> None:
         with Standalone(workers=2, directory=tmp_path / "cluster") as cluster:
             run(tmp_path / "there", "--master", cluster.url)
             work = [path.name for path in (tmp_path / "cluster").glob("worker-*/app-*/*")]
-    assert len(work) >= 2, "executors of both workers had a share"
+    assert len(work) >= 2, "an executor had no work"
 
     for layer, tables in (("silver", SILVER), ("gold", GOLD)):
         for name in tables:

@@ -27,7 +27,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
 
 @pytest.fixture
 def kept(hopring: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The session of all tests, which the command does not end."""
+    """The session of all tests, which the command does not stop."""
     monkeypatch.setattr(hopring, "stop", lambda: None)
     monkeypatch.setattr("hopring.spark.session", lambda *_: hopring)
 
@@ -82,7 +82,7 @@ def check_trace(story: Story, out: Path) -> None:
         assert ways == {("eu", "eu"), ("eu", "us"), ("us", "eu"), ("us", "us")}
     assert sum(one["messages"] for one in latency if one["group"] == "") == deliveries
     assert sum(one["messages"] for one in rows(out, "gold/latency_histogram")) == deliveries
-    assert sum(one["negative"] for one in latency) == 0  # All on one machine.
+    assert sum(one["negative"] for one in latency) == 0  # All daemons are on one machine.
     assert all(0 < one["p50_us"] <= one["p99_us"] <= one["max_us"] < 60e6 for one in latency)
     last = {(one.process.daemon, one.link): one for one in history if isinstance(one, Counters)}
     found = {(one["daemon"], one["link"]): (one["sent"], one["received"]) for one in rows(out, "gold/links")}
@@ -90,7 +90,7 @@ def check_trace(story: Story, out: Path) -> None:
     assert {daemon for daemon, _ in found} == {"eu1", "us1"}  # The representatives.
 
 
-def test_the_figures_are_those_of_what_was_sent(story: Story, kept: None, tmp_path: Path) -> None:
+def test_the_figures_match_the_messages_sent(story: Story, kept: None, tmp_path: Path) -> None:
     out = tmp_path / "out"
 
     done = run(story, out, "--config", str(story.directory / "cluster" / "hop.toml"))
@@ -111,7 +111,7 @@ def test_the_figures_are_those_of_what_was_sent(story: Story, kept: None, tmp_pa
 
 @pytest.mark.long
 def test_a_broken_promise_is_exit_code_1_with_a_witness(story: Story, kept: None, tmp_path: Path) -> None:
-    """A trace in which us1 does not deliver one of the messages that it held together with the others."""
+    """A trace in which us1 does not deliver a message that it held together with the others."""
     trace = tmp_path / "trace"
     trace.mkdir()
     for file in story.trace.iterdir():

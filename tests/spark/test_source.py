@@ -1,4 +1,4 @@
-"""Spools as tables of Spark."""
+"""Spools that are read as tables of Spark."""
 
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ def test_a_spool_is_read_with_its_archive_and_its_tail(hopring: Any, tmp_path: P
     assert found.selectExpr("unix_micros(timestamp) as at").where("at = 10000000").count() == 20
 
 
-def test_filters_are_pushed_down_and_say_the_same_as_spark(hopring: Any, tmp_path: Path) -> None:
+def test_filters_that_are_pushed_down_give_the_same_rows_as_in_spark(hopring: Any, tmp_path: Path) -> None:
     for group in ("a", "b"):
         list(archive(fill(tmp_path, group, 100)))
     condition = "offset >= 20 and offset < 60 and group = 'b' and type = 3"
@@ -51,7 +51,7 @@ def test_filters_are_pushed_down_and_say_the_same_as_spark(hopring: Any, tmp_pat
     assert "payload" not in pushed.columns
 
 
-def test_what_is_wrong_is_one_line_of_ours(hopring: Any, tmp_path: Path) -> None:
+def test_errors_are_one_line_of_text(hopring: Any, tmp_path: Path) -> None:
     fill(tmp_path, "a", 10)
 
     neither = r"reading: option payload: 'no' is neither true nor false; write true"

@@ -39,7 +39,7 @@ VIEW_2 = "0000000000000002.0001.fffffffffffffffb"
 VIEW_3 = "0000000000000003.0001.fffffffffffffffb"
 
 
-def test_a_message_is_there_once_with_the_spools_that_hold_it(spark: Any) -> None:
+def test_a_message_has_one_row_with_the_spools_that_hold_it(spark: Any) -> None:
     from hopring.spark.pipeline.reconcile import messages  # noqa: PLC0415  Needs the extra.
 
     found = messages(
@@ -74,12 +74,12 @@ def test_gaps_are_found_and_explained(spark: Any) -> None:
     from hopring.spark.pipeline.reconcile import gaps  # noqa: PLC0415  Needs the extra.
 
     eu = [
-        # Together in view 1, where it lacks the message 12 and has 13 behind the signal.
+        # In view 1, together with the others, it lacks message 12 and has 13 after the signal.
         *[record("eu", 3, kind="view"), record("eu", 4, place=(11, 0))],
         *[record("eu", 5, kind="transition"), record("eu", 6, place=(13, 0))],
         # On its own side in view 2, with a hole.
         *[record("eu", 7, (2, 0), kind="view"), record("eu", 9, (2, 0), place=(20, 0))],
-        # Together again; the spooler is away for a while.
+        # Together again; the spooler is absent for a while.
         *[record("eu", 10, (4, 0), kind="view"), record("eu", 11, (4, 0), place=(40, 0))],
         *[record("eu", 12, (0, 0), kind="gap", seconds=19), record("eu", 13, (5, 0), kind="view", seconds=20)],
         record("eu", 14, (5, 0), place=(51, 0), seconds=21),
@@ -132,7 +132,7 @@ def got(process: ProcessName, number: int, at_us: int) -> MessageDelivered:
     return MessageDelivered(process, at_us, ONE, message(number), Service.SAFE, Ord(number, 0, ONE))
 
 
-# The machine of us1 started 5 s later, so that its clock shows less.
+# The machine of us1 was started 5 s later, so its clock shows less.
 HISTORY: tuple[Event, ...] = (
     Recover(EU, 6_000_000, 1_000_000_000),
     ViewInstalled(EU, 6_100_000, ONE, (EU, US), (EU,), "start"),
@@ -152,7 +152,7 @@ HISTORY: tuple[Event, ...] = (
 )
 
 
-def test_times_of_two_machines_are_put_on_one_clock(spark: Any) -> None:
+def test_times_of_two_machines_are_converted_to_one_clock(spark: Any) -> None:
     from hopring.spark.pipeline.measure import (  # noqa: PLC0415
         in_groups,
         journeys,
@@ -204,7 +204,7 @@ def test_borders_of_buckets_are_exact(spark: Any) -> None:
     }
 
 
-def test_throughput_links_and_stays_are_told_by_daemon(spark: Any) -> None:
+def test_throughput_links_and_stays_are_listed_by_daemon(spark: Any) -> None:
     from hopring.spark.pipeline.measure import links, membership, on_the_wall, throughput  # noqa: PLC0415
 
     placed = on_the_wall(trace(spark, HISTORY))
@@ -253,7 +253,7 @@ def test_views_of_groups_come_from_sessions_and_from_spools(spark: Any) -> None:
     assert values(session_journeys(placed, {}), "group", "latency_us") == [("g", 250), ("h", 250)]
 
 
-def test_a_stream_goes_on_where_it_was_and_a_batch_made_again_is_there_once(
+def test_a_stream_continues_where_it_was_and_a_repeated_batch_is_stored_once(
     hopring: Any, tmp_path: Path
 ) -> None:
     from hopring.spark.pipeline import PipelineOptions, Store, named_spools  # noqa: PLC0415  Needs the extra.
@@ -278,7 +278,7 @@ def test_a_stream_goes_on_where_it_was_and_a_batch_made_again_is_there_once(
     stream(hopring, wish, store, lambda _words: None)
     fill(tmp_path / "eu", "1", 5)
     stream(hopring, wish, store, lambda _words: None)
-    # Killed between the batch and Spark's note of it.
+    # Killed between the batch and Spark's commit.
     last = max((store.checkpoints / "eu" / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
     assert last.name == "1"
     last.unlink()
@@ -286,7 +286,7 @@ def test_a_stream_goes_on_where_it_was_and_a_batch_made_again_is_there_once(
     stream(hopring, wish, store, lambda _words: None)
     assert offsets() == list(range(45))
 
-    # As a batch: what retention has taken is passed over, and what was there is replaced.
+    # As a batch: records removed by retention are skipped, and the old table is replaced.
     remove(tmp_path / "eu" / "1", [0])
     write_records(read_records(hopring, wish.spools), store)
     left = offsets()

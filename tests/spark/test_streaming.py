@@ -1,4 +1,4 @@
-"""Spools as streams of Spark and as sinks: nothing is lost, and nothing is there twice."""
+"""Spools as streams of Spark and as sinks: no record is lost, and none is stored twice."""
 
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,7 @@ def progress(query: Any) -> list[int]:
     return [its["numInputRows"] for its in query.recentProgress if its["numInputRows"]]
 
 
-def test_a_stream_is_copied_in_batches_once_also_if_its_last_one_is_made_again(
-    hopring: Any, tmp_path: Path
-) -> None:
+def test_a_stream_is_copied_once_even_if_its_last_batch_is_repeated(hopring: Any, tmp_path: Path) -> None:
     checkpoint = tmp_path / "checkpoint"
     list(archive(fill(tmp_path, SOURCE, 250)))
 
@@ -34,7 +32,7 @@ def test_a_stream_is_copied_in_batches_once_also_if_its_last_one_is_made_again(
     fill(tmp_path, SOURCE, 30)
     assert run() == [30]
 
-    # Killed between the append and Spark's own note of it: Spark makes the batch again.
+    # Killed between the append and Spark's commit: Spark makes the batch again.
     last = max(
         [path for path in (checkpoint / "commits").iterdir() if path.name.isdecimal()],
         key=lambda p: int(p.name),
@@ -44,7 +42,7 @@ def test_a_stream_is_copied_in_batches_once_also_if_its_last_one_is_made_again(
     assert run() == [30]
     assert copied(tmp_path) == expected(280)
 
-    # Another checkpoint under the same name would have its batches dropped: it is told so.
+    # Another checkpoint under the same name would have its batches dropped, so it is refused.
     other = pipe(hopring, str(tmp_path), str(tmp_path / "other"), 100)
     behind = "batch 0 of 'pipe' comes after batch 3; a query with another checkpoint"
     with pytest.raises(SparkError, match=behind), readable("copying"):

@@ -22,7 +22,7 @@ SECONDS_MAX = 60.0
 
 @dataclass(frozen=True)
 class Story:
-    """Where its files are."""
+    """Paths of the files."""
 
     directory: Path
 
@@ -34,7 +34,7 @@ class Story:
         return self.directory / "spools" / site
 
     def messages(self, site: str) -> int:
-        """How many the spool of a site holds."""
+        """The number of messages in the spool of a site."""
         try:
             start, end = bounds(self.spool(site) / GROUP)
         except NoSpool:
@@ -55,7 +55,7 @@ def spooling(session: sync.Session, root: Path) -> Iterator[None]:
 
 
 def tell(directory: Path) -> Story:
-    """Runs the daemons and the clients; afterwards all files are there."""
+    """Runs the daemons and the clients; afterwards all files exist."""
     story = Story(directory)
     with (
         sync.local_cluster({"eu": 2, "us": 1}, directory=directory / "cluster", patience="1s") as cluster,

@@ -1,4 +1,4 @@
-"""A Spread client that sees bytes: what it says is written by hand, in either byte order, and read by fields.
+"""A byte-level Spread client: requests are handwritten, in either byte order; replies are read by fields.
 
 It shares no code with the daemon.
 """
@@ -31,7 +31,7 @@ def frame(
     *,
     tag: int = 0,
 ) -> bytes:
-    """As a client of this byte order, `<` or `>`, writes it."""
+    """A frame as a client of this byte order, `<` or `>`, writes it."""
     marker = MARKER if order == "<" else 0
     head = pack(f"{order}I32sIII", word | marker, name.encode(), len(groups), tag << 8 | marker, len(body))
     return head + b"".join(map(padded, groups)) + body
@@ -45,7 +45,7 @@ def hello(
 
 @dataclass(frozen=True)
 class Shown:
-    """A frame from the daemon."""
+    """A frame from the daemon, decoded."""
 
     word: int  # Without the marker.
     name: str
@@ -60,19 +60,19 @@ class Shown:
 
     @property
     def sets(self) -> list[tuple[str, ...]]:
-        """The virtual-synchrony sets."""
+        """The virtual-synchrony sets of a membership message."""
         (count,) = unpack_from("<I", self.body, 12)
         found, at = [], 20
         for _ in range(count):
             (size,) = unpack_from("<I", self.body, at)
             found.append(names(self.body[at + 4 : at + 4 + 32 * size]))
             at += 4 + 32 * size
-        assert at == len(self.body), "nothing is behind the sets"
+        assert at == len(self.body), "bytes are left after the sets"
         return found
 
     @property
     def own_set(self) -> tuple[str, ...]:
-        """The one that the offset points to."""
+        """The set at which the offset points."""
         (offset,) = unpack_from("<I", self.body, 16)
         (size,) = unpack_from("<I", self.body, 20 + offset)
         return names(self.body[24 + offset : 24 + offset + 32 * size])
@@ -89,7 +89,10 @@ def names(fields: bytes) -> tuple[str, ...]:
 
 @dataclass
 class Client:
-    """A session, over whatever carries bytes; `read` gives exactly so many, or fewer at the end."""
+    """A session over any byte stream.
+
+    `read` returns exactly the requested number of bytes, or fewer at the end.
+    """
 
     write: Callable[[bytes], None]
     read: Callable[[int], bytes]
@@ -97,16 +100,16 @@ class Client:
     order: str = "<"
     name: str = ""  # The private group.
     welcome: bytes = b""
-    seen: list[bytes] = field(default_factory=list)  # Frames as they came.
+    seen: list[bytes] = field(default_factory=list)  # Frames as they were received.
 
     def connect(
         self, user: str, version: tuple[int, ...] = (5, 0, 1), membership: bool = True, priority: bool = False
     ) -> "Client":
-        """The whole handshake; it has to be welcome."""
+        """Performs the whole handshake; fails if it is refused."""
         self.write(hello(user, version, membership, priority))
         if version >= (3, 16):
             (size,) = self.read(1)
-            assert self.read(size) == b"NULL ", "the list of methods"
+            assert self.read(size) == b"NULL ", "no list of methods"
             self.write(NULL)
         head = self.read(4 if version < (3, 15) else 5)
         assert head[0] == 1, f"welcome, not {head.hex()}"
@@ -127,14 +130,14 @@ class Client:
         self.say(KILL, self.name)
 
     def take_bytes(self) -> bytes:
-        """The next frame as it comes; nothing at the end of the connection."""
+        """The bytes of the next frame; empty at the end of the connection."""
         head = self.read(48)
         if not head:
             return b""
         word, _, count, _, size = unpack_from("<I32sI4sI", head)
-        assert word & MARKER == MARKER, "the daemon writes little-endian"
+        assert word & MARKER == MARKER, "the frame is not little-endian"
         rest = self.read(32 * count + size)
-        assert len(head + rest) == 48 + 32 * count + size, "frames come whole"
+        assert len(head + rest) == 48 + 32 * count + size, "the frame is not complete"
         self.seen.append(head + rest)
         return head + rest
 
@@ -148,26 +151,26 @@ class Client:
         return Shown(word & ~MARKER, names(name)[0], names(data[48:body_at]), hint, data[body_at:])
 
     def view(self) -> Shown:
-        """The next frame, which has to be a view."""
+        """The next frame, which must be a view."""
         shown = self.take()
-        assert shown is not None, "a view, not the end"
+        assert shown is not None, "the connection ended instead of a view"
         assert shown.word & REG_MEMB, f"a view, not {shown}"
         return shown
 
     def message(self) -> Shown:
-        """The next frame, which has to be a message."""
+        """The next frame, which must be a message."""
         shown = self.take()
-        assert shown is not None, "a message, not the end"
+        assert shown is not None, "the connection ended instead of a message"
         assert shown.word & 0x3F, f"a message, not {shown}"
         return shown
 
     def ended(self) -> bool:
-        """Whether the daemon has closed the connection, and said nothing before."""
+        """Whether the daemon has closed the connection without sending anything before."""
         return self.read(1) == b""
 
 
 def dial(place: str, order: str = "<") -> Client:
-    """A connection as Spread spells it: `4803@127.0.0.1`, or the path of a Unix socket."""
+    """Connects as Spread spells addresses: `4803@127.0.0.1`, or the path of a Unix socket."""
     port, at, host = place.partition("@")
     family = socket.AF_INET if at else socket.AF_UNIX
     sock = socket.socket(family, socket.SOCK_STREAM)

@@ -1,4 +1,4 @@
-"""Byte-level clients at real daemons, three in one site on loopback. What is expected is what Spread does."""
+"""Byte-level clients at real daemons, three in one site on loopback; the expected bytes are those of Spread."""
 
 import contextlib
 import itertools
@@ -57,12 +57,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture
 def group() -> str:
-    """One that nobody else is in."""
+    """A group that no other test uses."""
     return f"grp{next(_serials)}"
 
 
 class Party:
-    """Clients of one test, which are gone after it."""
+    """Clients of one test, which are closed after it."""
 
     def __init__(self, cluster: Cluster, clients: contextlib.ExitStack) -> None:
         self._cluster = cluster
@@ -85,7 +85,7 @@ class Party:
         return self.connection(daemon, order).connect(user, version, membership, priority)
 
     def members(self, group: str, *where: str, order: str = "<") -> list[Client]:
-        """A member at each of these daemons, all of whom have seen the last one join."""
+        """A member at each of these daemons, all of which have seen the last one join."""
         found: list[Client] = []
         for daemon in where:
             one = self.client(daemon=daemon, order=order)
@@ -98,12 +98,12 @@ class Party:
 
 @contextlib.contextmanager
 def stopped(pid: int) -> Iterator[None]:
-    """A daemon that does nothing meanwhile; what is written to it waits in the kernel."""
+    """Stops a daemon in the block; bytes that are written to it wait in the kernel."""
     os.kill(pid, signal.SIGSTOP)
     try:
         end = time.monotonic() + 20
         while Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "T":
-            assert time.monotonic() < end, "it is stopped at some time"
+            assert time.monotonic() < end, "the daemon was not stopped in time"
         yield
     finally:
         os.kill(pid, signal.SIGCONT)
@@ -119,7 +119,7 @@ def party(cluster: Cluster) -> Iterator[Party]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_clients_of_all_generations_are_welcome(party: Party, version: tuple[int, ...]) -> None:
+def test_clients_of_all_versions_are_accepted(party: Party, version: tuple[int, ...]) -> None:
     user = f"user{next(_serials)}"
     one = party.client(user, version=version)
 
@@ -130,7 +130,7 @@ def test_clients_of_all_generations_are_welcome(party: Party, version: tuple[int
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("order", ORDERS)
-def test_all_generations_join_send_and_leave(
+def test_clients_of_all_versions_join_send_and_leave(
     party: Party, group: str, version: tuple[int, ...], order: str
 ) -> None:
     one = party.client(version=version, order=order)
@@ -161,7 +161,9 @@ def test_a_client_without_a_name_gets_one(party: Party) -> None:
         (hello("#a"), "fb"),
     ],
 )
-def test_who_cannot_be_welcome_is_told_a_code_and_the_end(party: Party, said: bytes, code: str) -> None:
+def test_a_refused_client_gets_a_code_and_the_connection_is_closed(
+    party: Party, said: bytes, code: str
+) -> None:
     one = party.connection()
     one.write(said)
 
@@ -179,7 +181,7 @@ def test_a_name_is_taken_at_one_daemon_and_free_at_another(party: Party) -> None
     assert other.ended()
 
 
-def test_a_native_client_has_its_name_too(party: Party, cluster: Cluster) -> None:
+def test_a_name_of_a_native_client_is_taken_too(party: Party, cluster: Cluster) -> None:
     with cluster.connect("d1", name="both"):
         other = party.connection()
         other.write(hello("both"))
@@ -218,7 +220,7 @@ def test_a_handshake_may_come_byte_by_byte_or_all_at_once(party: Party, group: s
     assert eager.view().groups == ("#eager#d1",)
 
 
-def test_a_silent_connector_keeps_nobody_waiting_and_is_sent_away(party: Party) -> None:
+def test_a_silent_connection_delays_nobody_and_is_closed(party: Party) -> None:
     silent = party.connection()
     half = party.connection()
     half.write(hello("half")[:3])
@@ -228,7 +230,7 @@ def test_a_silent_connector_keeps_nobody_waiting_and_is_sent_away(party: Party) 
     assert half.ended()
 
 
-def test_the_unix_socket_speaks_the_same(cluster: Cluster, group: str) -> None:
+def test_the_unix_socket_serves_the_same_protocol(cluster: Cluster, group: str) -> None:
     port = cluster.spread("d1").partition("@")[0]
     (path,) = [one for one in cluster.log("d1").split() if one.strip('"').endswith(f"/{port}")]
     one = dial(path.strip('"')).connect("unix")
@@ -252,7 +254,7 @@ def test_a_message_arrives_as_it_was_sent(party: Party, group: str, order: str, 
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_self_discard_is_for_the_sender_only_and_is_kept(party: Party, group: str, order: str) -> None:
+def test_self_discard_affects_the_sender_only_and_its_bit_is_kept(party: Party, group: str, order: str) -> None:
     sender, neighbour, other = party.members(group, "d1", "d1", "d2", order=order)
     sender.say(AGREED | SELF_DISCARD, group, body=b"not to me")
     sender.say(AGREED, group, body=b"to all")
@@ -332,13 +334,13 @@ def test_the_list_of_groups_arrives_as_it_was_written_and_the_message_once(
         assert one.message().body == b"next"
 
 
-def test_native_clients_get_what_spread_clients_say_of_their_own(
+def test_native_clients_get_the_bits_and_group_lists_of_spread_clients(
     party: Party, cluster: Cluster, group: str
 ) -> None:
     sender = party.client()
     with cluster.connect("d2", name="native2", membership=False) as session:
         session.join(group)
-        with cluster.connect("d1", name="native1") as other:  # Who sees the join of the first.
+        with cluster.connect("d1", name="native1") as other:  # A member that sees the join of the first.
             other.join(group)
             view = other.receive()
             assert isinstance(view, View)
@@ -353,7 +355,7 @@ def test_native_clients_get_what_spread_clients_say_of_their_own(
     ]
 
 
-def test_who_asks_for_priority_goes_first(party: Party, cluster: Cluster, group: str) -> None:
+def test_a_client_with_priority_is_served_first(party: Party, cluster: Cluster, group: str) -> None:
     bulk, high = party.client(), party.client(priority=True)
     (watch,) = party.members(group, "d2")
     with stopped(cluster.pid("d1")):
@@ -370,7 +372,7 @@ def test_who_asks_for_priority_goes_first(party: Party, cluster: Cluster, group:
     assert next(at for at, shown in enumerate(seen) if shown.name == bulk.name) == EXPEDITED_IN_A_ROW
 
 
-def test_messages_to_nobody_are_ignored(party: Party, group: str) -> None:
+def test_messages_without_members_to_receive_them_are_ignored(party: Party, group: str) -> None:
     (one,) = party.members(group, "d1")
     one.say(AGREED, body=b"no groups")
     one.say(AGREED, "nobody", "#no#d1", "#no#nowhere", "##", body=b"nobody")
@@ -431,7 +433,7 @@ def test_a_join_as_every_member_sees_it(party: Party, group: str) -> None:
     assert seen.groups == (one.name, other.name)
     assert seen.sets == [(other.name,)]
     assert seen.group_id[:2] == first.group_id[:2]
-    assert seen.group_id[2] > first.group_id[2], "steps of other groups are counted, too"
+    assert seen.group_id[2] > first.group_id[2], "steps of other groups count too"
 
 
 def test_members_are_listed_by_daemon_and_name(party: Party, group: str) -> None:
@@ -483,7 +485,7 @@ def test_kill_is_answered_by_the_end_of_the_connection(party: Party, group: str)
 
 @pytest.mark.parametrize("kill", [True, False])
 @pytest.mark.parametrize("unread", [0, 500])
-def test_who_closes_at_once_has_said_what_it_said_before(
+def test_messages_sent_right_before_a_close_are_delivered(
     party: Party, group: str, kill: bool, unread: int
 ) -> None:
     one, other = party.members(group, "d1", "d2")
@@ -492,7 +494,7 @@ def test_who_closes_at_once_has_said_what_it_said_before(
     one.write(b"".join([frame("<", AGREED, one.name, (group,), b"%d" % at) for at in range(300)]))
     if kill:
         one.kill()
-    one.close()  # With messages unread that is a reset; what the kernel has not sent by then is lost.
+    one.close()  # With unread messages this is a reset; data that the kernel has not sent by then is lost.
 
     seen: list[Shown] = []
     while not seen or not seen[-1].word & REG_MEMB:
@@ -513,7 +515,7 @@ def test_a_lost_connection_is_a_disconnect(party: Party, group: str) -> None:
     assert (gone.word, gone.sets) == (REG_MEMB | BY_DISCONNECT, [(one.name,)])
 
 
-def test_who_did_not_ask_for_membership_sees_messages_only(party: Party, group: str) -> None:
+def test_a_client_without_membership_sees_messages_only(party: Party, group: str) -> None:
     quiet = party.client(membership=False)
     quiet.join(group)
     other = party.client(daemon="d2")
@@ -527,7 +529,7 @@ def test_who_did_not_ask_for_membership_sees_messages_only(party: Party, group: 
     assert quiet.message().body == b"two"
 
 
-def test_of_several_groups_in_a_request_the_first_is_meant(party: Party, group: str) -> None:
+def test_a_join_with_several_groups_uses_the_first(party: Party, group: str) -> None:
     one = party.client()
     one.say(JOIN, group, "another")
     assert one.view().name == group
@@ -535,7 +537,7 @@ def test_of_several_groups_in_a_request_the_first_is_meant(party: Party, group: 
     assert one.take() == Shown(BY_LEAVE, group, (), MARKED, b"")
 
 
-def test_what_is_asked_for_in_vain_is_ignored(party: Party, group: str) -> None:
+def test_requests_without_effect_are_ignored(party: Party, group: str) -> None:
     (one,) = party.members(group, "d1")
     one.join(group)
     one.leave("elsewhere")
@@ -578,7 +580,7 @@ def test_native_and_spread_clients_share_groups(party: Party, cluster: Cluster, 
     assert (gone.word, gone.sets) == (REG_MEMB | BY_DISCONNECT, [("#native#d2",)])
 
 
-def test_a_name_that_does_not_fit_is_shown_by_another_everywhere(
+def test_a_name_that_does_not_fit_is_replaced_by_the_same_name_everywhere(
     party: Party, cluster: Cluster, group: str
 ) -> None:
     one, other = party.members(group, "d1", "d3")
@@ -593,7 +595,7 @@ def test_a_name_that_does_not_fit_is_shown_by_another_everywhere(
         assert one.message().name == other.message().name == name
 
 
-# Refused, and others live on.
+# Refused clients, and others that are not affected.
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -633,14 +635,14 @@ def test_bits_that_a_client_may_not_set(party: Party, group: str, order: str, wo
     [
         pack("<I32sIII", 0x80000090, b"#other#d1", 1, 0x80000080, 0) + bytes(32),  # Another session's name.
         pack("<I32sIII", 0x80000090, b"", 1, 0x80000080, 0) + bytes(32),
-        pack("<I32sIII", 0x80000090, b"x" * 32, 1, 0x80000080, 0) + bytes(32),  # A name without an end.
+        pack("<I32sIII", 0x80000090, b"x" * 32, 1, 0x80000080, 0) + bytes(32),  # A name without a terminator.
         pack("<I32sIII", 0x80000090, b"@", 101, 0x80000080, 0),
         pack("<I32sIII", 0x80000090, b"@", 0xFFFFFFFF, 0x80000080, 0),
         pack("<I32sIII", 0x80000090, b"@", 1, 0x80000080, 143_921),
         pack("<I32sIII", 0x80000090, b"@", 1, 0x80000080, 0xFFFFFFFF),
         pack("<I32sIII", 0x80000090, b"@", 1, 0x81000080, 0) + bytes(32),  # A hint with other bits.
         pack("<I32sIII", 0x80000010, b"@", 1, 0x80000080, 0) + bytes(32),  # Half a marker.
-        pack("<I32sIII", 0x80010080, b"@", 0, 0x80000080, 0),  # A join of no group.
+        pack("<I32sIII", 0x80010080, b"@", 0, 0x80000080, 0),  # A join without a group.
     ],
 )
 def test_frames_that_end_the_session_that_sends_them(party: Party, group: str, data: bytes) -> None:
@@ -654,7 +656,7 @@ def test_frames_that_end_the_session_that_sends_them(party: Party, group: str, d
     assert witness.message().body == b"alive"
 
 
-def test_noise_costs_the_connection_only(party: Party) -> None:
+def test_random_bytes_cost_only_their_connection(party: Party) -> None:
     for noise in (b"GET / HTTP/1.0\r\n\r\n", bytes(100), b"\xff" * 200, b"HOPC\x01\0\0\0"):
         one = party.connection()
         with contextlib.suppress(OSError):
@@ -663,7 +665,7 @@ def test_noise_costs_the_connection_only(party: Party) -> None:
     assert party.client("fine").name == "#fine#d1"
 
 
-def test_a_reader_that_never_reads_is_cut_off_and_others_are_not(party: Party, group: str) -> None:
+def test_a_client_that_never_reads_is_disconnected_and_others_are_not(party: Party, group: str) -> None:
     lazy, busy = party.members(group, "d1", "d1")
     sender = party.client(daemon="d1")
     chunk = b"".join([frame("<", AGREED, sender.name, (group,), bytes(10_000))] * 20)

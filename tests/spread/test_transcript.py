@@ -1,4 +1,4 @@
-"""docs/spread_session.md shows what happens."""
+"""docs/spread_session.md shows the bytes that really are exchanged."""
 
 from pathlib import Path
 

@@ -1,7 +1,7 @@
-"""A session of Spread clients at real daemons, byte by byte: the story of docs/spread_session.md.
+"""A session of Spread clients at real daemons, byte by byte: the transcript of docs/spread_session.md.
 
-Three daemons, a client at each. They join a group, one sends, the third daemon is cut off and comes back, and
-then it crashes. Every frame is written down as it came, with its fields explained.
+Three daemons, with a client at each. They join a group, one sends, the third daemon is cut off and comes back,
+and then it crashes. Every frame is recorded as it was received, with its fields explained.
 """
 
 import re
@@ -28,7 +28,7 @@ ROW = re.compile(r"^ *\d+  ((?:[0-9a-f]{2} )+)(?:\+ (\d+) x 00)?")
 
 @dataclass
 class Page:
-    """What is written down."""
+    """The text of the transcript."""
 
     lines: list[str] = field(default_factory=list)
 
@@ -39,7 +39,7 @@ class Page:
         self.lines += [text, ""]
 
     def bytes(self, title: str, rows: list[tuple[bytes, str]]) -> None:
-        """One thing that was said, field by field."""
+        """Adds one message, field by field."""
         self.lines += [f"**{title}**", "", "```"]
         at = 0
         for raw, meaning in rows:
@@ -49,14 +49,14 @@ class Page:
 
 
 def shown(raw: bytes) -> str:
-    """Hexadecimal, with the padding counted."""
+    """Hexadecimal text, with the padding counted."""
     bare = raw.rstrip(b"\0") if len(raw) > 4 else raw
     text = " ".join([f"{one:02x}" for one in bare])
     return f"{text} + {len(raw) - len(bare)} x 00" if len(bare) < len(raw) else text
 
 
 def read_back(page: str) -> list[tuple[str, bytes]]:
-    """What a page shows: titles and bytes."""
+    """The titles and bytes that a page shows."""
     found: list[tuple[str, bytes]] = []
     for line in page.splitlines():
         if line.startswith("**"):
@@ -69,7 +69,7 @@ def read_back(page: str) -> list[tuple[str, bytes]]:
 
 
 def fields(data: bytes) -> list[tuple[bytes, str]]:
-    """A frame, in either byte order."""
+    """The fields of a frame, in either byte order."""
     little = bool(data[0] & 0x80)
     order = "<" if little else ">"
     word, name, count, hint, size = unpack_from(f"{order}I32sI4sI", data)
@@ -94,7 +94,7 @@ def fields(data: bytes) -> list[tuple[bytes, str]]:
 
 
 def body_fields(kind: int, body: bytes) -> list[tuple[bytes, str]]:
-    """Behind the groups."""
+    """The fields after the groups."""
     if not kind & (REG_MEMB | TRANSITION):
         return [(body, f"body: {body.decode()}")] if body else []
     of = "the view that closes" if kind & TRANSITION else "this view"
@@ -125,7 +125,7 @@ def text_of(name: bytes) -> str:
 
 
 def tell(cluster: Cluster) -> str:
-    """Lives through the story; returns the page."""
+    """Runs the session; returns the page."""
     page = Page()
     alice, bob, carol = dial(cluster.spread("d1")), dial(cluster.spread("d2"), ">"), dial(cluster.spread("d3"))
     _handshake(page, alice)
@@ -171,7 +171,7 @@ def tell(cluster: Cluster) -> str:
         "d3 is killed. carol reads the end of her connection; the others see their view close, and another."
     )
     cluster.crash("d3")
-    assert carol.take() is None, "her daemon is gone"
+    assert carol.take() is None, "the session of the crashed daemon is still open"
     _see(page, alice, "alice and bob", bob)
     _see(page, alice, "alice and bob", bob)
     for one in (alice, bob, carol):
@@ -199,16 +199,16 @@ def _handshake(page: Page, alice: Client) -> None:
 
 
 def _see(page: Page, one: Client, who: str, *others: Client) -> None:
-    """The next frame, which is the same for all of these."""
-    assert one.take() is not None, "the daemon is there"
+    """Reads the next frame, which must be the same for all of these clients."""
+    assert one.take() is not None, "the connection has ended"
     for other in others:
         other.take()
-        assert other.seen[-1] == one.seen[-1], "they see the same bytes"
+        assert other.seen[-1] == one.seen[-1], "the clients received different bytes"
     page.bytes(f"{who} {'see' if others else 'sees'}", fields(one.seen[-1]))
 
 
 def story_of(page: str) -> list[object]:
-    """What a page tells, without what is different in every run: ids of views and the order of sets."""
+    """The content of a page without values that differ in every run: ids of views and the order of sets."""
     found: list[object] = []
     for title, data in read_back(page):
         little = data[0] & 0x80

@@ -1,7 +1,7 @@
 """Counts the share of inputs that a decoder accepts.
 
-A test that tolerates refusals would also pass if everything were refused. So it counts, and names the share of
-its inputs that must be accepted at least: it knows how many of them are valid, or nearly so.
+A test that tolerates refusals would also pass if everything were refused. So it counts, and states the least
+share of its inputs that must be accepted: it knows how many of them are valid, or nearly so.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from hopring.errors import PeerError
 
 
 class Tally:
-    """What became of the inputs of one test."""
+    """Counts accepted and refused inputs of one test."""
 
     def __init__(self, refusal: type[Exception] = PeerError) -> None:
         self.taken = 0
@@ -20,7 +20,7 @@ class Tally:
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
-        """One input: it is decoded and judged in here, or refused."""
+        """Counts one input, which is decoded and checked in the block."""
         try:
             yield
         except self._refusal:
@@ -29,8 +29,8 @@ class Tally:
             self.taken += 1
 
     def expect(self, share: float) -> None:
-        """At least this share was taken, and not everything."""
+        """Checks that at least this share was accepted, and not everything."""
         total = self.taken + self.refused
-        assert total, "there were inputs"
-        assert self.taken >= share * total, f"{self.taken} of {total} were taken"
-        assert self.refused, f"all {total} were taken"
+        assert total, "there were no inputs"
+        assert self.taken >= share * total, f"{self.taken} of {total} were accepted"
+        assert self.refused, f"all {total} were accepted"

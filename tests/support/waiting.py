@@ -1,4 +1,4 @@
-"""Waits for a condition with a deadline: tests never wait for a time."""
+"""Waits for a condition with a deadline: tests never wait for a fixed time."""
 
 import asyncio
 import time
@@ -15,7 +15,7 @@ def until(
     seconds: float = SECONDS_MAX,
     look_seconds: float = LOOK_SECONDS,
 ) -> None:
-    """Waits for something, and fails if it does not come: `what` says how things are then."""
+    """Waits for a condition; fails at the deadline with the text that `what` returns."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, f"waited {seconds:g} s in vain: {what()}"
@@ -28,7 +28,7 @@ async def comes(
     seconds: float = SECONDS_MAX,
     look_seconds: float = LOOK_SECONDS,
 ) -> None:
-    """The same where an event loop runs."""
+    """Waits for a condition, in an event loop."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, f"waited {seconds:g} s in vain: {what()}"
