@@ -22,6 +22,7 @@ from tests.unit.session.fake_daemon import FakeDaemon
 
 from hopring import Message, sync
 from hopring.client.core import ClientCore
+from hopring.client.session_base import message_of
 from hopring.config import local_config
 from hopring.daemon.clients.spill import SpillPlace
 from hopring.links.events import Tick
@@ -83,7 +84,7 @@ class GoodSession:
         """Sends one more message, which must come back."""
         self.count += 1
         sent = b"good %d" % self.count
-        self.core.outgoing.send(self.core.outgoing.key(["crowd"], Service.AGREED, False), sent, 0)
+        self.core.outgoing.append(message_of("crowd", sent, Service.AGREED, 0, False))
         seen = self._exchange()
         own = [one.data for one in seen if one.sender == "#good#eu1"]
         assert own == [sent], f"{own} instead of {sent!r}"

@@ -32,7 +32,8 @@ from hopring.client.events import Event, Message, Receipt
 from hopring.client.outgoing import Data
 from hopring.client.queries import DaemonFacts, DaemonView, GroupInfo, GroupMembers, LinkWeights, Query
 from hopring.client.sequence import EventSequence
-from hopring.client.shell import SessionProperties, core_of, message_of, now_us, series_of
+from hopring.client.session_base import SessionProperties, core_of, message_of, series_of
+from hopring.client.sockets import now_us
 from hopring.ids import NEVER
 from hopring.services import Service
 from hopring.session.options import SlowPolicy
@@ -79,10 +80,12 @@ class Session(SessionProperties):
         self_discard: bool = False,
     ) -> None:
         """Sends a message to a group, a private group, or several; waits only for room in the window."""
-        if self._core.offer(groups, data, service, type, self_discard):
+        if self._core.try_send(groups, data, service, type, self_discard):
             if not self._flush_due:
                 self._flush_due = True
-                self._loop.call_soon(self._flush)  # What is open goes at the end of the turn.
+                self._loop.call_soon(
+                    self._flush
+                )  # In the next turn of the loop: messages of this turn share a bundle.
             return
         sending = message_of(groups, data, service, type, self_discard)
         if self._core.has_room(sending):
@@ -216,7 +219,7 @@ class Session(SessionProperties):
         self._core.close(cause)
         if self._dialing is not None:
             self._dialing.cancel()
-        self._look()
+        self._check_connection()
 
     async def _query(self, query: Query[T]) -> T:
         return await self._run(calls.query(self._core, query, now_us()))
@@ -343,7 +346,7 @@ class Session(SessionProperties):
 
     async def _open(self) -> None:
         self._core.begin(now_us())
-        self._look()
+        self._check_connection()
         try:
             await self._until(lambda: self._core.welcome is not None or self._core.ended is not None, NEVER)
         except asyncio.CancelledError:
@@ -353,7 +356,7 @@ class Session(SessionProperties):
             self.abort()
             raise self._core.ended
 
-    def _look(self) -> None:
+    def _check_connection(self) -> None:
         """After any event: drops an ended connection, connects if it is time, and sets the timer."""
         core = self._core
         core.tick(now_us())
@@ -370,7 +373,7 @@ class Session(SessionProperties):
             self._timer = None
         if core.ended is None and core.wake_at_us != NEVER:
             delay_us = max(0, core.wake_at_us - now_us())
-            self._timer = self._loop.call_later(delay_us / 1_000_000, self._look)
+            self._timer = self._loop.call_later(delay_us / 1_000_000, self._check_connection)
         self._flush_soon()
         self._wake()
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, cast
 from hopring.client.arguments import parse_url
 from hopring.client.connection import SHORT_BYTES, DaemonConnection
 from hopring.client.core import NO_DAEMON
-from hopring.client.shell import expect_blocks, now_us, reason_of, tune
+from hopring.client.sockets import expect_blocks, now_us, reason_of, tune
 
 READ_BYTES: Final = 256 * 1024
 
@@ -61,7 +61,7 @@ class AioTransport(asyncio.BufferedProtocol):
         chunk = self._buffer[:nbytes]
         core.receive(chunk.tobytes() if nbytes <= SHORT_BYTES else chunk, now_us())
         if connection.ended is not None or session._timer is not None:
-            session._look()
+            session._check_connection()
             return
         if not session._flush_due and connection.has_output:
             session._flush_soon()
@@ -72,7 +72,7 @@ class AioTransport(asyncio.BufferedProtocol):
         if self._is_current:
             reason = "the daemon is gone" if exc is None else f"the connection broke ({exc})"
             self._session._core.lost(reason, now_us())
-            self._session._look()
+            self._session._check_connection()
 
 
 async def dial(session: "Session", url: str) -> None:
@@ -86,4 +86,4 @@ async def dial(session: "Session", url: str) -> None:
     except (OSError, UnicodeError) as error:  # UnicodeError: the host name is not valid.
         if connection is session._core.connection:
             session._core.lost(reason_of(error), now_us(), NO_DAEMON)
-            session._look()
+            session._check_connection()

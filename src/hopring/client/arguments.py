@@ -1,8 +1,9 @@
 """Checks the arguments of applications before anything is done with them, URLs of daemons included.
 
-Both shells check first, so that a mistake is refused at the call, with the same error in both builds: compiled
-modules would raise a TypeError of their own. An illegal group name is a `RequestRefused`, as if the daemon had
-refused it. The URL of a daemon is `hop://host:port`, or `hop+unix:///path/of/the.sock` on this host.
+The asyncio and the blocking session check first, so that a mistake is refused at the call, with the same error
+in compiled and interpreted builds: compiled modules would raise a TypeError of their own. An illegal group name
+is a `RequestRefused`, as if the daemon had refused it. The URL of a daemon is `hop://host:port`, or
+`hop+unix:///path/of/the.sock` on this host.
 """
 
 import os
@@ -33,7 +34,7 @@ _BYTES_ONLY: Final = frozenset({bytes})
 
 
 def got(value: object) -> str:
-    """The reason of a WrongType."""
+    """The text of a WrongType about the value that was passed."""
     return "got None" if value is None else f"got a value of type {type(value).__name__}"
 
 

@@ -26,7 +26,8 @@ from hopring.client.events import Event, Message, Receipt
 from hopring.client.outgoing import Data
 from hopring.client.queries import DaemonFacts, DaemonView, GroupInfo, GroupMembers, LinkWeights, Query
 from hopring.client.sequence import EventSequence
-from hopring.client.shell import SessionProperties, core_of, message_of, now_us, series_of
+from hopring.client.session_base import SessionProperties, core_of, message_of, series_of
+from hopring.client.sockets import now_us
 from hopring.ids import NEVER
 from hopring.services import Service
 from hopring.session.options import SlowPolicy
@@ -237,7 +238,7 @@ class Session(SessionProperties):
     def _receive_many(self, group: str | None, messages: int, seconds: float | None) -> EventSequence:
         check_number("max_messages", messages, 1)
         check_seconds("max_wait_seconds", seconds)
-        self._line.exchange(now_us())  # Reads what has arrived meanwhile.
+        self._line.exchange(now_us())  # Reads the bytes that have arrived meanwhile.
         return self._run(calls.receive_many(self._core, group, messages, now_us(), seconds))
 
     def _iterate(self, group: str | None) -> Iterator[Event]:

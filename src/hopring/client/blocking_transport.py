@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from hopring.client.arguments import parse_url
 from hopring.client.core import NO_DAEMON, ClientCore
-from hopring.client.shell import expect_blocks, now_us, reason_of, tune
+from hopring.client.sockets import expect_blocks, now_us, reason_of, tune
 from hopring.ids import NEVER
 
 READ_BYTES: Final = 1 << 18
@@ -44,7 +44,7 @@ class BlockingTransport:
     def exchange(self, until_us: int) -> None:
         """Connects, writes and reads as far as possible; waits for any of it until this time at most."""
         now = now_us()
-        self._look(now)
+        self._check_connection(now)
         if self._core.ended is not None:
             return
         end_us = min(until_us, self._core.wake_at_us)
@@ -54,9 +54,10 @@ class BlockingTransport:
             time.sleep(seconds)
         else:
             self._serve(self._socket, seconds)
-        self._look(now_us())
+        self._check_connection(now_us())
 
-    def _look(self, now: int) -> None:
+    def _check_connection(self, now: int) -> None:
+        """Closes the socket of an ended connection, and connects if it is time."""
         self._core.tick(now)
         if self._core.connection.ended is not None:
             self.close()

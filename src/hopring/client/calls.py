@@ -1,8 +1,8 @@
-"""The calls of applications, written once for both shells, without a way of waiting.
+"""The calls of applications as generators, shared by the asyncio and the blocking session.
 
-A call is a generator. It yields the condition that it waits for, with a deadline, gets the time when it
-continues, and returns its result in the end. Closing it at any yield is safe: that is how a cancelled call
-ends.
+A call yields the condition that it waits for, with a deadline, gets the time when it continues, and returns its
+result in the end; the session does the waiting. Closing a call at any yield is safe: that is how a cancelled
+call ends.
 
 A batch that counts once goes by one connection: half by one and half by another could leave a hole. If that
 connection is lost, BatchInDoubt says so, and any session may send the batch again, from the beginning.
@@ -33,7 +33,7 @@ from hopring.client.errors import (
 from hopring.client.events import Event, Message, Receipt, View
 from hopring.client.outgoing import OutgoingMessage, OutgoingSeries, Ticket
 from hopring.client.queries import Query
-from hopring.client.replay import BEHIND_SECONDS, LOOK_US, Replay
+from hopring.client.replay import BEHIND_SECONDS, POLL_US, Replay
 from hopring.client.sequence import EventSequence, Taken
 from hopring.ids import NEVER, GroupName
 from hopring.services import Service
@@ -192,7 +192,7 @@ def _replayed(core: ClientCore, group: str | None, now_us: int, end_us: int) -> 
             return None
         if now_us >= behind_us:
             raise replay.behind()
-        now_us = yield Wait(lambda: False, min(now_us + LOOK_US, end_us))
+        now_us = yield Wait(lambda: False, min(now_us + POLL_US, end_us))
     return None
 
 
@@ -351,7 +351,7 @@ class _BatchSender:
             raise WrongValue("messages", f"more than {INDEXES}", "divide them among several batches")
         sending = OutgoingMessage((its.group,), b"", its.service)
         mark = BatchMark(its.app, its.number, self.index)
-        self.tickets.append(self.core.outgoing.put_bundle(sending, mark, bodies, types))
+        self.tickets.append(self.core.outgoing.append_bundle(sending, mark, bodies, types))
         self.index += len(bodies)
 
     def has_news(self) -> bool:

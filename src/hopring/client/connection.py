@@ -71,7 +71,7 @@ class SessionState:
     dedup: BatchDedup = field(default_factory=BatchDedup)
     query_answers: dict[int, Answer | None] = field(
         default_factory=dict
-    )  # Of questions, by serial; None until it comes.
+    )  # By the query's serial; None until the answer arrives.
 
     def answer(self, request: Request, answer: HopError | None) -> None:
         """Records the answer to a request; an automatic repetition of a join has no call that waits for it."""
@@ -109,7 +109,7 @@ _MESSAGES: Final = int(FrameKind.MESSAGES)
 _CREDIT: Final = int(FrameKind.CREDIT)
 
 PASSING: Final = frozenset({"the daemon ends", "too many clients", "no HELLO in time"})
-"""Reasons of ERROR that do not hold for another daemon, or for a later try."""
+"""Reasons of ERROR after which another daemon, or a later try, may accept the session."""
 
 
 @dataclass(slots=True)
@@ -148,12 +148,12 @@ class DaemonConnection:
         return bool(outgoing.out) or outgoing.is_open or bool(self._first)
 
     def output(self) -> bytes:
-        """Takes all bytes to send now."""
+        """Returns all bytes to send now, and forgets them."""
         if self.ended is not None:
             return b""
         out, self._first = self._first, []
         if self.outgoing is not None:
-            self.outgoing.seal()
+            self.outgoing.close_bundle()
             out += self.outgoing.out
             self.outgoing.out = []
         return out[0] if len(out) == 1 else b"".join(out)
@@ -183,7 +183,7 @@ class DaemonConnection:
     # Frames of the daemon.
 
     def feed(self, chunk: bytes | memoryview) -> bool:
-        """Takes bytes and handles the commonest frames; whether `take_frame` is needed for the rest."""
+        """Adds bytes and handles the commonest frames; returns whether `take_frame` is needed for the rest."""
         if type(chunk) is bytes and len(chunk) <= SHORT_BYTES and self.ended is None and self._reader.idle:
             at = self._take_common(chunk)
             if at == len(chunk):

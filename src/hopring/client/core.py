@@ -1,8 +1,9 @@
-"""The core of a client: a session without sockets, one connection after another. Two shells drive it.
+"""The core of a client: a session without sockets, one connection after another.
 
-Below       a shell: it connects where `dial` says, gives bytes to `receive`, sends what `output` returns,
-            reports `lost`, and ticks at `wake_at_us`.
-Above       calls.py: the calls of applications, on top of `may_ask`, `has_room`, `answered` and `take`.
+Below       a driver, asyncio (aio.py) or blocking (blocking.py): it connects to the URL that `dial` returns,
+            gives received bytes to `receive`, sends the bytes of `output`, reports `lost`, and ticks at
+            `wake_at_us`.
+Above       calls.py: the calls of applications, which use `may_ask`, `has_room`, `answered` and `take`.
 Invariants  no message is sent twice; requests to join or leave that had no answer are made again, in their
             order, before any new request; `Reconnected` stands behind all events of the old connection and
             before all of the new one.
@@ -46,7 +47,7 @@ _DOUBLINGS_MAX: Final = 20
 
 @dataclass(slots=True)
 class ReconnectSchedule:
-    """The schedule of one session's tries."""
+    """When a session tries to connect, and to which daemon."""
 
     urls: tuple[str, ...]
     options: Reconnect
@@ -75,11 +76,11 @@ class ReconnectSchedule:
         self.give_up_at_us = now_us + _us(self.options.give_up_seconds)
 
     def move_on(self) -> None:
-        """Moves on to the next daemon."""
+        """Selects the next daemon for the next try."""
         self.at = (self.at + 1) % len(self.urls)
 
     def next(self, now_us: int) -> int | None:
-        """Moves on to the next daemon; returns the time of the try, or None to give up."""
+        """Selects the next daemon; returns the time of the try, or None to give up."""
         if now_us >= self.give_up_at_us:
             return None
         self.move_on()
@@ -105,7 +106,7 @@ class ConnectionLoss:
 
 @dataclass(slots=True)
 class SessionConnections:
-    """The connections of a session: when to connect, and what to repeat after a loss."""
+    """The connections of a session: when to connect, and which requests to repeat after a loss."""
 
     url: str | Sequence[str]
     name: str
@@ -115,7 +116,7 @@ class SessionConnections:
     priority: bool = field(default=False, kw_only=True)
     reconnect: Reconnect | None = field(default=None, kw_only=True)
     answer_seconds: float = field(default=CONNECT_SECONDS, kw_only=True)  # For each try to connect.
-    epoch_us: int = field(default=0, kw_only=True)  # The wall clock at time zero of the shell's clock.
+    epoch_us: int = field(default=0, kw_only=True)  # The wall clock at time zero of the driver's clock.
     chance: Callable[[], float] = field(default=lambda: 1.0, kw_only=True)
     welcome: WelcomeReply | None = None  # Of the last connection that was welcomed.
     ended: HopError | None = None
@@ -139,7 +140,7 @@ class SessionConnections:
 
     @property
     def stream(self) -> EventStream:
-        """The events that nobody has taken."""
+        """The events that no reader has taken."""
         return self.state.stream
 
     @property
@@ -154,7 +155,7 @@ class SessionConnections:
 
     @property
     def welcomed(self) -> WelcomeReply:
-        """The daemon's WELCOME; a shell hands out a session only after it."""
+        """The daemon's WELCOME; applications get a session only after it."""
         assert self.welcome is not None, "views and requests come after WELCOME"
         return self.welcome
 
@@ -175,7 +176,7 @@ class SessionConnections:
         self.dial_at_us = now_us
 
     def dial(self, now_us: int) -> str | None:
-        """The URL to connect to, if a try is due; the shell reports `lost` if nothing listens there."""
+        """The URL to connect to, if a try is due; the driver reports `lost` if nothing listens there."""
         if self.ended is not None or now_us < self.dial_at_us:
             return None
         self.dial_at_us = NEVER
@@ -194,7 +195,7 @@ class SessionConnections:
             self.lost(f"no answer for {self.answer_seconds:g} s", now_us, NO_DAEMON)
 
     def output(self) -> bytes:
-        """Takes the bytes to send now."""
+        """Returns the bytes to send now, and forgets them."""
         return self.connection.output()
 
     def receive(self, chunk: bytes | memoryview, now_us: int = 0) -> None:
@@ -203,25 +204,25 @@ class SessionConnections:
         self.stream.now_us = self.epoch_us + now_us
         left = connection.feed(chunk)
         if self._again:
-            self._look(connection, now_us)  # Credits may have arrived.
+            self._follow_connection(connection, now_us)  # Credits may have arrived.
         while left and connection.take_frame():
-            self._look(connection, now_us)
+            self._follow_connection(connection, now_us)
 
     def lost(self, reason: str, now_us: int = 0, remedy: str = "connect again") -> None:
         """Reports that the connection was lost, or could not be made."""
         if self.connection.ended is None:
             self.connection.lost(reason, remedy)
-            self._look(self.connection, now_us)
+            self._follow_connection(self.connection, now_us)
 
     def close(self, cause: BaseException | None = None) -> None:
-        """Ends the session at once, for the application or because of an error of it."""
+        """Ends the session at once, at the application's request or because of an error in it."""
         if self.ended is None:
             self.closed_here = True
             self.lost("it was closed here")
             self._closed(cause)
 
     def _closed(self, cause: BaseException | None) -> None:
-        # Apart from `close`: `lost` may have set `ended`, and compiled code would not read it again there.
+        # A method of its own: `lost` may have set `ended`, and compiled code in `close` would not reread it.
         self._end(self.ended or SessionClosed("it was closed here"))
         if self.ended is not None:
             self.ended.__cause__ = cause
@@ -232,7 +233,8 @@ class SessionConnections:
     def _hello(self) -> HelloRequest:
         return HelloRequest(self.name, self.window_bytes, self.membership, self.slow, self.priority)
 
-    def _look(self, connection: DaemonConnection, now_us: int) -> None:
+    def _follow_connection(self, connection: DaemonConnection, now_us: int) -> None:
+        """Reacts to the connection's end, its WELCOME, or room for requests that are repeated."""
         if self.ended is not None:
             return
         if connection.ended is not None:
@@ -240,7 +242,7 @@ class SessionConnections:
         elif connection.welcome is not None and connection.welcome is not self.welcome:
             self._welcomed(connection.welcome, now_us)
         elif self._again:
-            self._ask_again()
+            self._repeat_requests()
 
     def _welcomed(self, welcome: WelcomeReply, now_us: int) -> None:
         self.welcome = welcome
@@ -255,12 +257,12 @@ class SessionConnections:
         self.stream.put(Reconnected(groups, welcome.daemon, welcome.private_group, gap), 0)
         self._again.extend([("join", group) for group in groups])
         self._again.extend(self.state.pending)
-        self._ask_again()
+        self._repeat_requests()
 
-    def _ask_again(self) -> None:
+    def _repeat_requests(self) -> None:
         while self._again and self._outgoing.has_room_for_request():
             request, group = self._again.popleft()
-            self._outgoing.ask(
+            self._outgoing.append_request(
                 JoinRequest(group) if request == "join" else LeaveRequest(group), REQUEST_COST_BYTES
             )
 
@@ -327,7 +329,7 @@ NO_DAEMON: Final = "start hopd there, or correct the address (its client_port or
 
 @dataclass(slots=True)
 class ClientCore(SessionConnections):
-    """One session at the client's end."""
+    """One session at the client's end: its requests and events, on top of its connections."""
 
     asking: set[Request] = field(default_factory=set)  # Calls that wait for their answers.
     replays: dict[str, Replay] = field(default_factory=dict)  # Groups whose live events wait for a replay.
@@ -366,19 +368,19 @@ class ClientCore(SessionConnections):
 
     def join(self, group: str) -> None:
         """Asks for a membership; check `may_ask` first."""
-        self.outgoing.ask(JoinRequest(group), REQUEST_COST_BYTES)
+        self.outgoing.append_request(JoinRequest(group), REQUEST_COST_BYTES)
         self.state.pending.append(("join", group))
 
     def leave(self, group: str) -> None:
         """Asks for the end of a membership; check `may_ask` first."""
-        self.outgoing.ask(LeaveRequest(group), REQUEST_COST_BYTES)
+        self.outgoing.append_request(LeaveRequest(group), REQUEST_COST_BYTES)
         self.state.pending.append(("leave", group))
 
     def ask(self, what: str, name: str = "", after: str = "") -> int:
         """Sends a query; check `may_ask` first. Returns the serial of the answer."""
         self._serial += 1
         self.query_answers[self._serial] = None
-        self.outgoing.ask(QueryRequest(self._serial, what, name, after), REQUEST_COST_BYTES)
+        self.outgoing.append_request(QueryRequest(self._serial, what, name, after), REQUEST_COST_BYTES)
         return self._serial
 
     def has_query_answer(self, serial: int) -> bool:
@@ -387,10 +389,10 @@ class ClientCore(SessionConnections):
             raise self.ended
         return serial not in self.query_answers or self.query_answers[serial] is not None
 
-    def offer(
+    def try_send(
         self, groups: object, data: object, service: object, message_type: object, self_discard: object
     ) -> bool:
-        """Sends a message if it fits into the open bundle, or if none is open: the fast path of most messages.
+        """Sends a message if it fits into the open bundle, or none is open; returns if it did. The fast path.
 
         Arguments of other than the commonest types are left to the general path, which checks them
         (arguments.py).
@@ -405,15 +407,15 @@ class ClientCore(SessionConnections):
             return False
         if not 0 <= message_type <= TYPE_MAX:
             return False
-        return outgoing.offer(groups, data, service, message_type, self_discard)
+        return outgoing.try_append(groups, data, service, message_type, self_discard)
 
     def has_room(self, sending: OutgoingMessage) -> bool:
         """Whether the window has room for a message now; an error if it is too large."""
-        return self._ready and self._outgoing.takes(sending)
+        return self._ready and self._outgoing.has_room(sending)
 
     def send(self, sending: OutgoingMessage) -> None:
         """Sends a message; check `has_room` first."""
-        self.outgoing.put(sending)
+        self.outgoing.append(sending)
 
     def has_room_and_ticket(self, sending: OutgoingMessage) -> bool:
         """Whether there is room for a message, and a free ticket for its receipt."""
@@ -421,25 +423,25 @@ class ClientCore(SessionConnections):
 
     def send_for_receipt(self, sending: OutgoingMessage) -> Ticket:
         """Sends a message and asks for its receipt; check `has_room_and_ticket` first."""
-        return self.outgoing.put_with_ticket(sending)
+        return self.outgoing.append_with_ticket(sending)
 
     def has_room_for_some(self, many: OutgoingSeries) -> bool:
         """Whether the window has room for the next message of a series; an error if one is too large."""
-        return self._ready and self._outgoing.takes_some(many)
+        return self._ready and self._outgoing.has_room_for_next(many)
 
     def send_some(self, many: OutgoingSeries) -> None:
         """Sends as many messages of a series as there is room for; check `has_room_for_some` first."""
-        self.outgoing.put_some(many)
+        self.outgoing.append_some(many)
 
     def has_room_for_bundle(self, group: GroupName, messages: int, bodies_bytes: int) -> bool:
         """Whether there is room for a bundle of a batch, and a free ticket for its receipt."""
-        return self._ready and self._outgoing.takes_bundle(group, messages, bodies_bytes)
+        return self._ready and self._outgoing.has_room_for_bundle(group, messages, bodies_bytes)
 
     def quit(self) -> None:
         """Asks for the end after all earlier requests; without a connection it is the end."""
         self._quitting = True
         if self.connection.is_open:
-            self.outgoing.ask(QuitRequest())
+            self.outgoing.append_request(QuitRequest())
         else:
             self._end(SessionClosed("it was closed here"))
 

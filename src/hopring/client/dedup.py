@@ -43,8 +43,8 @@ class DeliveredRanges:
     starts: list[int] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
 
-    def take(self, start: int, end: int) -> list[Range]:
-        """Marks a range as delivered; returns the parts of it that are new."""
+    def mark_delivered(self, start: int, end: int) -> list[Range]:
+        """Marks a range of numbers as delivered; returns the parts of it that are new."""
         start = max(start, self.below)
         if start >= end:
             return []
@@ -57,10 +57,10 @@ class DeliveredRanges:
             self.starts.insert(first, start)
             self.ends.insert(first, end)
         if len(self.starts) > RANGES_MAX:
-            self.skip(self.ends[0])
+            self.mark_below(self.ends[0])
         return _between(start, end, near)
 
-    def skip(self, below: int) -> None:
+    def mark_below(self, below: int) -> None:
         """Marks all smaller numbers as delivered."""
         self.below = max(self.below, below)
         gone = bisect_right(self.ends, self.below)
@@ -91,7 +91,7 @@ class BatchDedup:
     def new(self, group: str, mark: BatchMark, messages: int) -> list[Range]:
         """The new messages of a bundle, as ranges of its indexes; counts the others as dropped."""
         first = mark.number
-        pieces = self._stream(group, mark.app).take(first, first + messages)
+        pieces = self._stream(group, mark.app).mark_delivered(first, first + messages)
         self.dropped += messages - sum([end - start for start, end in pieces])
         return [(start - first, end - first) for start, end in pieces]
 
@@ -99,7 +99,7 @@ class BatchDedup:
         """Marks all messages up to a spool's marks as delivered; returns the marks of live batches, by app."""
         lives = {app.removeprefix(LIVE): number for app, number in marks.items() if app.startswith(LIVE)}
         for app, number in lives.items():
-            self._stream(group, app).skip(number + 1)
+            self._stream(group, app).mark_below(number + 1)
         return lives
 
     def _stream(self, group: str, app: str) -> DeliveredRanges:

@@ -1,4 +1,9 @@
-"""Requests to the daemon: messages share bundles where they fit, and credits limit the bytes in progress."""
+"""Requests to the daemon: messages share bundles where they fit, and credits limit the bytes in progress.
+
+Messages are appended to the open bundle. The bundle is closed, and becomes a SEND frame in `out`, when the
+output is fetched, when a request other than a message follows, or when the next message does not fit. A bundle
+with one message needs no builder until a second one follows: a `SendTemplate` (fast_path.py) encodes it.
+"""
 
 from array import array
 from bisect import bisect_right
@@ -49,7 +54,7 @@ A little more would need a second train for the rest; much more saves little, an
 
 
 class OutgoingMessage(NamedTuple):
-    """A message to send, by any connection; `checked_groups` made its groups."""
+    """A message to send; its groups come from `checked_groups`."""
 
     groups: tuple[GroupName, ...]
     data: bytes
@@ -95,7 +100,7 @@ def _check_name(name: str) -> None:
 
 
 class OutgoingSeries:
-    """Messages that share all but their bodies; `at` is the first that has not been sent."""
+    """Messages that differ in their bodies only; `at` is the first that has not been sent."""
 
     def __init__(self, sending: OutgoingMessage, bodies: Sequence[bytes]) -> None:
         self.sending = sending  # Common to all, except for the body.
@@ -120,7 +125,7 @@ class OutgoingSeries:
             raise MessageTooLarge(self._longest, message_bytes_max)
 
     def portion(self, room_bytes: int, each_bytes: int) -> int:
-        """The number of next messages that fit into a bundle; each takes `each_bytes` beside its body."""
+        """The number of next messages for one bundle, at least 1; each takes `each_bytes` beside its body."""
         room_bytes = min(BUNDLE_BYTES_AIM, room_bytes)
         left = len(self.bodies)
         if not self.at and left <= MESSAGES_MAX and self._bytes + left * each_bytes <= room_bytes:
@@ -161,10 +166,10 @@ class Ticket(Mutable):
 
 @dataclass(slots=True)
 class OutgoingRequests:
-    """The requests to one daemon that are not sent or not credited."""
+    """The requests to one daemon that are not sent or not credited, and the window that limits them."""
 
     welcome: WelcomeReply
-    out: list[bytes] = field(default_factory=list)
+    out: list[bytes] = field(default_factory=list)  # Frames to send.
     charged_bytes: int = 0  # Not credited, the open bundle included.
     builder: BundleBuilder | None = None
     requests: deque[tuple[int, int]] = field(default_factory=deque)
@@ -172,33 +177,43 @@ class OutgoingRequests:
     tickets: dict[int, tuple[Ticket, OutgoingMessage]] = field(default_factory=dict)
     _last_key: BundleKey | None = None
     _templates: dict[str, SendTemplate] = field(default_factory=dict)  # By the group that a message goes to.
-    _single: SendTemplate | None = (
-        None  # Of the message that is open without a builder: it has no company so far.
-    )
+    _single: SendTemplate | None = None  # Of an open bundle with one message and no builder.
     _single_data: bytes = b""
     _single_type: int = 0
     _open_bytes: int = 0  # The charge for the open bundle.
 
-    def key(self, groups: Sequence[str], service: Service, self_discard: bool) -> BundleKey:
+    def _key(self, groups: Sequence[str], service: Service, self_discard: bool) -> BundleKey:
         """The bundle key of a message to these groups."""
         daemon = DaemonId(self.welcome.daemon_number)
         return BundleKey(daemon, self.welcome.session, service, checked_groups(tuple(groups)), self_discard)
 
-    def takes(self, sending: OutgoingMessage) -> bool:
-        """Whether the window has room for a message now; one above the daemon's limit is an error."""
-        self._unfold()
+    def has_room(self, sending: OutgoingMessage) -> bool:
+        """Whether the window has room for a message (an empty one always has); an error if it is too large."""
         if len(sending.data) > self.welcome.message_bytes_max:
             raise MessageTooLarge(len(sending.data), self.welcome.message_bytes_max)
-        return not self.charged_bytes or self.has_room(self._key_of(sending), sending.data)
+        if not self.charged_bytes:
+            return True
+        cost = self._cost(self._open_builder(), self._key_of(sending), sending.data)
+        return self.charged_bytes + cost <= self.welcome.window_bytes
 
-    def put(self, sending: OutgoingMessage) -> None:
-        """Adds a message; check `takes` first."""
-        self.send(self._key_of(sending), sending.data, sending.message_type)
+    def append(self, sending: OutgoingMessage, hints: int = 0) -> None:
+        """Adds a message to the open bundle, or closes that and opens another; check `has_room` first."""
+        self._make_builder()
+        key, data = self._key_of(sending), sending.data
+        cost = self._cost(self.builder, key, data)
+        builder = self.builder
+        if builder is None or not _fits(builder, key, data):
+            self.close_bundle()
+            builder = self.builder = BundleBuilder(key, self.welcome.message_bytes_max, BUNDLE_BYTES_AIM)
+        self._charge_open(cost)
+        builder.append(data, sending.message_type, hints, key.groups)
 
-    def offer(self, group: str, data: bytes, service: Service, message_type: int, self_discard: bool) -> bool:
-        """Adds a message to the open bundle, or opens one, if it fits there and the window has room.
+    def try_append(
+        self, group: str, data: bytes, service: Service, message_type: int, self_discard: bool
+    ) -> bool:
+        """Adds a message if it fits into the window and the open bundle, or none is open; returns if it did.
 
-        This is the fast path of most messages, with few objects; `takes` and `put` are for all others.
+        This is the fast path of most messages, with few objects; `has_room` and `append` are for all others.
         """
         template = self._templates.get(group)
         if (
@@ -208,8 +223,8 @@ class OutgoingRequests:
         ):
             template = self._new_template(group, service, self_discard)
         if self.builder is None and self._single is None:
-            return self._open(template, data, message_type)
-        self._unfold()
+            return self._open_single(template, data, message_type)
+        self._make_builder()
         builder, groups = self.builder, template.key.groups
         if builder is None or not builder.takes(groups, service, self_discard):
             return False
@@ -223,10 +238,10 @@ class OutgoingRequests:
     def _new_template(self, group: str, service: Service, self_discard: bool) -> SendTemplate:
         if len(self._templates) >= TEMPLATES_MAX:
             self._templates.clear()
-        template = self._templates[group] = SendTemplate(self.key((group,), service, self_discard))
+        template = self._templates[group] = SendTemplate(self._key((group,), service, self_discard))
         return template
 
-    def _open(self, template: SendTemplate, data: bytes, message_type: int) -> bool:
+    def _open_single(self, template: SendTemplate, data: bytes, message_type: int) -> bool:
         """Opens a bundle with a message that may stay single, if there is room for it."""
         cost = REQUEST_COST_BYTES + _FIRST_BYTES + len(template.names) + COLUMNS_BYTES + len(data)
         if self.charged_bytes and self.charged_bytes + cost > self.welcome.window_bytes:
@@ -237,13 +252,20 @@ class OutgoingRequests:
         self._single, self._single_data, self._single_type = template, data, message_type
         return True
 
-    def _unfold(self) -> None:
+    def _make_builder(self) -> None:
         """Moves the open single message into a builder, so that others can follow it."""
-        template = self._single
-        if template is not None:
-            self.builder = BundleBuilder(template.key, self.welcome.message_bytes_max, BUNDLE_BYTES_AIM)
-            self.builder.append(self._single_data, self._single_type)
+        if self._single is not None:
+            self.builder = self._open_builder()
             self._single, self._single_data = None, b""
+
+    def _open_builder(self) -> BundleBuilder | None:
+        """The builder of the open bundle; for an open single message a new one, which is not kept."""
+        template = self._single
+        if template is None:
+            return self.builder
+        builder = BundleBuilder(template.key, self.welcome.message_bytes_max, BUNDLE_BYTES_AIM)
+        builder.append(self._single_data, self._single_type)
+        return builder
 
     @property
     def is_open(self) -> bool:
@@ -255,49 +277,49 @@ class OutgoingRequests:
         """Whether a ticket for another receipt is free."""
         return len(self.tickets) < TICKETS_MAX
 
-    def put_with_ticket(self, sending: OutgoingMessage) -> Ticket:
-        """Adds a message and asks for its receipt; check `takes` and `has_ticket` first."""
+    def append_with_ticket(self, sending: OutgoingMessage) -> Ticket:
+        """Adds a message and asks for its receipt; check `has_room` and `has_ticket` first."""
         number, ticket = self._ticket(sending)
-        self.send(self._key_of(sending), sending.data, sending.message_type, number)
+        self.append(sending, number)
         return ticket
 
-    def takes_bundle(self, group: GroupName, messages: int, bodies_bytes: int) -> bool:
-        """Whether the daemon takes a bundle of a batch now, and another receipt can be asked for."""
+    def has_room_for_bundle(self, group: GroupName, messages: int, bodies_bytes: int) -> bool:
+        """Whether the window has room for a bundle of a batch, and a ticket for its receipt is free."""
         cost = REQUEST_COST_BYTES + _FIRST_BYTES + len(encode_groups((group,))) + MARK_BYTES_MAX
         cost += _EACH_BYTES * messages + bodies_bytes
         has_room = not self.charged_bytes or self.charged_bytes + cost <= self.welcome.window_bytes
         return has_room and self.has_ticket
 
-    def put_bundle(
+    def append_bundle(
         self, sending: OutgoingMessage, mark: BatchMark, bodies: Sequence[bytes], types: Sequence[int]
     ) -> Ticket:
-        """Adds messages of a batch as a separate bundle, with a ticket for the last; see `takes_bundle`."""
-        self.seal()
+        """Adds a bundle of a batch, with a ticket for its last message; check `has_room_for_bundle` first."""
+        self.close_bundle()
         number, ticket = self._ticket(sending)
-        key = self.key(sending.groups, sending.service, sending.self_discard).replace(mark=mark)
+        key = self._key(sending.groups, sending.service, sending.self_discard).replace(mark=mark)
         hints = bytes([*bytes(len(bodies) - 1), number])
         bundle = bundle_parts(key, bodies, types, hints)
         self.charged_bytes += REQUEST_COST_BYTES + bundle.size_bytes
-        self._out(bundle, len(bodies))
+        self._send_frame(bundle, len(bodies))
         return ticket
 
-    def takes_some(self, many: OutgoingSeries) -> bool:
-        """Whether the window has room for the next message of a series; one above the limit is an error."""
+    def has_room_for_next(self, many: OutgoingSeries) -> bool:
+        """Whether the window has room for the next message of a series; an error if any of it is too large."""
         many.check(self.welcome.message_bytes_max)
-        return self._has_room_for_next(many)
+        return self._next_fits(many)
 
-    def put_some(self, many: OutgoingSeries) -> None:
-        """Adds as many messages of a series as there is room for, in separate bundles; see `takes_some`."""
-        self.seal()
+    def append_some(self, many: OutgoingSeries) -> None:
+        """Adds as many messages of a series as fit, in separate bundles; check `has_room_for_next` first."""
+        self.close_bundle()
         key = self._key_of(many.sending)
-        while many.left and self._has_room_for_next(many):
+        while many.left and self._next_fits(many):
             bodies = many.take(many.portion(self._room_bytes(many), _EACH_BYTES))
             types = array("H", [many.sending.message_type]) * len(bodies)
             bundle = bundle_parts(key, bodies, types, bytes(len(bodies)))
             self.charged_bytes += REQUEST_COST_BYTES + bundle.size_bytes
-            self._out(bundle, len(bodies))
+            self._send_frame(bundle, len(bodies))
 
-    def _has_room_for_next(self, many: OutgoingSeries) -> bool:
+    def _next_fits(self, many: OutgoingSeries) -> bool:
         return not self.charged_bytes or self._room_bytes(many) >= many.next_bytes() + _EACH_BYTES
 
     def _room_bytes(self, many: OutgoingSeries) -> int:
@@ -306,7 +328,7 @@ class OutgoingRequests:
         return self.welcome.window_bytes - self.charged_bytes - first_bytes
 
     def settle(self, message: ReceiptNotice) -> None:
-        """Settles the tickets of a RECEIPT."""
+        """Puts the receipt into each ticket that a RECEIPT names."""
         numbers = set(message.tickets)
         if len(numbers) < len(message.tickets) or not numbers <= self.tickets.keys():
             raise PeerError(Drop.INCONSISTENT, "a receipt that nobody asked for")
@@ -339,14 +361,8 @@ class OutgoingRequests:
             or last.service is not sending.service
             or last.self_discard is not sending.self_discard
         ):
-            last = self._last_key = self.key(sending.groups, sending.service, sending.self_discard)
+            last = self._last_key = self._key(sending.groups, sending.service, sending.self_discard)
         return last
-
-    def has_room(self, key: BundleKey, data: bytes) -> bool:
-        """Whether the window has room for another message; an empty window always has."""
-        self._unfold()
-        cost = self._cost(key, data)
-        return not self.charged_bytes or self.charged_bytes + cost <= self.welcome.window_bytes
 
     def has_room_for_request(self) -> bool:
         """Whether the window has room for another join, leave or query."""
@@ -359,7 +375,7 @@ class OutgoingRequests:
         return sum([messages for _, messages in self.requests]) + waiting
 
     def credited(self, size_bytes: int) -> None:
-        """Books a credit; the daemon credits whole requests, in their order."""
+        """Applies a credit; the daemon credits whole requests, in their order."""
         self.charged_bytes -= size_bytes
         requests = self.requests
         while requests:
@@ -369,32 +385,21 @@ class OutgoingRequests:
             size_bytes -= first_bytes
             requests.popleft()
 
-    def send(self, key: BundleKey, data: bytes, message_type: int, hints: int = 0) -> None:
-        """Adds a message; check `has_room` first."""
-        self._unfold()
-        cost = self._cost(key, data)
-        if not self._fits(key, data):
-            self.seal()
-            self.builder = BundleBuilder(key, self.welcome.message_bytes_max, BUNDLE_BYTES_AIM)
-        assert self.builder is not None, "it was just made"
-        self._charge_open(cost)
-        self.builder.append(data, message_type, hints, key.groups)
-
     def _charge_open(self, cost: int) -> None:
-        """Charges the upper limit of a message's cost; `seal` corrects it."""
+        """Charges the upper limit of a message's cost; `close_bundle` corrects it."""
         self.charged_bytes += cost
         self._open_bytes += cost
 
-    def ask(self, message: ControlMessage, cost_bytes: int = 0) -> None:
-        """Adds a control message behind all messages."""
-        self.seal()
+    def append_request(self, message: ControlMessage, cost_bytes: int = 0) -> None:
+        """Adds a control message behind all messages so far."""
+        self.close_bundle()
         if cost_bytes:
             self.charged_bytes += cost_bytes
             self.requests.append((cost_bytes, 0))
         self.out.append(encode_control(message))
 
-    def seal(self) -> None:
-        """Closes the open bundle and encodes it."""
+    def close_bundle(self) -> None:
+        """Closes the open bundle, if there is one, and adds its frame to the output."""
         template = self._single
         if template is not None:
             cost = REQUEST_COST_BYTES + template.size_bytes(self._single_data)
@@ -407,21 +412,22 @@ class OutgoingRequests:
             bundle = self.builder.finish()
             self.charged_bytes += REQUEST_COST_BYTES + bundle.size_bytes - self._open_bytes
             self._open_bytes = 0
-            self._out(bundle, len(self.builder))
+            self._send_frame(bundle, len(self.builder))
             self.builder = None
 
-    def _out(self, bundle: BundleParts, messages: int) -> None:
+    def _send_frame(self, bundle: BundleParts, messages: int) -> None:
         self.requests.append((REQUEST_COST_BYTES + bundle.size_bytes, messages))
         self.out.append(join_frame(FrameKind.SEND, bundle.size_bytes, bundle.parts))
 
-    def _fits(self, key: BundleKey, data: bytes) -> bool:
-        builder = self.builder
-        if builder is None or not builder.takes(key.groups, key.service, key.self_discard):
-            return False
-        return builder.has_room(builder.cost_bytes(key.groups, len(data)) - COLUMNS_BYTES)
-
-    def _cost(self, key: BundleKey, data: bytes) -> int:
-        if self.builder is not None and self._fits(key, data):
-            return self.builder.cost_bytes(key.groups, len(data))
+    def _cost(self, builder: BundleBuilder | None, key: BundleKey, data: bytes) -> int:
+        """The charge for a message: in the open bundle if it fits there, or as the first of another."""
+        if builder is not None and _fits(builder, key, data):
+            return builder.cost_bytes(key.groups, len(data))
         first_bytes = REQUEST_COST_BYTES + _FIRST_BYTES + len(encode_groups(key.groups))
         return first_bytes + COLUMNS_BYTES + len(data)
+
+
+def _fits(builder: BundleBuilder, key: BundleKey, data: bytes) -> bool:
+    if not builder.takes(key.groups, key.service, key.self_discard):
+        return False
+    return builder.has_room(builder.cost_bytes(key.groups, len(data)) - COLUMNS_BYTES)

@@ -1,7 +1,7 @@
 """Queries of a client to its daemon: groups, their members, the daemons' view, the daemon itself, its links.
 
-A query is a generator: it yields questions, gets answers, and returns the result. So both shells share it, and
-long lists come in pages.
+A query is a generator: it yields questions, gets answers, and returns the result. So the asyncio and the
+blocking session share it, and long lists come in pages.
 """
 
 from collections.abc import Generator, Mapping

@@ -27,7 +27,7 @@ from hopring.spool.record import (
 )
 
 PORTION_RECORDS: Final = 1_000
-LOOK_US: Final = 20_000
+POLL_US: Final = 20_000
 BEHIND_SECONDS: Final = 30.0
 
 
@@ -50,7 +50,9 @@ class Replay:
         self.upto: GroupViewId | None = None  # The first live view, once it is known.
         self._directory = directory_of(Path(root), group)
         self._at = since
-        self.marks: dict[str, int] = {}  # What the spool has of batches up to the live part, once it is done.
+        self.marks: dict[
+            str, int
+        ] = {}  # The last batches in the spool before the live part, by application; set when done.
         self._events: deque[tuple[Event, int]] = deque()
         known = bounds(self._directory)
         if not known.start <= since <= known.end:

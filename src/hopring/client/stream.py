@@ -172,7 +172,9 @@ class EventStream:
         """Drops messages of an application's batches up to this number; returns their count and credit."""
         dropped = credit_bytes = 0
         for entry in list(self.by_group.get(group, ())):
-            mark = None if entry.columns is None else entry.columns.bundle.key.mark  # What came alone has none.
+            mark = (
+                None if entry.columns is None else entry.columns.bundle.key.mark
+            )  # A single message without columns has none.
             if mark is None or mark.app != app:
                 continue
             upto = min(entry.end, number + 1 - mark.number)

@@ -45,7 +45,7 @@ class Slow(StrEnum):
     """The policy for a slow receiver, chosen by the client."""
 
     KICK = "kick"  # Its session ends with an ERROR.
-    BLOCK = "block"  # Senders at the same daemon wait; other senders cannot be held back, so there is a limit.
+    BLOCK = "block"  # Senders to its groups wait, at all daemons, as long as it takes events.
     SPILL = "spill"  # The backlog goes to disk.
     DROP = "drop"  # Messages are dropped, and a GAP counts them.
 

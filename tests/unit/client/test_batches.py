@@ -198,7 +198,7 @@ def test_a_sender_that_is_killed_anywhere_and_one_that_repeats_its_batch_while_i
 def put(core: ClientCore, messages: list[bytes], index: int) -> None:
     """A bundle in the middle of a batch."""
     sending = OutgoingMessage((GroupName("g"),), b"", Service.SAFE)
-    core.outgoing.put_bundle(sending, BatchMark("app", 0, index), messages, [0] * len(messages))
+    core.outgoing.append_bundle(sending, BatchMark("app", 0, index), messages, [0] * len(messages))
 
 
 @pytest.mark.parametrize("options", [OPTIONS, None], ids=["comes back", "ends"])

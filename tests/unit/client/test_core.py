@@ -80,7 +80,7 @@ def test_an_end_before_the_welcome_is_a_connect_error() -> None:
 def test_what_cannot_be_sent_is_told_at_once() -> None:
     outgoing = OutgoingRequests(WELCOME)
     with pytest.raises(MessageTooLarge) as caught:
-        outgoing.takes(OutgoingMessage((GroupName("g"),), bytes(1001)))
+        outgoing.has_room(OutgoingMessage((GroupName("g"),), bytes(1001)))
     assert (caught.value.size_bytes, caught.value.limit_bytes) == (1001, 1000)
     for groups in (
         [],
@@ -103,15 +103,15 @@ def test_what_cannot_be_sent_is_told_at_once() -> None:
 def test_only_requests_that_are_not_credited_are_in_doubt() -> None:
     outgoing = OutgoingRequests(WELCOME)
     one = OutgoingMessage((GroupName("g"),), b"1")
-    outgoing.put(one)
-    outgoing.put(one)
-    outgoing.seal()
+    outgoing.append(one)
+    outgoing.append(one)
+    outgoing.close_bundle()
     cost = outgoing.charged_bytes
-    outgoing.ask(JoinRequest("g"), 256)
-    outgoing.put(one)
-    outgoing.put(one)
-    outgoing.seal()
-    outgoing.put(one)
+    outgoing.append_request(JoinRequest("g"), 256)
+    outgoing.append(one)
+    outgoing.append(one)
+    outgoing.close_bundle()
+    outgoing.append(one)
 
     assert outgoing.in_doubt == 5
     outgoing.credited(cost)

@@ -151,11 +151,11 @@ def credit_of(body: bytes) -> int | None:
 def test_however_the_bytes_are_cut_the_messages_are_the_same(cut: int) -> None:
     wire = connected(FakeDaemon(), "g")
     core = wire.core
-    assert core.offer("g", b"0", AGREED, 5, False)
+    assert core.try_send("g", b"0", AGREED, 5, False)
     wire.exchange(0)
     for data in (b"1", b"", b"three"):
-        assert core.offer("g", data, AGREED, 5, False)
-        core.outgoing.seal()
+        assert core.try_send("g", data, AGREED, 5, False)
+        core.outgoing.close_bundle()
     wire.fake.say(wire.number, core.output())
     stream = b"".join(iter(lambda: wire.fake.fetch(wire.number), b""))
     for at in range(0, len(stream), cut):
@@ -171,12 +171,12 @@ def test_however_the_bytes_are_cut_the_messages_are_the_same(cut: int) -> None:
 def test_one_that_is_open_alone_counts_and_takes_company() -> None:
     wire = connected(FakeDaemon(), "g", "h")
     core = wire.core
-    assert core.offer("g", b"1", AGREED, 0, False)
+    assert core.try_send("g", b"1", AGREED, 0, False)
     assert core.connection.has_output
     assert core.outgoing.in_doubt == 1
     assert core.has_room(sending("g", b"2"))
     core.send(sending("g", b"2"))
-    assert core.offer("h", b"3", AGREED, 0, False)
+    assert core.try_send("h", b"3", AGREED, 0, False)
     assert core.outgoing.in_doubt == 3
     wire.exchange(0)
 

@@ -7,7 +7,7 @@ from tests.unit.session.fake_daemon import FakeDaemon
 from hopring.client import calls
 from hopring.client.errors import MessageTooLarge, RequestRefused
 from hopring.client.outgoing import BUNDLE_BYTES_AIM, OutgoingSeries
-from hopring.client.shell import series_of
+from hopring.client.session_base import series_of
 from hopring.services import AGREED, SAFE, Service
 from hopring.wire.bundle import COLUMNS_BYTES, MESSAGES_MAX
 
@@ -113,9 +113,9 @@ def test_the_short_way_opens_a_bundle_or_adds_to_the_one_that_is_open() -> None:
     wire = connected(FakeDaemon(), "g")
     core = wire.core
 
-    assert not core.offer("g", bytes(core.welcomed.message_bytes_max + 1), AGREED, 0, False)
-    assert core.offer("g", b"1", AGREED, 0, False)
-    assert core.offer("g", b"2", AGREED, 3, False)
+    assert not core.try_send("g", bytes(core.welcomed.message_bytes_max + 1), AGREED, 0, False)
+    assert core.try_send("g", b"1", AGREED, 0, False)
+    assert core.try_send("g", b"2", AGREED, 3, False)
     for groups, data, service, kind, self_discard in (
         (["g"], b"perhaps several", AGREED, 0, False),
         ("g", bytearray(b"may change"), AGREED, 0, False),
@@ -124,7 +124,7 @@ def test_the_short_way_opens_a_bundle_or_adds_to_the_one_that_is_open() -> None:
         ("g", b"no type", AGREED, 1 << 16, False),
         ("g", bytes(core.welcomed.message_bytes_max), AGREED, 0, False),
     ):
-        assert not core.offer(groups, data, service, kind, self_discard)
+        assert not core.try_send(groups, data, service, kind, self_discard)
     charged_bytes = core.outgoing.charged_bytes
     wire.exchange(0)
 
@@ -132,15 +132,15 @@ def test_the_short_way_opens_a_bundle_or_adds_to_the_one_that_is_open() -> None:
     (run,) = core.take_many(10, None).runs
     assert [(one.data, one.type) for one in run.messages()] == [(b"1", 0), (b"2", 3)]
     wire.lose(0)
-    assert not core.offer("g", b"too late", AGREED, 0, False)
+    assert not core.try_send("g", b"too late", AGREED, 0, False)
 
 
 def test_the_short_way_keeps_to_the_window() -> None:
     wire = connected(FakeDaemon(), "g")
     core = wire.core
     core.send(sending("g", b"1"))
-    while core.offer("g", bytes(100_000), AGREED, 0, False):
-        core.outgoing.seal()
+    while core.try_send("g", bytes(100_000), AGREED, 0, False):
+        core.outgoing.close_bundle()
         if not core.has_room(sending("g", b"")):
             break
         core.send(sending("g", b""))

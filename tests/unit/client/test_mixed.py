@@ -10,7 +10,7 @@ from tests.unit.session.fake_daemon import FakeDaemon
 from hopring.client.core import ClientCore
 from hopring.client.events import Event, Message
 from hopring.client.runs import MessageRun
-from hopring.client.shell import message_of
+from hopring.client.session_base import message_of
 from hopring.groups.delivery import KINDS_MAX
 from hopring.services import Service
 from hopring.spooler import RunBuilder
@@ -45,7 +45,7 @@ def send(
 ) -> None:
     """All of it in one turn."""
     for group, data in what:
-        if not core.offer(group, data, Service.AGREED, 3, self_discard):
+        if not core.try_send(group, data, Service.AGREED, 3, self_discard):
             core.send(message_of(group, data, Service.AGREED, 3, self_discard))
     fake.exchange(number, core)
 

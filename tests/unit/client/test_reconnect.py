@@ -169,7 +169,7 @@ def test_who_was_too_slow_does_not_come_back() -> None:
     wire = connected(fake, "g")
     other = fake.client(99, "bert")
     for _ in range(30):
-        other.outgoing.put(sending("g", bytes(1_000)))
+        other.outgoing.append(sending("g", bytes(1_000)))
         fake.exchange(99, other)
     wire.exchange(0)
 

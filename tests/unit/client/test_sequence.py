@@ -31,7 +31,7 @@ def talkative(fake: FakeDaemon) -> WiredClient:
     other = fake.client(99, "bert")
     other.join("g")
     fake.exchange(99, other)
-    other.outgoing.put(sending("g", b"from bert"))
+    other.outgoing.append(sending("g", b"from bert"))
     fake.exchange(99, other)
     wire.exchange(2 * SECOND)
     return wire

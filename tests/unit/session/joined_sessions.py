@@ -4,6 +4,7 @@ from tests.unit.session.fake_daemon import FakeDaemon
 
 from hopring.client.core import ClientCore
 from hopring.client.events import Event, Message
+from hopring.client.session_base import message_of
 from hopring.services import Service
 
 
@@ -31,7 +32,7 @@ def events(core: ClientCore) -> list[Event]:
 
 
 def send(core: ClientCore, data: bytes, *groups: str, self_discard: bool = False) -> None:
-    core.outgoing.send(core.outgoing.key(groups, Service.AGREED, self_discard), data, 5)
+    core.outgoing.append(message_of(groups, data, Service.AGREED, 5, self_discard))
 
 
 def data(core: ClientCore) -> list[bytes]:

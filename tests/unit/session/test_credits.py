@@ -4,6 +4,7 @@ from tests.unit.session.fake_daemon import FakeDaemon
 
 from hopring.client.core import ClientCore
 from hopring.client.events import Message
+from hopring.client.session_base import message_of
 from hopring.ids import NEVER
 from hopring.links.events import Tick
 from hopring.services import Service
@@ -27,7 +28,7 @@ def joined(fake: FakeDaemon, number: int, name: str) -> ClientCore:
 
 def send(fake: FakeDaemon, number: int, core: ClientCore, group: str, data: bytes) -> None:
     """A message that has come to the daemon."""
-    core.outgoing.send(core.outgoing.key([group], Service.AGREED, False), data, 0)
+    core.outgoing.append(message_of([group], data, Service.AGREED, 0, False))
     fake.say(number, core.output())
 
 

@@ -6,6 +6,7 @@ from tests.unit.session.fake_daemon import FakeDaemon
 
 from hopring.client.core import ClientCore
 from hopring.client.events import Message
+from hopring.client.session_base import message_of
 from hopring.groups.sessions import EXPEDITED_IN_A_ROW
 from hopring.links.events import Tick
 from hopring.services import Service
@@ -35,8 +36,8 @@ def client(fake: FakeDaemon, number: int, name: str, *, priority: bool) -> Clien
 def send(core: ClientCore, group: str, *bodies: bytes) -> None:
     for at, body in enumerate(bodies):
         service = Service.SAFE if at % 2 else Service.AGREED  # So that they are not merged.
-        core.outgoing.send(core.outgoing.key([group], service, False), body, 0)
-        core.outgoing.seal()
+        core.outgoing.append(message_of([group], body, service, 0, False))
+        core.outgoing.close_bundle()
 
 
 def order(fake: FakeDaemon, reader: int, core: ClientCore) -> list[bytes]:

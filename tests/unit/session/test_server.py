@@ -17,6 +17,7 @@ from hopring.client.errors import (
     SlowConsumer,
 )
 from hopring.client.events import Event, Message, View
+from hopring.client.session_base import message_of
 from hopring.ids import DaemonId, GroupName
 from hopring.links.events import Tick
 from hopring.ordering.entry import MESSAGE_HEAD_BYTES
@@ -262,10 +263,10 @@ def test_the_library_waits_for_credit() -> None:
     fake = FakeDaemon(SessionOptions(window_bytes=200_000))
     anna = joined(fake, 1, "anna", "g")
     fake.stopped = True
-    key = anna.outgoing.key(["g"], Service.AGREED, False)
+    message = message_of("g", bytes(1000), Service.AGREED, 0, False)
     count = 0
-    while anna.outgoing.has_room(key, bytes(1000)):
-        anna.outgoing.send(key, bytes(1000), 0)
+    while anna.outgoing.has_room(message):
+        anna.outgoing.append(message)
         count += 1
         fake.exchange(1, anna)
     assert 100 < count < 200
@@ -344,9 +345,9 @@ def test_credit_reaches_a_client_that_takes_nothing() -> None:
     fake = FakeDaemon()
     anna = joined(fake, 1, "anna", "g", window_bytes=4096)
     for _ in range(100):
-        key = anna.outgoing.key(["g"], Service.AGREED, False)
-        assert anna.outgoing.has_room(key, bytes(10_000))
-        anna.outgoing.send(key, bytes(10_000), 0)
+        message = message_of("g", bytes(10_000), Service.AGREED, 0, False)
+        assert anna.outgoing.has_room(message)
+        anna.outgoing.append(message)
         fake.exchange(1, anna)
 
 

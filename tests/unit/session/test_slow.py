@@ -9,6 +9,7 @@ from tests.unit.session.fake_daemon import FakeDaemon
 from hopring.client.core import ClientCore
 from hopring.client.errors import ConnectError, SlowConsumer
 from hopring.client.events import Event, Gap, Message, SlowWarning, View
+from hopring.client.session_base import message_of
 from hopring.daemon.clients.spill import SpillPlace
 from hopring.links.events import Tick
 from hopring.services import Service
@@ -33,7 +34,7 @@ def send(fake: FakeDaemon, number: int, core: ClientCore, group: str, *bodies: i
     """Messages that begin with these numbers, each in a frame of its own."""
     for body in bodies:
         data = b"%d" % body + bytes(BODY_BYTES)
-        core.outgoing.send(core.outgoing.key([group], Service.AGREED, False), data, 0)
+        core.outgoing.append(message_of([group], data, Service.AGREED, 0, False))
         fake.exchange(number, core)
 
 

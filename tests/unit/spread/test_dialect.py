@@ -22,6 +22,7 @@ from tests.unit.session.fake_daemon import ME, VIEW
 from tests.unit.spread.spread_connections import SpreadConnections
 
 from hopring import Message
+from hopring.client.session_base import message_of
 from hopring.groups.events import Cause, GroupView, ShowView
 from hopring.groups.names import GroupMember, GroupViewId
 from hopring.groups.sessions import EXPEDITED_IN_A_ROW
@@ -374,7 +375,7 @@ def test_messages_of_a_mixed_bundle_are_shown_with_their_own_group(joined: tuple
         alice.write(frame("<", JOIN, "#alice#eu1", (group,)))
     native = clients.fake.client(2, "native")
     for group, body in (("one", b"1"), ("two", b"2"), ("one", b"3")):
-        native.outgoing.send(native.outgoing.key([group], Service.AGREED, False), body, 5)
+        native.outgoing.append(message_of(group, body, Service.AGREED, 5, False))
     clients.fake.exchange(2, native)
 
     wanted = [("one", b"1"), ("two", b"2"), ("one", b"3")]
