@@ -1,4 +1,4 @@
-"""The daemon's log: one line per thing that happened, `time name event key=value ...` or JSON, on stderr.
+"""The daemon's log: one line per event, `time name event key=value ...` or JSON, on stderr.
 
 Repeated lines of one event are limited in rate and counted. If nobody reads, lines are lost; the daemon never
 waits.
@@ -17,7 +17,7 @@ from typing import Final
 from hopring.config import LogFormat, LogLevel, LogTuning
 
 BURST_LINES: Final = 20
-"""How many lines of one event are written in a burst; then one every REFILL_US."""
+"""Limit of lines of one event in a burst; then one every REFILL_US."""
 
 REFILL_US: Final = 5_000_000
 LINE_BYTES_MAX: Final = 2_048
@@ -38,8 +38,8 @@ class _Allowance:
     since_us: int
     held_back: int = 0
 
-    def take(self, now_us: int, burst_lines: int, every_us: int) -> bool:
-        """Whether another line may go out now."""
+    def use(self, now_us: int, burst_lines: int, every_us: int) -> bool:
+        """Uses the allowance for one line; returns whether that line may be written."""
         more = (now_us - self.since_us) // every_us
         if more:
             self.lines = min(burst_lines, self.lines + more)
@@ -64,7 +64,7 @@ class DaemonLog:
         self.tune(LogTuning())
 
     def tune(self, tuning: LogTuning) -> None:
-        """Takes another format, level and rate from now on."""
+        """Applies another format, level and rate from now on."""
         self._tuning = tuning
         self._burst_lines = tuning.burst_lines or BURST_LINES
         self._every_us = tuning.every_us or REFILL_US
@@ -77,7 +77,7 @@ class DaemonLog:
             return
         now_us = self._now_us()
         allowance = self._allowances.setdefault(event, _Allowance(self._burst_lines, now_us))
-        if not allowance.take(now_us, self._burst_lines, self._every_us):
+        if not allowance.use(now_us, self._burst_lines, self._every_us):
             return
         if allowance.held_back:
             fields["held_back"] = allowance.held_back
@@ -105,7 +105,7 @@ class DaemonLog:
 
 
 def _json(head: dict[str, object], fields: dict[str, object]) -> str:
-    """One object; what does not fit into a line is cut, the longest values first, so that it stays one."""
+    """One JSON object that fits into a line: the longest values are cut first."""
     values = {key: value if isinstance(value, int) else str(value) for key, value in fields.items()}
     for keep in (LINE_BYTES_MAX, 512, 128, 32):
         cut = {key: value[:keep] if isinstance(value, str) else value for key, value in values.items()}
@@ -120,7 +120,7 @@ def _quoted(text: str) -> str:
 
 
 def _json_text(value: object) -> str:
-    """JSON in which whatever a terminal might obey or not show is escaped; letters of all scripts stay."""
+    """JSON in which all characters that are not printable are escaped; letters of all scripts stay."""
     text = json.dumps(value, ensure_ascii=False)
     return text if text.isprintable() else "".join([one if one.isprintable() else _escape(one) for one in text])
 

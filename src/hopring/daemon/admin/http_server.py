@@ -1,4 +1,4 @@
-"""A tiny HTTP server on the daemon's own loop: GET of a few paths, one request for each connection.
+"""A minimal HTTP server on the daemon's loop: GET of a few paths, one request for each connection.
 
 A request that is too long, too slow or malformed ends its connection. When all connections are taken, a new
 one closes the oldest, so slow clients do not keep others out.
@@ -54,7 +54,7 @@ class BadRequest(Exception):
 
 
 def path_of(request: bytes) -> str:
-    """The path that a whole head of a request asks for; BadRequest says what is wrong with it."""
+    """The path in a complete head of a request; BadRequest has the reason if it is malformed."""
     line, *rest = request.split(b"\r\n")
     first = _LINE.fullmatch(line)
     if first is None:
@@ -88,7 +88,7 @@ class HttpServer:
     def __init__(
         self, loop: Loop, address: tuple[str, int], pages: dict[str, Callable[[], HttpResponse]]
     ) -> None:
-        """Listens; BindError if it cannot."""
+        """Starts to listen; raises BindError."""
         self._loop = loop
         self._pages = pages
         self._visitors: dict[int, _Visitor] = {}  # The oldest first.
@@ -113,10 +113,10 @@ class HttpServer:
         deadline.set(self._loop.now_us() + REQUEST_US)
         self._visitors[number] = _Visitor(connection, deadline)
 
-    # The owner of connections.
+    # Called by connections (`ConnectionOwner`).
 
     def received(self, number: int, chunk: bytes) -> None:
-        """Takes bytes of a request, and answers it when its head is complete."""
+        """Adds bytes of a request, and answers it when its head is complete."""
         visitor = self._visitors[number]
         if visitor.answered:
             return

@@ -112,7 +112,7 @@ class Controls(Protocol):
     """The actions that requests ask for. Implementations check the names of daemons."""
 
     def shape(self, daemons: Collection[str], shape: Shape) -> None:
-        """Delays or loses packets to these daemons in this way."""
+        """Delays or loses packets to these daemons from now on."""
 
     def cut(self, daemons: Collection[str], for_us: int | None = None) -> None:
         """Cuts off exactly these daemons, for this time or until the next request."""
@@ -121,7 +121,7 @@ class Controls(Protocol):
         """Sets windows; returns all of them as they are now."""
 
     def reload(self) -> dict[str, object]:
-        """Reads the configuration again; returns what was changed by it."""
+        """Reads the configuration again; returns the changes."""
 
     def terminate(self) -> None:
         """Ends the daemon after this turn of its loop."""

@@ -1,1 +1,1 @@
-"""Connections of clients: listening sockets, streams, and what slow clients spill to disk."""
+"""Connections of clients: listening sockets, streams, and backlogs of slow clients on disk."""

@@ -45,13 +45,13 @@ class ConnectionOwner(Protocol):
         """Bytes were received on this connection."""
 
     def fetch(self, number: int, bytes_max: int) -> Sequence[bytes | memoryview]:
-        """The bytes to send next, at most about so many."""
+        """The bytes to send next, about `bytes_max` at most."""
 
     def lost(self, number: int) -> None:
         """The other end has closed or failed."""
 
     def closed(self, number: int) -> None:
-        """The connection has ended, whoever ended it."""
+        """The connection has ended, from either end."""
 
 
 class ClientConnection:
@@ -69,7 +69,7 @@ class ClientConnection:
         self._flush_due = False
         self._full = False  # The kernel takes no more until the socket is writable.
         self._paused = False  # Nothing is read.
-        self._deaf = False  # The other end takes nothing more; it may have sent something before.
+        self._deaf = False  # The other end receives nothing more; bytes that it sent before may be unread.
         self._watched = READABLE  # The events that the loop watches for.
         self._ending = False  # Nothing more is fetched or listened to.
         self._gone = False
@@ -88,13 +88,13 @@ class ClientConnection:
             self._loop.call_soon(self._flush)
 
     def pause(self, paused: bool) -> None:
-        """Reads nothing more, or reads on; what the other end sends meanwhile waits in the kernel."""
+        """Stops or resumes reading; bytes from the other end wait in the kernel meanwhile."""
         if paused is not self._paused and not self._gone:
             self._paused = paused
             self._watch()
 
     def finish(self, last: bytes) -> None:
-        """Sends this behind all that was fetched, and ends when the other end has had time to read it."""
+        """Sends these bytes behind all others, and ends when the other end has had time to read them."""
         if self._gone or self._ending:
             return
         self._ending = True
@@ -105,7 +105,7 @@ class ClientConnection:
         self.flush_soon()
 
     def close(self) -> None:
-        """Closes the connection at once, without sending what waits."""
+        """Closes the connection at once; bytes that wait are not sent."""
         if not self._gone:
             self._gone = True
             self._linger.set(NEVER)
@@ -163,7 +163,7 @@ class ClientConnection:
             self._watch()
 
     def _gave_up(self) -> None:
-        """The other end has closed. A client may do so behind its last request: that is read before its end."""
+        """The other end has closed; a client may do so after its last request, which is still read."""
         self._deaf = True
         self._out.clear()
         if self._ending:
@@ -189,7 +189,7 @@ class ClientConnection:
         """Fetches the next bytes; returns whether there may be more."""
         size = 0
         for piece in self._owner.fetch(self._number, FETCH_BYTES):
-            if piece:  # The kernel would never take anything of an empty one.
+            if piece:  # The kernel would never accept a byte of an empty piece.
                 self._out.append(piece)
                 size += len(piece)
         return size >= FETCH_BYTES
@@ -210,7 +210,7 @@ class ClientConnection:
 
 
 class ClientListener:
-    """Accepts on a socket that is bound and listens, as fast as the daemon's bucket lets it."""
+    """Accepts connections on a listening socket, at a limited rate."""
 
     def __init__(
         self,
@@ -220,7 +220,7 @@ class ClientListener:
         rate: Bucket | None = None,
         delayed: Callable[[str], None] | None = None,
     ) -> None:
-        """`delayed` is told why connections wait in the listen backlog; which ones wait is not known."""
+        """`delayed` is called with the reason why connections wait in the listen backlog."""
         self._delayed = delayed
         self._rate = rate or Bucket(CONNECTS_PER_SECOND, CONNECTS_BURST)  # A connection counts as a byte.
         self._loop = loop

@@ -13,7 +13,7 @@ from hopring.daemon.net.bind_errors import BindError
 
 BACKLOG: Final = 512
 UNIX_PATH_BYTES_MAX: Final = 107
-"""The longest path of a Unix socket that the kernel takes."""
+"""The longest path of a Unix socket that the kernel accepts."""
 
 _LOOPBACK: Final = "127.0.0.1"
 
@@ -63,7 +63,7 @@ def open_tcp(address: tuple[str, int], key: str = "client_port") -> socket.socke
 def open_unix(
     path: Path, what: str = "clients' socket", option: str = "--socket", mode: int = 0o600
 ) -> socket.socket:
-    """Opens a listening Unix socket, for this user unless the mode says else; a stale one is replaced."""
+    """Opens a listening Unix socket, for this user unless `mode` allows others; a stale one is replaced."""
     if len(os.fsencode(path)) > UNIX_PATH_BYTES_MAX:
         problem = f"{what} {path}: the path is longer than {UNIX_PATH_BYTES_MAX} bytes"
         raise BindError(f"{problem}; choose a shorter one for {option}")

@@ -1,9 +1,8 @@
 """Spills: the backlogs of slow clients, in segment files of the state directory.
 
 A client's frames are appended to segments and read back in their order; a segment is deleted when it has been
-read, all of them when the session ends. Nothing is forced to the disk, because nothing here outlives the
-process: what an earlier life left behind is deleted at the start. Writes go to the page cache in pieces of a
-quarter of a megabyte.
+read, all of them when the session ends. Nothing is synced, because no spill outlives the process: files of an
+earlier run are deleted at the start. Writes go to the page cache in pieces of a quarter of a megabyte.
 """
 
 import contextlib
@@ -50,27 +49,27 @@ class SpillFile:
         self._session = session
         self._count = 0
         self._segments: deque[_Segment] = deque()
-        self._behind: list[bytes] = []  # Not written yet.
-        self._behind_bytes = 0
+        self._unwritten: list[bytes] = []  # Not written yet.
+        self._unwritten_bytes = 0
         self._torn = b""  # The beginning of a frame that was read.
 
     def put(self, frame: bytes) -> None:
-        """Adds a frame; SpillFailed if the disk does not take it."""
-        self._behind.append(frame)
-        self._behind_bytes += len(frame)
+        """Adds a frame; SpillFailed if it cannot be written."""
+        self._unwritten.append(frame)
+        self._unwritten_bytes += len(frame)
         self.size_bytes += len(frame)
-        if self._behind_bytes >= PIECE_BYTES:
+        if self._unwritten_bytes >= PIECE_BYTES:
             self._write()
 
     def take(self) -> list[bytes]:
-        """Some of the oldest frames; SpillFailed if they are lost."""
+        """Removes and returns some of the oldest frames; SpillFailed if they are lost."""
         frames: list[bytes] = []
         while not frames and self._segments:
             piece = self._read()
             frames, self._torn = split_frames(self._torn + piece)
         if not frames:
             assert not self._torn, "frames were put as a whole"
-            frames, self._behind, self._behind_bytes = self._behind, [], 0
+            frames, self._unwritten, self._unwritten_bytes = self._unwritten, [], 0
         self.size_bytes -= sum(map(len, frames))
         return frames
 
@@ -78,11 +77,11 @@ class SpillFile:
         """Closes and deletes the file."""
         while self._segments:
             self._place.size_bytes -= self._segments.popleft().close()
-        self._behind.clear()
-        self.size_bytes = self._behind_bytes = 0
+        self._unwritten.clear()
+        self.size_bytes = self._unwritten_bytes = 0
 
     def _write(self) -> None:
-        piece = b"".join(self._behind)
+        piece = b"".join(self._unwritten)
         if self._place.size_bytes + len(piece) > self._place.bytes_max:
             raise SpillFailed(f"more than {self._place.bytes_max} bytes of all clients wait on disk")
         try:
@@ -94,8 +93,8 @@ class SpillFile:
         except OSError as error:
             raise SpillFailed(f"what waits cannot be written to disk ({error.strerror})") from error
         self._place.size_bytes += len(piece)
-        self._behind.clear()
-        self._behind_bytes = 0
+        self._unwritten.clear()
+        self._unwritten_bytes = 0
 
     def _read(self) -> bytes:
         first = self._segments[0]
@@ -106,7 +105,7 @@ class SpillFile:
         if not piece:
             raise SpillFailed("what waits on disk was cut short")
         if first.read_bytes == first.written_bytes:
-            # Also of the last one: what comes next begins another.
+            # Also if it is the last segment: the next write begins another.
             self._segments.popleft()
             self._place.size_bytes -= first.close()
         return piece
@@ -134,7 +133,7 @@ class _Segment:
         return piece
 
     def close(self) -> int:
-        """Deletes it; returns how much it held."""
+        """Deletes the file; returns the bytes that were written to it."""
         os.close(self._file)
         with contextlib.suppress(OSError):
             self._path.unlink()

@@ -1,20 +1,19 @@
 """The epoll loop: descriptors, alarms, and one flush at the end of each turn.
 
-A turn takes what the kernel has ready, gives it to the handlers, rings the alarms that are due, and then
-runs what was put off to the end of the turn with `call_soon`: there the links send, so that everything that
-one turn brought shares packets. Only when a turn finds nothing to do does the loop sleep, and if it is busy it
-polls for a moment before that (sleeping.py).
+A turn calls the handlers of all descriptors that are ready, rings the alarms that are due, and then runs the
+calls that were put off to the end of the turn with `call_soon`: there the links send, so that all events of one
+turn share packets. The loop sleeps only when a turn finds nothing to do, and a busy loop polls for a moment
+before that (sleeping.py).
 
-A handler that raises ends the loop with its traceback: it is a bug. Failures of the system are no
-exceptions here: every socket of the daemon catches OSError at its own system call and tells its owner, so
-that a full disk some layers up is never taken for a broken socket.
+A handler that raises ends the loop with its traceback: it is a bug. Every socket of the daemon catches OSError
+at its own system call and tells its owner, so an error of a disk is never mistaken for that of a socket.
 
-Alarms are kept in a hierarchical timer wheel: arming is O(1), and nothing is ever cancelled. The loop is
-woken by the kernel's timer descriptor (timerfd.py).
+Alarms are kept in a hierarchical timer wheel: arming is O(1), and nothing is ever cancelled. The kernel's timer
+descriptor wakes the loop (timerfd.py).
 
 Implements  Varghese, Lauck (SOSP 1987), scheme 7: hierarchical timing wheels.
 Invariants  an item of the wheel comes out exactly once, never before its deadline, and less than SLOT_US after
-            it if the loop looks then; items of different slots come out in the order of their deadlines.
+            it if the loop runs then; items of different slots come out in the order of their deadlines.
 Deviation   occupied slots are bits of an integer, so an empty stretch of any length is skipped in one step.
 """
 
@@ -48,7 +47,7 @@ class TimerWheel(Generic[Item]):
     __slots__ = ("_due", "_occupied", "_slots", "_tick", "next_us")
 
     def __init__(self, now_us: int) -> None:
-        self._tick = now_us >> _SLOT_SHIFT  # Everything up to here has come out.
+        self._tick = now_us >> _SLOT_SHIFT  # All items up to here have come out.
         self._due: list[Item] = []
         self._slots: list[dict[int, list[tuple[int, Item]]]] = [{} for _ in range(_LEVELS)]
         self._occupied = [0] * _LEVELS  # For each level a bit for each slot that holds items.
@@ -56,7 +55,7 @@ class TimerWheel(Generic[Item]):
         """When to call `advance`: when the first item is due, or earlier, to sort a far and crowded slot."""
 
     def arm(self, deadline_us: int, item: Item) -> None:
-        """Takes an item in; NEVER is a deadline like any other that does not come."""
+        """Adds an item; the deadline NEVER needs no special case: it does not come."""
         tick = (deadline_us + SLOT_US - 1) >> _SLOT_SHIFT
         if tick <= self._tick:
             self._due.append(item)
@@ -83,7 +82,7 @@ class TimerWheel(Generic[Item]):
         return out
 
     def take_put_off(self, wanted_us: Callable[[Item], int]) -> list[Item]:
-        """Takes out the next items if they are wanted later than they were armed for."""
+        """Removes and returns the next items if they are wanted later than they were armed for."""
         level, start = self._first()
         items = self._slots[level].get(_slot(level, start), [])
         if self._due or len(items) > _LOOKED_AT_MAX:
@@ -98,16 +97,16 @@ class TimerWheel(Generic[Item]):
         return out
 
     def _plan(self, level: int, start: int) -> None:
-        """Asks for the first item of the first slot; if that is crowded, for the slot.
+        """Sets `next_us` to the first item of the first slot; if the slot is crowded, to its start.
 
-        Waking up costs far more than looking at a few items.
+        Waking up costs far more than checking a few items.
         """
         items = self._slots[level].get(_slot(level, start), ())
         first = min([tick for tick, _ in items]) if 0 < len(items) <= _LOOKED_AT_MAX else start
         self.next_us = min(first << _SLOT_SHIFT, NEVER)
 
     def _place(self, tick: int, item: Item) -> None:
-        """Files an item under the highest bits in which its tick differs from now."""
+        """Puts an item into the slot given by the highest bits in which its tick differs from now."""
         level = ((tick ^ self._tick).bit_length() - 1) // _LEVEL_SHIFT
         shift = level * _LEVEL_SHIFT
         slot = (tick >> shift) % _LEVEL_SLOTS
@@ -141,21 +140,21 @@ BROKEN: Final = select.EPOLLERR | select.EPOLLHUP
 """Always watched for; the handler's next system call reports the error."""
 
 EVENTS_MAX: Final = 256
-"""Most descriptors served in one turn; the rest are first in the next one."""
+"""Limit of descriptors served in one turn; the rest are first in the next one."""
 
 SLEEP_US_MAX: Final = 3_600_000_000
 """The longest sleep, so that the kernel is never given a time that it cannot represent."""
 
 NAP_US: Final = 1_000
 NAPS_MAX: Final = 8
-"""After so many sleeps in a row shorter than NAP_US the loop is busy, and does not postpone its timer."""
+"""After NAPS_MAX consecutive sleeps shorter than NAP_US the loop is busy, and does not postpone its timer."""
 
 UNKNOWN: Final = -1
 """The cached time, before it is read."""
 
 ROUNDS_MAX: Final = 4
-"""How many rounds of `call_soon` run before epoll is asked again. A client's message needs as many: it is taken
-from the session, sent, delivered, and written."""
+"""How many rounds of `call_soon` run before epoll is asked again. A client's message needs that many: it is
+submitted, sent, delivered, and written."""
 
 Ready = Callable[[int], None]
 """A handler, called with those of READABLE, WRITABLE and BROKEN that hold. It must not block."""
@@ -174,7 +173,7 @@ class Alarm:
         """The deadline; the alarm rings once for each setting."""
 
     def set(self, at_us: int) -> None:
-        """Rings at this moment instead of any other one."""
+        """Moves the deadline to this time."""
         self.at_us = at_us
         if at_us < NEVER and (not self._entries or at_us < self._entries[-1]):
             self._entries.append(at_us)
@@ -191,7 +190,7 @@ class Alarm:
 
 
 class Loop:
-    """One thread's events. All methods belong to that thread."""
+    """The event loop of one thread; only that thread may call its methods."""
 
     def __init__(self) -> None:
         self.lingering = LingerPolicy()
@@ -214,18 +213,18 @@ class Loop:
         """Called with the microseconds for which the loop did not run, before it serves pending events."""
 
     def now_us(self) -> int:
-        """The monotonic clock; it stands still while a handler runs, and while a round ends the turn."""
+        """The monotonic clock; it is read once for each handler and each round of `call_soon`."""
         if self._now_us == UNKNOWN or not self._running:
             self._now_us = monotonic_ns() // 1_000
         return self._now_us
 
     def later(self) -> None:
-        """Lets the clock be read again: another event begins."""
+        """Makes `now_us` read the clock again, because another event begins."""
         self._now_us = UNKNOWN
 
     @property
     def alarm_due(self) -> bool:
-        """Whether an alarm rings in this turn: what has come before it must have been taken by then."""
+        """Whether an alarm rings in this turn; events that arrived before it must be handled by then."""
         return self._wheel.next_us - SLOT_US <= self.now_us()
 
     def register(self, fd: int, ready: Ready, events: int = READABLE) -> None:
@@ -294,9 +293,9 @@ class Loop:
             self._now_us = UNKNOWN
 
     def _wait(self) -> list[tuple[int, int]]:
-        # Looking costs half a microsecond; setting the timer, ten times that on a virtual machine; waking up,
-        # more than a hundred times. So a busy loop never sets it, and one that sleeps often only when the next
-        # alarm is earlier than the one it waits for; but one that sleeps long is not woken for nothing.
+        # A poll costs half a microsecond; setting the timer, ten times that on a virtual machine; waking up,
+        # more than a hundred times. So a busy loop never sets the timer, and one that sleeps often sets it only
+        # if the next alarm is earlier than its present time; but one that sleeps long is not woken for nothing.
         events = self._epoll.poll(0, EVENTS_MAX)
         if events or self._soon:
             return events
@@ -390,4 +389,4 @@ def _wanted_us(alarm: Alarm) -> int:
 
 
 def _nothing(_number: int, _frame: object) -> None:
-    """Without a handler of its own the signal would end the process before the loop hears of it."""
+    """Does nothing; without a handler the signal would end the process before the loop reads it."""

@@ -1,12 +1,10 @@
-"""Bookkeeping of an event loop's sleeps: when polling is worth more than sleep, and when the process did not
-run.
+"""Policies for the sleeps of an event loop: when to poll before a sleep, and when the process did not run.
 
 Pure: the times come in as arguments. The loop reports until when it sleeps at most, and when it runs again.
 
-`LingerPolicy`: to fall asleep and to be woken up takes a process several times as long as one poll, and its
-work takes longer after that. A loop with frequent events therefore polls for a moment before it sleeps, and
-yields the processor to whoever wants it. A loop with occasional events sleeps at once, so silence costs
-nothing.
+`LingerPolicy`: a sleep and a wake-up take several times as long as one poll, and the work after them is slower.
+A loop with frequent events therefore polls for a moment before it sleeps, and yields the processor to other
+processes meanwhile. A loop with occasional events sleeps at once, so an idle daemon costs nothing.
 
 `StallDetector`: notices that the process was stopped, suspended, starved, or busy with one thing for long.
 """
@@ -29,7 +27,7 @@ class StallDetector:
         self._ahead_us = ahead_us  # CLOCK_BOOTTIME against the monotonic clock.
 
     def sleeps(self, until_us: int) -> None:
-        """Nothing is late before then."""
+        """Records a sleep: until then the loop is not late."""
         self._due_us = until_us
 
     def runs(self, now_us: int) -> int:

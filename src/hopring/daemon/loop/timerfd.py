@@ -44,7 +44,7 @@ class TimerFd:
         return self._fd
 
     def set(self, at_us: int) -> None:
-        """Moves the moment; a moment that has passed is now. Time 0 would mean off and is not asked for."""
+        """Sets the time; a past one means now. Time 0 would switch the timer off, and is not allowed."""
         assert at_us > 0, "the monotonic clock is past 0"
         self._spec.seconds = at_us // 1_000_000
         self._spec.nanoseconds = at_us % 1_000_000 * 1_000

@@ -113,7 +113,7 @@ class LinkStreams:
             self._put_shaper(neighbour, self._connections[neighbour])
 
     def cut(self, daemons: Collection[DaemonId]) -> None:
-        """Lets nothing pass to or from these daemons: their connections are paused."""
+        """Blocks traffic to and from exactly these daemons: their connections are paused."""
         self._cut = frozenset(daemons)
         early = [(sender, one.connection) for (sender, _), one in self._early.items()]
         for neighbour, connection in [*self._connections.items(), *early]:

@@ -1,8 +1,8 @@
-"""IP multicast, both versions: how a socket joins a group and how it may send to one.
+"""Multicast of IPv4 and IPv6: socket options to join a group and to send to it.
 
-Packets stay on the link unless a higher TTL is configured (the hops of IPv6). They come back to listeners
-on the sending host, so that several daemons of one host, or of two clusters, may share a group: each
-listener gets its own copy and looks at the header.
+Packets stay on the link unless a higher TTL is configured (the hops of IPv6). They are looped back to listeners
+on the sending host, so that several daemons of one host, or of two clusters, may share a group: each listener
+gets its own copy and checks the header.
 """
 
 import contextlib
@@ -33,19 +33,19 @@ class MulticastGroup:
 
     @property
     def family(self) -> socket.AddressFamily:
-        """The version of IP that the group's address is of."""
+        """The address family of the group."""
         return socket.AF_INET6 if ":" in self.host else socket.AF_INET
 
     @property
     def address(self) -> tuple[str, int] | tuple[str, int, int, int]:
-        """Where to send, and what a listener binds."""
+        """The address to send to, which a listener binds."""
         if self.family == socket.AF_INET6:
             return (self.host, self.port, 0, socket.if_nametoindex(self.interface))
         return (self.host, self.port)
 
 
 def join(sock: socket.socket, group: MulticastGroup) -> None:
-    """Receives the group's packets that arrive on its interface, and of no other group's."""
+    """Makes the socket receive this group's packets on its interface, and no other group's."""
     index = socket.if_nametoindex(group.interface)
     if group.family == socket.AF_INET6:
         request = _MREQ6.pack(socket.inet_pton(socket.AF_INET6, group.host), index)
@@ -59,7 +59,7 @@ def join(sock: socket.socket, group: MulticastGroup) -> None:
 
 
 def enable_sending(sock: socket.socket, group: MulticastGroup) -> None:
-    """Sends to groups by this group's interface and with its TTL, and a copy to this host."""
+    """Makes the socket send to groups by this group's interface with its TTL, and loop packets back."""
     index = socket.if_nametoindex(group.interface)
     if group.family == socket.AF_INET6:
         sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, index)

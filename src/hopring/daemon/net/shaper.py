@@ -1,7 +1,7 @@
 """A link shaper in front of the sockets: delay, jitter, loss, duplicates, rate and queue, without root.
 
-`Lane` is the arithmetic for one direction of one link: when a packet that enters it comes out, if it does. The
-shapers put lanes before a datagram endpoint or a connection. Randomness comes from the generator handed in.
+`Lane` computes, for one direction of one link, when a packet leaves, or that it is lost. The shapers put lanes
+before a datagram endpoint or a connection. Randomness comes from the generator that is passed in.
 """
 
 import heapq
@@ -17,19 +17,19 @@ from hopring.ids import NEVER
 from hopring.wire.train import Train
 
 HELD_BYTES_MAX: Final = 64 << 20
-"""Most that a shaper holds back; beyond it packets are lost, as in any queue."""
+"""Limit of the bytes that a shaper holds back; packets beyond it are lost, as in any queue."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How a lane treats its packets; the default lets them pass."""
+    """The treatment of packets by a lane; the default lets them pass."""
 
     delay_us: int = 0
     jitter_us: int = 0  # Added to the delay, uniformly; jittered packets may overtake each other.
     loss: float = 0.0
     duplicates: float = 0.0
     rate_bits_per_second: int = 0  # 0 is no limit.
-    queue_bytes_max: int = 1 << 18  # With a rate only: what does not fit is lost.
+    queue_bytes_max: int = 1 << 18  # Only with a rate: packets that do not fit are lost.
 
 
 CLEAR: Final = Shape()
@@ -45,7 +45,7 @@ class Lane:
     free_at_us: int = 0  # When the bottleneck will have sent everything that is queued.
 
     def enter(self, size: int, now_us: int) -> list[int]:
-        """When the copies of a packet come out: none if it is lost, two if it is doubled."""
+        """The times at which copies of a packet leave: none if it is lost, two if it is doubled."""
         shape = self.shape
         if shape.loss and self.random.random() < shape.loss:
             return []
@@ -83,7 +83,9 @@ class DatagramShaper:
         self._lanes: dict[Address, Lane] = {}
         self._shapes: dict[Address, Shape] = {}
         self._cut: frozenset[Address] = frozenset()
-        self._held: list[tuple[int, int, bytes, Address]] = []  # A heap: when, in which order, what, where.
+        self._held: list[
+            tuple[int, int, bytes, Address]
+        ] = []  # A heap of time, serial number, datagram, address.
         self._held_bytes = 0
         self._count = 0
         self._alarm = loop.alarm(self._release)
@@ -152,7 +154,7 @@ class StreamShaper:
         self._alarm = loop.alarm(self._release)
 
     def shape(self, shape: Shape) -> None:
-        """Delays writes in this way from now on; loss and duplicates do not apply to a stream."""
+        """Applies another shape from now on; loss and duplicates do not apply to a stream."""
         self._lane = Lane(replace(shape, loss=0.0, duplicates=0.0, queue_bytes_max=NEVER), self._random)
 
     def write(self, data: bytes) -> None:

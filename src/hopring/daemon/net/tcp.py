@@ -1,8 +1,8 @@
 """TCP connections and listeners; they report everything as events of the TCP link.
 
-A connection collects what is written and sends it at the end of the turn in one gathering call. It tells
-`Opened` at most once, then `Received`, `Written` and, when asked, `Observed`; `Closed` at most once, as its
-last event. A connection that its owner closes tells nothing more.
+A connection collects all writes of a turn and sends them at its end in one gathering call. It reports `Opened`
+at most once, then `Received`, `Written` and, on request, `Observed`; `Closed` at most once, as its last event.
+A connection that its owner closes reports nothing more.
 """
 
 import errno
@@ -23,7 +23,7 @@ Sink = Callable[[ConnectionEvent], None]
 
 CONNECT_TIMEOUT_US: Final = 3_000_000
 OUT_BYTES_MAX: Final = 64 << 20
-"""Bytes written and not taken by the kernel. Links stop long before: more is a fault, and closes it."""
+"""Limit of bytes that wait for the kernel. Links stop far below it; more closes the connection."""
 
 READ_BYTES: Final = 1 << 18
 READS_MAX: Final = 8
@@ -83,7 +83,7 @@ class TcpConnection:
 
     @property
     def out_bytes(self) -> int:
-        """What was written and the kernel has not taken."""
+        """Bytes that were written and that the kernel has not accepted."""
         return self._out_bytes
 
     def write(self, data: bytes) -> None:
@@ -105,7 +105,7 @@ class TcpConnection:
             self._out.clear()
 
     def pause(self, paused: bool) -> None:
-        """Neither reads nor writes, nor notices an end, until told otherwise; for cuts made by hand."""
+        """Stops or resumes reading, writing and noticing an end; for cuts by the admin channel."""
         if self._gone or paused == self._paused:
             return
         self._paused = paused
@@ -117,7 +117,7 @@ class TcpConnection:
             self._flush_soon()
 
     def observe(self) -> None:
-        """Tells what the kernel knows of the connection; nothing while it is paused or opening."""
+        """Reports the kernel's measurements of the connection; nothing while it is paused or opening."""
         if self._gone or self._paused or not self._opened:
             return
         info = self._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
@@ -176,7 +176,7 @@ class TcpConnection:
             self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
-        """Sends what it can, and waits for room if that was not all."""
+        """Sends as much as the kernel accepts, and waits for room for the rest."""
         self._flush_due = False
         if self._gone or self._paused:
             return
@@ -216,7 +216,7 @@ class TcpConnection:
 
 
 class TcpListener:
-    """Accepts connections on one address and hands each to its owner, who sets the sink at once."""
+    """Accepts connections on one address and hands each to `welcome`, which sets the sink at once."""
 
     def __init__(self, loop: Loop, address: Address, welcome: Callable[[TcpConnection, Address], None]) -> None:
         self._loop = loop
@@ -229,13 +229,13 @@ class TcpListener:
         self._socket.bind(address)
         self._socket.listen(BACKLOG)
         self.refused = 0
-        """How often there was no descriptor left for a connection."""
+        """How often no descriptor was free for a connection."""
         self._again = loop.alarm(lambda: loop.modify(self._socket.fileno(), READABLE))
         loop.register(self._socket.fileno(), self._ready)
 
     @property
     def address(self) -> Address:
-        """Where we listen, with the port that the kernel chose."""
+        """The address of the listener, with the port that the kernel chose."""
         name: Address = self._socket.getsockname()
         return name
 

@@ -13,7 +13,7 @@ from hopring.daemon.loop.sleeping import LINGER_US, LINGER_US_MAX
 from hopring.session.options import Slow
 
 CLIENTS_MAX: Final = 100_000
-"""As of `sessions_max` in the configuration."""
+"""The same limit as for `sessions_max` in the configuration."""
 
 
 class HopdExit(IntEnum):
@@ -25,7 +25,7 @@ class HopdExit(IntEnum):
 
 
 class StartRefused(Exception):
-    """The daemon cannot start; the message says why and what to do."""
+    """The daemon cannot start; the message has the reason and a remedy."""
 
     def __init__(self, code: HopdExit, message: str) -> None:
         super().__init__(message)
@@ -33,7 +33,7 @@ class StartRefused(Exception):
 
 
 def command_line() -> argparse.ArgumentParser:
-    """All flags of a daemon."""
+    """The parser with all flags of a daemon."""
     parser = argparse.ArgumentParser("hopd", description="One daemon of a cluster.")
     parser.add_argument("file", metavar="FILE", help="the configuration, the same at all daemons")
     parser.add_argument("--name", required=True, help="which daemon of the configuration this is")

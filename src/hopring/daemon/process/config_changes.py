@@ -1,4 +1,4 @@
-"""How two configurations differ for one daemon: changes at once, by a view change, or by a restart."""
+"""Differences of two configurations for one daemon: applied at once, by a view change, or by a restart."""
 
 from dataclasses import dataclass, fields, replace
 from typing import Final
@@ -23,7 +23,7 @@ from hopring.config.settings import (
 from hopring.session.options import SessionOptions
 
 AT_START: Final = frozenset({"window_bytes"})
-"""Options that clients are told when they connect; they apply from the next start."""
+"""Options that clients get in WELCOME; they apply from the next start."""
 
 
 Tuning = LinkTuning | RingTuning | MembershipTuning | ClientTuning | LogTuning
@@ -31,7 +31,7 @@ Tuning = LinkTuning | RingTuning | MembershipTuning | ClientTuning | LogTuning
 
 @dataclass(frozen=True, slots=True)
 class ConfigChanges:
-    """How two configurations differ for one daemon; keys as the file spells them."""
+    """The keys that differ in two configurations, as the file spells them."""
 
     live: tuple[str, ...]
     rebuild: tuple[str, ...]  # The daemon has to leave its view and begin another one.
@@ -56,7 +56,7 @@ def changes(old: Config, new: Config, name: str) -> ConfigChanges:
     ports = "client_port", "spread_port"
     restart += [f"{name}.{port}" for port in ports if getattr(ours[0], port) != getattr(ours[1], port)]
     if old.cluster != new.cluster or (ours[0].address, ours[0].port) != (ours[1].address, ours[1].port):
-        # Its files are called after the cluster, and its clients found it at its address.
+        # Its files are named after the cluster, and its clients know its address.
         restart, rebuild = restart + rebuild, []
     return ConfigChanges(tuple(live), tuple(rebuild), tuple(restart))
 

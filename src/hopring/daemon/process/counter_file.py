@@ -1,13 +1,12 @@
-"""The view counter's high-water mark on disk: best effort, and never a reason not to start.
+"""The high-water mark of the view counter on disk: best effort; its failure never keeps a daemon from starting.
 
-View ids are unique without it (a start draws its own nonce). It keeps their order over a restart: a
-daemon that comes back alone should not install a view that looks older than those it was in.
+View ids are unique without it (each start draws a nonce). It keeps their order over a restart: a daemon that
+comes back alone should not install a view that looks older than those it was in.
 
-The mark is a whole block ahead of the counter. It is moved at the start and whenever half of the block is
-used, by a thread: a disk that is slow, full or gone costs the daemon nothing. A new mark is written beside
-the old one, synced, and put in its place by a rename: a crash at any moment leaves one or the other. The
-file is one line, the mark and its checksum: a daemon that began with a number out of nowhere would be
-refused by all.
+The mark is a whole block ahead of the counter. A thread moves it at the start and whenever half of the block is
+used, so a disk that is slow, full or gone does not delay the daemon. A new mark is written beside the old one,
+synced, and put in its place by a rename: a crash at any moment leaves one or the other. The file is one line,
+the mark and its checksum: all other daemons would refuse one that started with an arbitrary number.
 """
 
 import os
@@ -18,15 +17,15 @@ from zlib import crc32
 
 BLOCK: Final = 1_000
 RETRY: Final = 50
-"""If a mark could not be written, the next attempt is so many counters later."""
+"""If a mark could not be written, the next attempt is this many counters later."""
 START_WAIT_S: Final = 1.0
-"""How long a start waits for its first mark, so that not even a crash at once repeats a counter."""
+"""How long a start waits for its first mark, so that not even an immediate crash repeats a counter."""
 COUNTER_MAX: Final = (1 << 63) - 1
 _TEXT_BYTES_MAX: Final = 64
 
 
 class CounterFile:
-    """One daemon's counter; `warnings` says what could not be read or written, each thing once."""
+    """One daemon's counter; `warnings` has each failure to read or write it once."""
 
     def __init__(self, path: Path) -> None:
         self.warnings: list[str] = []
@@ -41,7 +40,7 @@ class CounterFile:
         self.settle(START_WAIT_S)
 
     def reserve(self, counter: int) -> None:
-        """To be called with every counter before its use; keeps the mark ahead. It never waits."""
+        """Keeps the mark ahead; call it with every counter before its use. It never waits."""
         if counter < self._due:
             return
         with self._lock:
@@ -60,7 +59,7 @@ class CounterFile:
             self._writer = writer
 
     def settle(self, seconds_max: float | None = None) -> None:
-        """Waits until what was reserved is on disk, or could not be written: for an orderly end."""
+        """Waits until the last mark is on disk, or could not be written; for an orderly end."""
         writer = self._writer
         if writer is not None:
             writer.join(seconds_max)
@@ -78,7 +77,7 @@ class CounterFile:
                 self._due = min(self._due, mark - BLOCK + RETRY)
 
     def _write(self, mark: int) -> bool:
-        # Always the same name: what a crash leaves behind is overwritten, not added to.
+        # Always the same name, so that a file left by a crash is overwritten.
         beside = self._path.with_name(f"{self._path.name}.new")
         try:
             with beside.open("wb") as file:
@@ -99,7 +98,7 @@ class CounterFile:
 
     def _read(self) -> int:
         try:
-            # What is no file, a pipe for example, must not keep the daemon waiting.
+            # Non-blocking: the path may be a pipe, for example.
             handle = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             with open(handle, "rb", buffering=0) as file:
                 text = file.read(_TEXT_BYTES_MAX)

@@ -1,5 +1,4 @@
-"""The environment of a daemon's process: state directory, paths of sockets and files, limits, memory, its
-parent.
+"""The environment of a daemon's process: state directory, paths, limits, memory, and its parent.
 
 A daemon allocates and frees blocks of a packet's size thousands of times a second. By default the C library
 gives such memory back to the kernel at once and asks for it again, which then clears each page anew: a
@@ -27,7 +26,7 @@ from hopring.ids import DaemonId, Process
 from hopring.session.options import SessionOptions
 
 DESCRIPTORS_BESIDE: Final = 512
-"""Open files beside clients: the daemon's own, and what clients spill."""
+"""Open files beside those of clients: the daemon's own, and spills."""
 
 NO_SOCKET: Final = (
     "no Unix socket for clients: the state directory cannot be written, or the path is longer than "
@@ -90,7 +89,7 @@ def client_places(arguments: argparse.Namespace, state: Path, config: Config, me
 
 
 def allow_descriptors(clients: int) -> None:
-    """Raises the limit of open files to what clients need, as far as the system allows."""
+    """Raises the limit of open files to the number that clients need, as far as the system allows."""
     wanted = clients + DESCRIPTORS_BESIDE
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -153,20 +152,20 @@ def end_with_descriptor(loop: Loop, fd: int, leave: Callable[[], None]) -> None:
 
 
 COLLECT_OBJECTS: Final = 50_000
-"""How many new objects let the garbage collector run."""
+"""The number of new objects after which the garbage collector runs."""
 
 KEPT_BYTES: Final = 64 * 1024 * 1024
-"""Free memory that is kept before any of it goes back to the kernel."""
+"""Limit of free memory that is not returned to the kernel."""
 
 MAPPED_BYTES_MIN: Final = 4 * 1024 * 1024
-"""Blocks from this size on are mapped singly, and go back as soon as they are free."""
+"""Blocks from this size on are mapped one by one, and returned to the kernel as soon as they are free."""
 
 _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
 
 
 def spare_the_collector() -> None:
-    """Runs the garbage collector rarely: messages make no cycles, and the search costs a tenth of the time."""
+    """Runs the garbage collector rarely: messages make no cycles, and the search takes a tenth of the time."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(COLLECT_OBJECTS)
@@ -175,6 +174,6 @@ def spare_the_collector() -> None:
 def keep_memory() -> bool:
     """Asks the C library to keep free memory for the next packet; returns whether it supports that."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is None:  # That of glibc does.
+    if mallopt is None:  # Only glibc has it.
         return False
     return bool(mallopt(_M_TRIM_THRESHOLD, KEPT_BYTES) and mallopt(_M_MMAP_THRESHOLD, MAPPED_BYTES_MIN))

@@ -21,7 +21,7 @@ _STAYS = "the old configuration stays in force"
 
 
 class ConfigReload:
-    """The configuration of one life of a daemon, as far as it is in force."""
+    """The configuration that is in force, and its reload."""
 
     def __init__(
         self,
@@ -36,15 +36,15 @@ class ConfigReload:
         self._session_server = session_server
         self.admin: AdminSocket | None = None
         self.rejoin: Rejoin | None = None
-        """What takes view changes; without it they need a restart."""
+        """Applies changes that need another view; without it they need a restart."""
 
     def reload(self) -> None:
-        """By a signal: what comes of it is in the log."""
+        """Reloads because of a signal; the result is logged."""
         with suppress(StartRefused):
             self._read()
 
     def reload_for_admin(self) -> dict[str, object]:
-        """By the admin channel: what comes of it is also answered."""
+        """Reloads for the admin channel; the result is logged and returned."""
         try:
             found = self._read()
         except StartRefused as refused:
@@ -52,7 +52,7 @@ class ConfigReload:
         return {"changed": found.live, "view_change": found.rebuild, "needs_restart": found.restart}
 
     def taken(self, config: Config) -> None:
-        """This is what all protocols go by now; what was not theirs to change stays."""
+        """Records the configuration that the protocols use now; clients, log and admin keep their settings."""
         ours = self._config
         self._config = replace(config, clients=ours.clients, log=ours.log, admin=ours.admin)
 

@@ -1,8 +1,8 @@
-"""The trace of a running daemon: JSON lines in the schema of `check.trace_files`, written as things happen.
+"""The trace of a running daemon: JSON lines in the schema of `check.trace_files`, written as events happen.
 
-Every batch is one write to the kernel before the call returns, so whatever ends the process, what was noted is
-in the file; only the machine's end can cost more. Several lives of a daemon may share a file, one behind the
-other: half a line that a full disk left at the end is cut off when the next life begins.
+Every batch is written to the kernel before the call returns, so the file has all noted events however the
+process ends; only a crash of the machine can lose more. Several runs of a daemon may share a file, one behind
+the other: an incomplete line that a full disk left at the end is cut off when the next run begins.
 
 Counters of links are written only when they have changed, so that an idle daemon's trace does not grow.
 Links are made anew with every network: the last counts of a network are written when the next one begins.
@@ -38,11 +38,11 @@ NUMBER_BYTES: Final = 8
 LTS_BITS: Final = 40
 
 Number = Callable[[OrderedMessage, ViewId, Position], int | None]
-"""Which message of its session this is; None if there is no telling, and then it is not in the trace."""
+"""The number of a message in its session; None if it is unknown, and then the message is not in the trace."""
 
 
 def leading_number(message: OrderedMessage, _view: ViewId, _position: Position) -> int:
-    """The number that stands before the payload, for a layer above that puts it there."""
+    """The number at the beginning of the payload, for a layer above that puts it there."""
     return int.from_bytes(message.payload[:NUMBER_BYTES], "little")
 
 
@@ -54,12 +54,12 @@ def place_number(message: OrderedMessage, view: ViewId, position: Position) -> i
 
 
 def wall_us() -> int:
-    """The clock on the wall, which machines share; the daemon's own counts from the start of its machine."""
+    """The wall clock, which machines share; the daemon's own clock counts from the start of its machine."""
     return time.time_ns() // 1_000
 
 
 PERIOD_US: Final = 5_000_000
-"""How often counters are told at most, while a network lasts."""
+"""The least interval between two writes of counters, while a network lasts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class LinkNews:
 
 
 class LinkCountLog:
-    """Remembers which counters were written."""
+    """Remembers the counters that were written."""
 
     def __init__(self) -> None:
         self._generation: int | None = None  # Of the network that was written last.
@@ -105,7 +105,7 @@ class LinkCountLog:
         moved = []
         for link in network.links:
             seen = link.counters
-            # The round trip is measured all the time, and is no reason to write anything.
+            # Not the round trip, which changes all the time.
             counts = seen.sent, seen.received, seen.lost, seen.nacks, seen.retransmissions
             if any(counts) and counts != self._written.get(link.peer):
                 self._written[link.peer] = counts
@@ -114,7 +114,7 @@ class LinkCountLog:
 
 
 class TraceFile:
-    """One life of a daemon. `problem` says why nothing is written any more, if that is so."""
+    """The trace of one run of a daemon; `problem` is the reason, if there is one, why no more is written."""
 
     def __init__(
         self,
@@ -126,7 +126,7 @@ class TraceFile:
         number: Number = leading_number,
         wall: Callable[[], int] = wall_us,
     ) -> None:
-        """Opens the file; OSError if it cannot be."""
+        """Opens the file; raises OSError."""
         self.problem = ""
         self._path = path
         self._names = names
@@ -142,7 +142,7 @@ class TraceFile:
         self._write([trace.Recover(self._me, now_us(), wall())])
 
     def rename(self, names: Mapping[DaemonId, str]) -> None:
-        """Daemons have other numbers from now on, this one too."""
+        """Applies other numbers of daemons from now on."""
         self.count(at_once=True)
         self._links.forget()
         self._names = names
@@ -155,7 +155,7 @@ class TraceFile:
     def count(self, *, at_once: bool = False) -> None:
         """Writes the counters of links that have changed, if that is due.
 
-        To be called at once when another network begins, or the last counts of the one before are lost.
+        Call it with `at_once` when another network begins: otherwise the last counts of the old one are lost.
         """
         now_us = self._now_us()
         if at_once or self._links.due(now_us):
@@ -176,7 +176,7 @@ class TraceFile:
             while text:
                 text = text[os.write(self._fd, text) :]
         except OSError as error:
-            # A gap would make every verdict wrong, so this is the end of the trace and not of the daemon.
+            # A gap would make every verdict wrong, so the trace ends here, and the daemon continues.
             self.problem = f"cannot write {self._path} ({error.strerror}): the trace ends here"
 
     def _counters(self, now_us: int) -> list[trace.Event]:
@@ -203,7 +203,7 @@ class TraceFile:
                 name = self._name(self._process(sender), number)
                 return trace.MessageDelivered(me, at_us, view, name, message.service, _place(view, position))
             case Rift():
-                return None  # A matter of groups.
+                return None  # Only groups use it.
             case TransitionalSignal(together=together):
                 return trace.Signalled(me, at_us, view, self._processes(together))
             case Installed(members=members, together=together, cause=cause):
@@ -211,7 +211,7 @@ class TraceFile:
                 return trace.ViewInstalled(me, at_us, view, *both, cause)
 
     def _name(self, sender: trace.ProcessName, number: int) -> trace.MessageId:
-        # The trace is of daemons: whichever session it is of, it is the daemon that sends it.
+        # The trace is of daemons: a message of any session counts as one of its daemon.
         return trace.MessageId(sender.daemon, sender.incarnation, number)
 
     def _process(self, process: Process) -> trace.ProcessName:
