@@ -1,16 +1,16 @@
-"""Engines: the interface of the part of a daemon that orders messages and forms views; events and snapshot.
+"""The interface of engines: the part of a daemon that orders messages and forms views. Events and snapshot.
 
-Below       a driver of the engine's own, which has its sockets: its packets go in and out by `step`, as events
-            and effects that only those two know.
+Below       the engine's own driver, which has its sockets. Packets go in and out by `step`, as events and
+            effects that only the engine and its driver know.
 Above       groups and the session server; log, trace and counters of the process; status, metrics and
             simulator, which read `snapshot()`.
-Invariants  a layer like all others: pure, `step` and `wake_at_us`; nothing outside of an engine's package and
-            its driver reads its insides. `Installed` begins every view; a message is `Stamped` at its sender
+Invariants  an engine is a pure layer with `step` and `wake_at_us`; only its package and its driver access its
+            internal state. `Installed` begins every view; a message is `Stamped` at its sender
             before it is `Delivered` there.
 
 A snapshot is the state of an engine as one plain value. Parts that an engine does not have are None or empty:
-an engine without links has no network, one without sites no overlay. Daemons and sites go by their numbers;
-layers that show them to people know the names.
+an engine without links has no network, one without sites no overlay. Daemons and sites have numbers here;
+the layers that show them to users add the names.
 """
 
 from abc import ABC, abstractmethod
@@ -50,17 +50,17 @@ class Resume(Value):
 
 @final
 class Withdraw(Value):
-    """Discards the daemon's own messages that are not sent yet."""
+    """Discards the messages of the daemon itself that are not sent yet."""
 
 
 @final
 class Stop(Value):
-    """Stops this daemon: it tells the others and takes no further part. Best once `drained` is true."""
+    """Stops the engine: it tells the other daemons and leaves. Best once `drained` is true."""
 
 
 @final
 class Stalled(Value):
-    """The driver did not run for this time: silence of others meant nothing, and they may have gone on."""
+    """The driver did not run for this long: the others were not necessarily silent, and may have a new view."""
 
     def __init__(self, for_us: int) -> None:
         self.for_us: Final = for_us
@@ -71,7 +71,7 @@ class Stalled(Value):
 
 @final
 class Stamped(Value):
-    """A submitted message has its place in the order: the send event of the thesis."""
+    """A submitted message has its position in the order: the send event of the thesis."""
 
     def __init__(self, view: ViewId, message: OrderedMessage, position: Position) -> None:
         self.view: Final = view
@@ -92,11 +92,10 @@ class Delivered(Value):
 
 @final
 class Rift(Value):
-    """A place before the signal where members of these sites, this daemon's among them, may miss a bundle.
+    """A position before the signal whose bundle members of these sites, with this daemon's, may lack.
 
-    Other members of T, outside of these sites, passed this place before the view broke. So the bundles behind
-    it are delivered before the signal all the same; but for members that may be owed the bundle of this place,
-    the view ends here.
+    Members outside of these sites had passed the position before the view broke. So later bundles are delivered
+    before the signal all the same; but for members that the bundle is addressed to, the view ends here.
     """
 
     def __init__(
@@ -113,7 +112,7 @@ class Rift(Value):
         self.mask: Final = mask
         self.together: Final = together
         self.next_view: Final = next_view
-        self.lost: Final = lost  # None of those who come along has it; else it is Safe, and not stable.
+        self.lost: Final = lost  # No member of `together` has the bundle; otherwise it is Safe and not stable.
 
 
 @final
@@ -123,7 +122,7 @@ class TransitionalSignal(Value):
     def __init__(self, view: ViewId, together: tuple[Process, ...], next_view: ViewId) -> None:
         self.view: Final = view
         self.together: Final = together
-        self.next_view: Final = next_view  # The one that follows; no two sides of a split have the same.
+        self.next_view: Final = next_view  # The view that follows; each side of a split has another one.
 
 
 @final
@@ -140,23 +139,22 @@ class Installed(Value):
     ) -> None:
         self.view: Final = view
         self.members: Final = members
-        self.together: Final = together  # Those who came along from my view before.
+        self.together: Final = together  # The members that come from the same view as this daemon.
         self.cause: Final = cause
-        # Those who came along may not all have seen the same: for some there were rifts, or
+        # Members of `together` may have received different messages: there were rifts for some of them, or
+        # messages after the signal were not for all their sites.
         self.uneven: Final = uneven
-
-    # messages behind the signal that are not for all their sites.
 
 
 EngineInput = SubmitMessage | Resume | Withdraw | Stop | Stalled | Tick
-"""All that an engine takes from above and from the clock."""
+"""All inputs of an engine from the layers above and from the clock."""
 
 EngineOutput = Stamped | Delivered | Rift | TransitionalSignal | Installed
-"""All that an engine puts out for the layers above."""
+"""All outputs of an engine for the layers above."""
 
 
 EnginePhase = Literal["op", "search", "statetrans", "evs", "gone"]
-"""The names of phases, as clients and metrics are told them. Every engine has `op`: a view works."""
+"""The names of phases in status and metrics. Every engine has `op`: messages are ordered in a view."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,10 +169,10 @@ class LinkSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class NetworkSnapshot:
-    """The links of one attempt or view; with the next one all counters begin again."""
+    """The links of one attempt or view; counters begin at 0 in the next one."""
 
     generation: int
-    links: tuple[LinkSnapshot, ...]  # By their peers.
+    links: tuple[LinkSnapshot, ...]  # Sorted by peer.
     drops: Mapping[Drop, int] = field(default_factory=dict)
 
 
@@ -189,12 +187,12 @@ class RingSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class WindowSnapshot:
-    """Flow control: sizes of windows, by the names under which they can be set, and what is used of them."""
+    """Flow control: sizes of windows, by the names of their settings, and how much of them is used."""
 
     sizes: Mapping[str, int]
-    used_bytes: int = 0  # Sent by this daemon, and not yet known to be everywhere.
+    used_bytes: int = 0  # Sent by this daemon and not stable.
     used_bundles: int = 0
-    queue_bytes: int = 0  # Submitted, and not yet sent.
+    queue_bytes: int = 0  # Submitted and not sent.
 
 
 @final
@@ -204,8 +202,8 @@ class AttemptSnapshot(Value):
     def __init__(
         self,
         bound: bool,  # This daemon has promised to install the view.
-        decided: bool,  # The fate of the old view's messages is known.
-        together: int,  # How many come along from the old view, once that is decided.
+        decided: bool,  # It is decided which messages of the old view are delivered.
+        together: int,  # The number of members from the same old view, once decided.
     ) -> None:
         self.bound: Final = bound
         self.decided: Final = decided
@@ -213,7 +211,7 @@ class AttemptSnapshot(Value):
 
 
 RouteUse = Literal["tree", "spare", "unused", "cut", "absent"]
-"""What the view does with a link between sites; absent if it does not have both."""
+"""How the view uses a link between two sites; absent if a site has no member."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,11 +220,11 @@ class RouteSnapshot:
 
     sites: tuple[SiteId, SiteId]
     protocol: LinkName
-    left_out: bool  # The view does without it.
+    left_out: bool  # It is a cut link of the view.
     use: RouteUse
     configured_weight: int
     agreed_weight: int | None
-    measured_us: int | None  # The time to deliver a packet, as this daemon has measured it.
+    measured_us: int | None  # The time to deliver a packet, measured by this daemon.
     round_trip_us: int | None
     loss_ppm: int | None
 
@@ -267,18 +265,18 @@ class Snapshot:
 
     me: Process
     phase: EnginePhase
-    phases: tuple[EnginePhase, ...]  # All that this engine can be in.
+    phases: tuple[EnginePhase, ...]  # All phases of this engine.
     settled: bool  # A view is installed, and messages are ordered in it.
     view: ViewId  # The last one installed.
     members: tuple[Process, ...]
     cause: str  # Of the next view change.
-    reached: tuple[int, ...]  # The place of the last message in the order; it changes with each delivery.
+    reached: tuple[int, ...]  # The position of the last delivered message in the order.
     window: WindowSnapshot
-    phase_detail: str = ""  # A finer name of the phase, if there is one.
+    phase_detail: str = ""  # A more precise name of the phase.
     drops: Mapping[Drop, int] = field(default_factory=dict)  # Without those of the network.
     ring: RingSnapshot = field(default_factory=RingSnapshot)
     network: NetworkSnapshot | None = None
-    last_network: NetworkSnapshot | None = None  # The one before, as it ended.
+    last_network: NetworkSnapshot | None = None  # The network before, as it ended.
     attempt: AttemptSnapshot | None = None
     overlay: OverlaySnapshot | None = None
 
@@ -294,7 +292,7 @@ Effect_co = TypeVar("Effect_co", covariant=True)
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Engine(ABC, Generic[Event_contra, Effect_co]):
-    """An engine; its parameters are the events and effects that it shares with its driver alone."""
+    """An engine. The type parameters are the events and effects between it and its driver."""
 
     @property
     @abstractmethod
@@ -303,17 +301,17 @@ class Engine(ABC, Generic[Event_contra, Effect_co]):
 
     @abstractmethod
     def step(self, event: EngineInput | Event_contra, now_us: int) -> Sequence[EngineOutput | Effect_co]:
-        """Takes one event; returns what follows from it, in its order."""
+        """Takes one event; returns its outputs and effects in order."""
 
     @property
     @abstractmethod
     def queue_open(self) -> bool:
-        """Whether `Submit` may bring another message of a client."""
+        """Whether `SubmitMessage` may bring another message of a client."""
 
     @property
     @abstractmethod
     def drained(self) -> bool:
-        """Whether everything that was submitted is at every daemon of the view."""
+        """Whether every daemon of the view has everything that was submitted here."""
 
     @abstractmethod
     def state(self) -> EngineState:

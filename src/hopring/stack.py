@@ -1,13 +1,14 @@
-"""The stack: the one place that wires a daemon's layers together, from the stamps down to the links.
+"""The stack: connects a daemon's layers from the stamps down to the links.
 
 One stack serves one network, from `ninit` to `linkfailed` (thesis 2.2.6): a generation, a set of daemons, a set
-of cut links. Membership makes a stack for each attempt and throws it away with it.
+of cut links. The membership makes a stack for each attempt to form a view; the view keeps it until it breaks.
 
 Below       a driver, which carries frames and streams between daemons and knows the time.
-Above       whoever multicasts bundles; it receives each bundle of the network exactly once, its own included.
-Invariants  nothing comes out after NetworkFailed (2.23); a packet of another generation, from a stranger or
-            from an earlier life of a member is refused before it reaches a link; whatever befalls an Unreliable
-            bundle, the network goes on; a link that no tree uses carries PING only, and may fail.
+Above       the membership, which multicasts bundles and receives each bundle of the network exactly once, its
+            own included.
+Invariants  there is no output after NetworkFailed (2.23); a packet of another generation, of a daemon that is
+            no member, or of another incarnation of a member is refused before it reaches a link; an Unreliable
+            bundle never fails the network; a link that no tree uses carries PING only, and may fail.
 """
 
 from collections import Counter
@@ -130,11 +131,12 @@ class Stack:
         queue_bytes = max(options.ring.queue_bytes_max, options.transit_bytes)
         ring_options = replace(options.ring, queue_bytes_max=queue_bytes)
         self.ring = rings.open_ring(own.me, self.network.ring, ring_options, options.initial_seq, now_us)
-        # When each link wants a tick, asked anew only after it took an event; under the own id, the ring.
+        # When each link wants a tick, read again only after the link had an event. The ring is under the own
+        # id, Unreliable bundles are under NOBODY.
         self._wakes_at_us = {daemon: link.wake_at_us for daemon, link in self.links.items()}
         self._wakes_at_us.update({daemon: link.wake_at_us for daemon, link in self.spares.items()})
         self._wakes_at_us[own.me] = self.ring.wake_at_us
-        self._incarnations = dict(members)  # None until the first packet tells it.
+        self._incarnations = dict(members)  # None until the first packet of that daemon.
         self._stamps = Stamps(
             self.network.site, self._object_bytes(), destinations=destinations or Destinations()
         )
@@ -146,18 +148,18 @@ class Stack:
         self.loose = LooseReceiver(
             others, options.loose_wait_us, options.loose_held_bytes_max, options.bundle_bytes_max
         )
-        self._step_lts = 0  # What the clock has to reach for Unreliable bundles,
-        self._step_at_us = NEVER  # and when at the latest.
-        self._serial = 0
+        self._clock_goal_lts = 0  # The clock has to reach this stamp because of Unreliable bundles.
+        self._clock_due_us = NEVER  # When it has to, at the latest.
+        self._serial = 0  # Of control messages.
         self._visited: StampedBundles | None = None
-        self._settle = False  # A bundle for which somebody waits until all have it is not stamped yet,
+        self._settle = False  # A bundle of `Multicast` with `settle` waits to be stamped.
         self.settling = False
-        """or, as the layer above knows, is stamped and not everywhere."""
+        """Set by the layer above while a Safe bundle is stamped and not stable."""
         self.local_aru = 0
-        """The layer above keeps it at the line below which this daemon has everything."""
+        """Set by the layer above: this daemon has everything below this line."""
         self.drops: Counter[Drop] = Counter()
-        self._encoded_item: Item | None = None  # What was sent last to another site,
-        self._encoded = b""  # and how.
+        self._encoded_item: Item | None = None  # The last item for another site.
+        self._encoded = b""  # The same, encoded.
         self._out: list[Output] = []
 
     def _make_link(self, neighbour: Neighbour) -> Link:
@@ -172,14 +174,14 @@ class Stack:
         return min([self.ring.packet_bytes, self.options.object_bytes_max, *links])
 
     def tune_ring(self, options: RingOptions) -> None:
-        """Other windows and packets of the ring; what is already cut stays as it is."""
+        """Sets windows and packet size of the ring; bundles that are already cut stay as they are."""
         self.ring.tune(
             options.personal_window_segments, options.global_window_segments, options.packet_segments_max
         )
         self._stamps.object_bytes_max = self._object_bytes()
 
     def _loose_bytes(self) -> int:
-        """The longest object that passes every link that may be on its way in one datagram."""
+        """The longest object that fits in one datagram on every link of the cluster."""
         plans = self.network.topology.links.values()
         tuned = [plan.tuning.segment_bytes for plan in plans if plan.tuning.segment_bytes is not None]
         return loose_bytes_of(min([self.options.ring.segment_bytes, SEGMENT_BYTES_DEFAULT, *tuned]))
@@ -196,7 +198,7 @@ class Stack:
 
     @property
     def waiting_bytes(self) -> int:
-        """What was multicast here and is not on its way yet."""
+        """The bytes that were multicast here and are not stamped yet."""
         return self._stamps.waiting_bytes
 
     @property
@@ -209,7 +211,7 @@ class Stack:
 
     @property
     def progress(self) -> int:
-        """A number that grows as long as anything gets through, on any link or on the ring."""
+        """A number that grows while packets get through on any link or on the ring."""
         moved = self.ring.state.token.link_aru
         for link in self.links.values():
             moved += link.progress
@@ -217,17 +219,17 @@ class Stack:
 
     @property
     def stuck(self) -> list[DaemonId]:
-        """The neighbours on whose links something had to be asked for again, and has not come yet."""
+        """The neighbours on whose links a packet was requested or sent again and has not arrived yet."""
         return [daemon for daemon, link in sorted(self.links.items()) if link.stuck]
 
     @property
     def patiences_us(self) -> list[int]:
-        """How long each link and the ring bear silence; the other ends have the same options."""
+        """The silence after which each link and the ring fail; the other ends have the same options."""
         links = [link.silence_us for link in self.links.values()]
         return [*links, self.ring.options.token_loss_us] if len(self.network.ring) > 1 else links
 
     def stalled(self, now_us: int) -> None:
-        """This daemon has not run until now: what was sent before tells nothing of the length of a path."""
+        """This daemon did not run until now: answers to packets sent before give no sample of a round trip."""
         for link in [*self.links.values(), *self.spares.values()]:
             link.stalled(now_us)
         for pinging in self._pings.values():
@@ -235,7 +237,7 @@ class Stack:
 
     @property
     def wake_at_us(self) -> int:
-        """The next moment at which some layer wants a Tick."""
+        """The next time at which a layer wants a Tick."""
         wake_us = NEVER
         if not self.failed:
             for at_us in self._wakes_at_us.values():
@@ -243,7 +245,7 @@ class Stack:
         return wake_us
 
     def heard(self, lts: int) -> None:
-        """Stamps will be above this one."""
+        """Raises the clock: later stamps are above this one."""
         self._stamps.heard(lts)
 
     def take_back(self) -> list[tuple[int, bytes]]:
@@ -251,11 +253,11 @@ class Stack:
         return self._stamps.take_back()
 
     def counters(self) -> dict[DaemonId, LinkCounters]:
-        """What the links to other sites have seen so far."""
+        """The counters of the links to other sites."""
         return {daemon: link.counters for daemon, link in self.links.items()}
 
     def samples(self) -> dict[DaemonId, LinkSample]:
-        """What was measured on each link since this was last asked; nothing of links that have failed."""
+        """The measurements of each link since the last call, without links that have failed."""
         return {
             daemon: self._pings[daemon].sample(link.counters)
             for links in (self.links, self.spares)
@@ -264,7 +266,7 @@ class Stack:
         }
 
     def step(self, event: Input, now_us: int) -> list[Output]:
-        """Takes one event; what a peer should not have sent is dropped and counted."""
+        """Takes one event; a packet that a peer should not have sent is dropped and counted."""
         if self.failed:
             return []
         if isinstance(event, PacketReceived):
@@ -297,28 +299,28 @@ class Stack:
         self._step_ring(Wish(), now_us)
 
     def _multicast_loose(self, event: MulticastLoose, now_us: int) -> None:
-        """On its way at once, as far as this daemon's links have room; here it has arrived."""
+        """Submits an Unreliable bundle to the links at once, and hands it up here."""
         assert len(event.bundle) <= self.options.bundle_bytes_max, "check the size where the bundle is made"
-        self._step_clock(event, now_us)
+        self._schedule_clock(event, now_us)
         fragments = self._loose_out.cut(event.mask, event.bundle)
         self._out.append(ReceiveLoose(self.own.me, self._loose_out.number, event.bundle))
         for fragment in fragments:
             self._carry_loose(Originate(fragment), now_us)
 
-    def _step_clock(self, event: MulticastLoose, now_us: int) -> None:
-        self._step_lts = max(self._step_lts, event.lts)
+    def _schedule_clock(self, event: MulticastLoose, now_us: int) -> None:
+        self._clock_goal_lts = max(self._clock_goal_lts, event.lts)
         if event.hurry:
-            self._step_at_us = now_us
-        elif self._step_at_us == NEVER and event.lts > self._stamps.clock:
-            self._step_at_us = now_us + self.options.loose_clock_us
+            self._clock_due_us = now_us
+        elif self._clock_due_us == NEVER and event.lts > self._stamps.clock:
+            self._clock_due_us = now_us + self.options.loose_clock_us
         self._wake_loose()
 
     def _tick_loose(self, now_us: int) -> None:
         self.loose.expire(now_us)
-        if self._step_at_us <= now_us:
-            self._step_at_us = NEVER
-            if self._step_lts > self._stamps.clock:
-                self._stamps.heard(self._step_lts)
+        if self._clock_due_us <= now_us:
+            self._clock_due_us = NEVER
+            if self._clock_goal_lts > self._stamps.clock:
+                self._stamps.heard(self._clock_goal_lts)
                 self._step_ring(Wish(), now_us)
         self._wake_loose()
 
@@ -331,7 +333,7 @@ class Stack:
     def _ping_links(self, now_us: int) -> None:
         for daemon, pinging in self._pings.items():
             link = self._link(daemon)
-            # A PING must not be what fails a link that is full.
+            # A PING must not fail a link whose queue is nearly full.
             if link is not None and 2 * link.backlog_bytes < link.backlog_bytes_max:
                 submit = Submit(encode_ping(pinging.ping(now_us)), urgent=True)
                 self._carry_link(daemon, link, link.step(submit, now_us), now_us)
@@ -431,7 +433,7 @@ class Stack:
             raise PeerError(Drop.UNKNOWN_TYPE, f"{type(frame).__name__} on {header.family.name}")
 
     def _loose_received(self, header: Header, frame: Loose, now_us: int) -> None:
-        """Nothing of it was acknowledged, so a bad one is dropped like any bad frame."""
+        """LOOSE frames are not acknowledged, so a bad one is dropped like any bad frame."""
         origin: Callable[[Item], RoutingInput] = FromRing
         if header.family is Family.HOP and header.sender in self.links and header.sender not in self._streams:
             origin = partial(FromLink, header.sender)
@@ -442,7 +444,7 @@ class Stack:
             self._carry_loose(origin(item), now_us)
 
     def _carry_loose(self, event: RoutingInput, now_us: int) -> None:
-        """An Unreliable fragment through the overlay; no link fails because of it."""
+        """Routes an Unreliable fragment; no link fails because of it."""
         for output in self.network.step(event):
             if isinstance(output, ToLink) and isinstance(output.item, Unreliable):
                 link = self.links[output.neighbour]
@@ -464,8 +466,8 @@ class Stack:
             self._out.append(ReceiveLoose(item.daemon, item.number, bundle))
 
     def _wake_loose(self) -> None:
-        """Under nobody's id: when an Unreliable bundle is given up, or the clock takes its step for one."""
-        self._wakes_at_us[NOBODY] = min(self.loose.wake_at_us, self._step_at_us)
+        """Notes when the next Unreliable bundle is given up, or the clock has to advance because of one."""
+        self._wakes_at_us[NOBODY] = min(self.loose.wake_at_us, self._clock_due_us)
 
     def _deliver(
         self,
@@ -474,10 +476,10 @@ class Stack:
         now_us: int,
         neighbour: DaemonId = NOBODY,
     ) -> None:
-        """Takes a packet's objects apart; the link has acknowledged it, so a bad one cannot just be dropped."""
+        """Routes the objects of a packet. Its link has acknowledged it, so a bad one fails the network."""
         try:
             for kind, body in split_objects(payload):
-                if kind == _UNRELIABLE:  # In a stream they travel among the others.
+                if kind == _UNRELIABLE:  # On a TCP link they travel among the others.
                     self._carry_loose(origin(decode_unreliable(kind, body)), now_us)
                     continue
                 if kind == _PING:
@@ -514,7 +516,7 @@ class Stack:
             if bundle is not None:
                 self._out.append(Receive(item.source, item.seq, item.lts, item.mask, bundle, item.prev))
 
-    # The links and the network, and what they say.
+    # Steps of the links and the ring, and their outputs.
 
     def _tick(self, now_us: int) -> None:
         for daemon, link in self.links.items():
@@ -548,7 +550,7 @@ class Stack:
             elif isinstance(output, Deliver):
                 self._deliver(output.payload, partial(FromLink, daemon), now_us, daemon)
             elif isinstance(output, LinkFailed) and daemon in self.links:
-                # Without a link that no tree uses the network is as good as before.
+                # A failed link that no tree uses does not harm the network.
                 self._fail(f"link with daemon {daemon}: {output.reason}", now_us, output.absence)
 
     def _step_ring(self, event: rings.Input, now_us: int) -> None:
@@ -573,7 +575,7 @@ class Stack:
     def _carry_out(self, output: RoutingOutput, now_us: int) -> None:
         if isinstance(output, ToLink):
             item = output.item
-            if self._encoded_item is not item:  # Mostly it goes to several neighbours, one after the other.
+            if self._encoded_item is not item:  # Often the same item goes to several neighbours.
                 self._encoded_item, self._encoded = item, encode_item(item)
             submit = Submit(self._encoded, isinstance(item, (Update, Control)), lazy=isinstance(item, Meta))
             link = self.links[output.neighbour]

@@ -18,7 +18,7 @@ from hopring.wire.train import Frame, Packet
 
 @final
 class Multicast(Value):
-    """A bundle for those sites of the mask that want it; other sites get its meta-data."""
+    """A bundle for those sites of the mask that want it (`Destinations`); other sites get its meta-data."""
 
     def __init__(self, mask: SiteMask, bundle: bytes, session: int = 0, settle: bool = False) -> None:
         self.mask: Final = mask
@@ -29,14 +29,15 @@ class Multicast(Value):
 
 @final
 class MulticastLoose(Value):
-    """An Unreliable bundle for the sites of the mask only; it leaves in this turn."""
+    """An Unreliable bundle for the sites of the mask only; it is submitted to links and ring at once."""
 
     def __init__(self, mask: SiteMask, bundle: bytes, lts: int = 0, hurry: bool = False) -> None:
         self.mask: Final = mask
         self.bundle: Final = bundle
-        # Later stamps of this site are above it, so the stability line shows when it is obsolete.
+        # Later stamps of this site are above it: once the stability line passes it, the bundle leaves the send
+        # window.
         self.lts: Final = lts
-        # Advance the clock at the next visit; otherwise later, which spares ordered bundles higher stamps.
+        # The clock advances at the next visit; otherwise later, so that ordered bundles need no higher stamps.
         self.hurry: Final = hurry
 
 
@@ -50,7 +51,7 @@ class Tell(Value):
 
 @final
 class Promise(Value):
-    """The site's promise for all other sites, read from the token by its representative in this turn."""
+    """The site's promise for all other sites; its representative has just read the values from the token."""
 
     def __init__(self, update: Update) -> None:
         self.update: Final = update
@@ -211,18 +212,16 @@ class StackOptions:
 
     ring: RingOptions = field(default_factory=RingOptions)
     bundle_bytes_max: int = BUNDLE_BYTES_DEFAULT
-    object_bytes_max: int = (
-        PACKET_BYTES_MAX  # The largest object that every ring and link of the cluster carries.
-    )
+    object_bytes_max: int = PACKET_BYTES_MAX  # The largest object that every ring and link carries.
     initial_seq: int = 1
     transit_bytes: int = 0  # The sum of all members' windows; no queue is smaller.
-    transit_bundles: int = 0
-    loose_wait_us: int = 500_000  # From the first fragment of an Unreliable bundle to its last.
-    loose_clock_us: int = 1_000_000  # How late the clock advances for an Unreliable bundle, if nothing hurries.
+    transit_bundles: int = 0  # The same, counted in bundles.
+    loose_wait_us: int = 500_000  # An Unreliable bundle that is incomplete after this is dropped.
+    loose_clock_us: int = 1_000_000  # When the clock advances after an Unreliable bundle without `hurry`.
     loose_held_bytes_max: int = 8 * 1024 * 1024  # Limit for incomplete Unreliable bundles.
 
     def __post_init__(self) -> None:
-        assert 0 < self.initial_seq <= NUMBER_MAX, "packets are numbered from 1 on, and not without end"
+        assert 0 < self.initial_seq <= NUMBER_MAX, "packet numbers are between 1 and NUMBER_MAX"
 
 
 DEFAULTS: Final = StackOptions()

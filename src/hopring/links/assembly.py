@@ -1,8 +1,8 @@
-"""Assembly: packets that have arrived in part, until their last segment comes.
+"""Assembly: stores the segments of incomplete packets until the last one arrives.
 
 Below       segments in any order, with duplicates (wire.data).
-Above       a link, which wants whole packets and asks for the segments that are missing.
-Invariants  all segments kept of one packet belong to one cut; no packet in here is whole.
+Above       a link, which wants whole packets and requests missing segments.
+Invariants  all stored segments of one packet are of one cut; every stored packet is incomplete.
 Limit       none of its own: a link adds only what lies in its receive window.
 """
 
@@ -16,7 +16,7 @@ from hopring.wire.data import Segment
 
 @final
 class _Part(Mutable):
-    """The segments of one packet that are here, and the cut that they belong to."""
+    """The segments of one packet that have arrived, and the sizes of their cut."""
 
     def __init__(
         self, count: int, packet_bytes: int, chunk_bytes: int, chunks: dict[int, bytes] | None = None
@@ -29,7 +29,7 @@ class _Part(Mutable):
 
 @dataclass(slots=True)
 class Assembly:
-    """Packets that have arrived in part, by sequence."""
+    """The incomplete packets of a link, by sequence."""
 
     _parts: dict[int, _Part] = field(default_factory=dict)
 
@@ -40,7 +40,7 @@ class Assembly:
         return len(self._parts)
 
     def add(self, segment: Segment) -> bytes | None:
-        """The whole payload if this was the last segment missing, and then the packet is forgotten."""
+        """Stores a segment; returns the payload if this completes the packet, and then no longer stores it."""
         part = self._parts.get(segment.seq)
         if part is None:
             part = _Part(segment.count, segment.packet_bytes, _chunk_bytes_of(segment))
@@ -54,19 +54,19 @@ class Assembly:
         return b"".join([part.chunks[index] for index in range(part.count)])
 
     def missing_segments(self, seq: int) -> int:
-        """A bit for each segment still to come; 0 if nothing of this packet has arrived."""
+        """A bit for each missing segment; 0 if no segment of this packet has arrived."""
         part = self._parts.get(seq)
         if part is None:
             return 0
         return sum(1 << index for index in range(part.count) if index not in part.chunks)
 
     def forget(self, seq: int) -> None:
-        """Drops what has come of a packet, if anything; it arrived whole by another way."""
+        """Drops the segments of a packet, if there are any, because it has arrived as a whole."""
         self._parts.pop(seq, None)
 
 
 def _chunk_bytes_of(segment: Segment) -> int:
-    """The length of all chunks but the last, as this one segment tells it."""
+    """The length of all chunks but the last, computed from one segment."""
     if segment.count == 1 or segment.index < segment.count - 1:
         return len(segment.chunk)
     return (segment.packet_bytes - len(segment.chunk)) // (segment.count - 1)

@@ -1,9 +1,8 @@
-"""The words that all links share: what goes in, what comes out.
+"""The events of all links: inputs and outputs.
 
-A driver hands a link one input and the time, carries out the outputs in their order, and then looks at
-`wake_at_us`: when that moment has come, it sends a `Tick`. A `Submit` alone sends nothing; it moves
-`wake_at_us` to now, and the tick at the end of the driver's turn sends, so that everything submitted in one
-turn shares packets.
+A driver hands a link one input and the time, carries out the outputs in order, and then reads `wake_at_us`: at
+that time it sends a `Tick`. A `Submit` alone sends nothing; it moves `wake_at_us` to now, and the tick at the
+end of the driver's turn sends. So everything that is submitted in one turn shares packets.
 """
 
 from typing import Final, final
@@ -14,23 +13,24 @@ from hopring.wire.train import Frame
 
 @final
 class Submit(Value):
-    """An object to be carried to the other side, at most `object_bytes_max` long."""
+    """An object for the other end of the link, of at most `object_bytes_max`."""
 
     def __init__(self, payload: bytes, urgent: bool = False, lazy: bool = False, loose: bool = False) -> None:
         self.payload: Final = payload
-        self.urgent: Final = urgent  # Control of higher layers: goes before data and outside its window.
-        self.lazy: Final = lazy  # May wait a little for company, because it would hardly fill a packet.
-        self.loose: Final = loose  # Of an Unreliable bundle: outside the link's numbering, never sent again.
+        # A control message of a higher layer: sent before data and outside of its window.
+        self.urgent: Final = urgent
+        self.lazy: Final = lazy  # Short, so it may wait a little for objects to share a packet with.
+        self.loose: Final = loose  # Of an Unreliable bundle: without a number on the link, never sent again.
 
 
 @final
 class Tick(Value):
-    """The time has come that `wake_at_us` named."""
+    """The time of `wake_at_us` has come."""
 
 
 @final
 class Deliver(Value):
-    """The body of a packet from the other side: one or more objects, for the layer above."""
+    """The payload of a packet from the other end, for the layer above: one or more objects."""
 
     def __init__(self, payload: bytes) -> None:
         self.payload: Final = payload
@@ -46,17 +46,17 @@ class Transmit(Value):
 
 @final
 class LinkFailed(Value):
-    """The link is dead and will do nothing more; membership has to act."""
+    """The link has failed and does nothing more; the membership has to form another view."""
 
     def __init__(self, reason: str, absence: bool = False) -> None:
         self.reason: Final = reason
-        # The other end was not heard, or has closed the connection. It may be this end that did not run.
+        # The other end was not heard, or closed the connection. The cause may be that this end did not run.
         self.absence: Final = absence
 
 
 @final
 class LinkCounters(Value):
-    """What a link has seen so far; packets, where nothing else is said."""
+    """Counters of a link since its start; of packets, if not stated otherwise."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class LinkCounters(Value):
         self.retransmissions: Final = retransmissions
         self.duplicates: Final = duplicates
         self.round_trip_us: Final = round_trip_us
-        self.loose_dropped: Final = loose_dropped  # Objects of Unreliable bundles that found no room here.
+        self.loose_dropped: Final = loose_dropped  # Objects of Unreliable bundles dropped at this end.
 
 
 @final
@@ -86,7 +86,7 @@ class StreamOpened(Value):
 
 @final
 class StreamReceived(Value):
-    """Bytes that came in, cut anywhere."""
+    """Bytes that were received, in chunks of any size."""
 
     def __init__(self, chunk: bytes) -> None:
         self.chunk: Final = chunk
@@ -94,7 +94,7 @@ class StreamReceived(Value):
 
 @final
 class StreamWritten(Value):
-    """The kernel has taken so many more of the bytes that were written."""
+    """The kernel has accepted this many more of the written bytes."""
 
     def __init__(self, count_bytes: int) -> None:
         self.count_bytes: Final = count_bytes
@@ -102,17 +102,17 @@ class StreamWritten(Value):
 
 @final
 class StreamObserved(Value):
-    """State of the connection, as the driver's TCP knows it."""
+    """The state of the connection according to the driver's TCP, as asked for by `StreamObserve`."""
 
     def __init__(self, data_segments: int, round_trip_us: int) -> None:
-        # Segments with data that came in, in any order, repetitions included.
+        # Received segments with data, in any order, repetitions included.
         self.data_segments: Final = data_segments
         self.round_trip_us: Final = round_trip_us  # Smoothed; 0 if it was not measured.
 
 
 @final
 class StreamClosed(Value):
-    """The connection is gone, or could not be opened."""
+    """The connection was closed, or could not be opened."""
 
     def __init__(self, reason: str) -> None:
         self.reason: Final = reason
@@ -120,7 +120,7 @@ class StreamClosed(Value):
 
 @final
 class StreamWrite(Value):
-    """Bytes for the connection, behind all earlier ones."""
+    """Bytes to write to the connection, after all earlier ones."""
 
     def __init__(self, data: bytes) -> None:
         self.data: Final = data
@@ -128,11 +128,11 @@ class StreamWrite(Value):
 
 @final
 class StreamObserve(Value):
-    """Asks for `Observed`, soon; a connection that is held still gives no answer."""
+    """Asks for `StreamObserved`, soon; a connection that is opening or paused gives no answer."""
 
 
 StreamEvent = StreamOpened | StreamReceived | StreamWritten | StreamObserved | StreamClosed
-"""What happens to the connection of a link."""
+"""Events of the connection of a link."""
 
 LinkInput = Submit | Tick | Frame | StreamEvent
 LinkOutput = Deliver | Transmit | StreamWrite | StreamObserve | LinkFailed

@@ -1,7 +1,7 @@
 """The kinds of links: one row for each protocol that the configuration may name.
 
 A new kind is a subclass of `Link` and a row here. Its name is a `LinkProtocol` and a `LinkName`
-(config/model.py), and config/settings.py names the settings that it understands. All other code asks this table
+(config/model.py), and config/settings.py names the settings that it understands. All other code uses this table
 or the link.
 """
 
@@ -23,14 +23,14 @@ class LinkSetup:
 
     neighbour: DaemonId
     tuning: LinkTuning
-    greeting: Header  # How this end greets on a stream.
-    backlog_bytes_min: int  # The backlog that it has to take at least.
+    greeting: Header  # The first bytes of this end on a stream.
+    backlog_bytes_min: int  # The limit of the backlog must be at least this.
     initial_seq: int
 
 
 @dataclass(frozen=True, slots=True)
 class LinkKind:
-    """A row: how to make a link, and what it runs over."""
+    """A row of the table: the constructor of a kind of link, its limits, and its transport."""
 
     make: Callable[[LinkSetup], Link]
     object_bytes_max: Callable[[LinkTuning], int]  # The largest object that such a link carries.

@@ -1,10 +1,10 @@
 """Link: the interface of a link between the representatives of two sites, whatever its protocol.
 
-Below       datagrams, or one connection; a driver carries frames or bytes and hands in what arrives.
+Below       datagrams, or one connection; a driver sends frames or bytes and hands in those that arrive.
 Above       the stack, which submits objects and gets each payload of the other end exactly once, in any order,
             until the link fails.
-Invariants  `LinkFailed` comes at most once and is the last output; whatever the link waits for, `wake_at_us`
-            names the moment at which it acts; a peer's mistake in a datagram raises `PeerError` and changes
+Invariants  `LinkFailed` comes at most once and is the last output; `wake_at_us` is never later than the next
+            time at which the link has to act; a peer's mistake in a datagram raises `PeerError` and changes
             nothing, one in a stream fails the link.
 
 `links/kinds.py` has a row for each kind. A kind may be written outside of the compiled packages.
@@ -47,12 +47,12 @@ class Link(ABC):
     @property
     @abstractmethod
     def wake_at_us(self) -> int:
-        """The next moment at which the link wants a Tick."""
+        """The next time at which the link wants a Tick."""
 
     @property
     @abstractmethod
     def ride_at_us(self) -> int:
-        """From this moment on, a Tick that comes for another reason is welcome."""
+        """From this time on a Tick is useful, if the daemon is awake anyway; it saves a later one."""
 
     @property
     @abstractmethod
@@ -82,7 +82,7 @@ class Link(ABC):
     @property
     @abstractmethod
     def progress(self) -> int:
-        """A number that grows as long as anything gets through, in either direction."""
+        """A number that grows while packets get through, in either direction."""
 
     @property
     @abstractmethod
@@ -91,7 +91,7 @@ class Link(ABC):
 
     @property
     def stuck(self) -> bool:
-        """Whether something had to be asked for or sent again and has not arrived yet."""
+        """Whether a packet was requested or sent again and has not arrived yet."""
         return False
 
     @property
@@ -108,4 +108,4 @@ class Link(ABC):
         """Begins with the measurements of an earlier link of the same path."""
 
     def stalled(self, now_us: int) -> None:  # noqa: B027
-        """This host has not run until now: what was sent before says nothing of the length of the path."""
+        """This host did not run until now: answers to packets sent before give no sample of the round trip."""

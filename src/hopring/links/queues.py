@@ -1,10 +1,10 @@
 """The objects that wait at a link: reliable ones in `SendQueue`, those of Unreliable bundles in `LooseQueue`.
 
-Invariants  urgent objects go first, lazy ones when there is company or their time has come. Unreliable ones
-            never hold more than `bytes_max`, and the oldest gives way: with a fragment, those behind it of the
-            same bundle are dropped, and those that come as long as no other bundle was hit, because half a
-            bundle is of no use.
-Limit       all fragments of an Unreliable bundle pass only if they fit together, or leave as they come.
+Invariants  urgent objects go first, lazy ones together with others or when their time has come. Objects of
+            Unreliable bundles never have more than `bytes_max`: the oldest is dropped, with all other fragments
+            of its bundle, waiting ones and later ones, because an incomplete bundle is of no use. The last
+            bundle that was dropped is remembered for that.
+Limit       an Unreliable bundle passes only if all its fragments fit together, or leave as they come.
 """
 
 from collections import deque
@@ -15,10 +15,10 @@ from hopring.ids import NEVER
 from hopring.links.events import Submit
 from hopring.wire.data import SEGMENT_BYTES_DEFAULT
 from hopring.wire.header import FRAME_HEAD_BYTES, HEAD_BYTES
-from hopring.wire.unreliable import Loose, loose_bytes_of, whose
+from hopring.wire.unreliable import Loose, bundle_id, loose_bytes_of
 
 LOOSE_BYTES_MAX: Final = 512 * 1024
-"""What waits at most for a link to another site: at 20 Mbit/s it is gone in a fifth of a second."""
+"""Limit of the Unreliable objects that wait for a link to another site: a fifth of a second at 20 Mbit/s."""
 
 _OVERHEAD_BYTES: Final = HEAD_BYTES + FRAME_HEAD_BYTES + 28  # With IP and UDP: rates are those of the wire.
 
@@ -32,11 +32,11 @@ class SendQueue:
     urgent: deque[bytes] = field(default_factory=deque)
     ready: deque[bytes] = field(default_factory=deque)
     lazy: deque[bytes] = field(default_factory=deque)
-    lazy_until_us: int = NEVER  # When the oldest lazy object stops waiting for company.
+    lazy_until_us: int = NEVER  # When the oldest lazy object is sent even without others.
     size_bytes: int = 0
 
     def put(self, event: Submit, lazy_until_us: int) -> None:
-        """Queues an object, behind those that wait already."""
+        """Appends an object to its queue."""
         self.size_bytes += len(event.payload)
         if event.urgent:
             self.urgent.append(event.payload)
@@ -48,11 +48,11 @@ class SendQueue:
 
     @property
     def send_at_us(self) -> int:
-        """When a packet should go: at once, or when the lazy ones have waited long enough."""
+        """When the next packet is due: at once, or when lazy objects have waited long enough."""
         return 0 if self.urgent or self.ready else self.lazy_until_us
 
     def pack(self, packet_bytes: int, urgent_only: bool) -> bytes:
-        """As many objects as fit into a packet of this size, but always one."""
+        """Removes and joins as many objects as fit in a packet of this size, at least one."""
         objects: list[bytes] = []
         size = 0
         for queue in (self.urgent,) if urgent_only else (self.urgent, self.ready, self.lazy):
@@ -73,16 +73,16 @@ class LooseQueue:
     bytes_max: int = LOOSE_BYTES_MAX
     objects: deque[bytes] = field(default_factory=deque)
     size_bytes: int = 0
-    waited_bytes: int = 0  # What other data was sent while something waited here.
+    waited_bytes: int = 0  # Other data that was sent while objects waited here.
     sent: int = 0
     dropped: int = 0
-    _dead: bytes = b""  # The last bundle of which something was dropped.
+    _dropped_bundle: bytes = b""  # The last bundle of which a fragment was dropped.
 
     def put(self, payload: bytes) -> None:
-        """Queues an object, at the cost of the oldest if there is no room."""
+        """Queues an object; drops the oldest ones if the queue is full."""
         if len(payload) > self.object_bytes_max:
-            self._dead = whose(payload)
-        if whose(payload) == self._dead:
+            self._dropped_bundle = bundle_id(payload)
+        if bundle_id(payload) == self._dropped_bundle:
             self.dropped += 1
             return
         self.objects.append(payload)
@@ -91,18 +91,18 @@ class LooseQueue:
             self._drop_oldest()
 
     def _drop_oldest(self) -> None:
-        self._dead = whose(self.objects[0])
-        while self.objects and whose(self.objects[0]) == self._dead:
+        self._dropped_bundle = bundle_id(self.objects[0])
+        while self.objects and bundle_id(self.objects[0]) == self._dropped_bundle:
             self.size_bytes -= len(self.objects.popleft())
             self.dropped += 1
 
     @property
     def due(self) -> bool:
-        """Whether so much other data went first that an eighth of the pace is owed to what waits here."""
+        """Whether it is time for these objects: they get an eighth of the pace while other data is sent."""
         return self.waited_bytes >= (_SHARE - 1) * self.object_bytes_max
 
     def pack(self) -> tuple[Loose, int]:
-        """As many objects as fit in one datagram, and its bytes on the wire."""
+        """Removes and joins as many objects as fit in one datagram; returns it and its bytes on the wire."""
         objects = [self.objects.popleft()]
         size = len(objects[0])
         while self.objects and size + len(self.objects[0]) <= self.object_bytes_max:

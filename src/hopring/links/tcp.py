@@ -3,22 +3,23 @@
 Implements  Stanton's thesis, 4.2: a length before every packet, partial packets discarded at close, and the
             connection's failure as the failure of the link.
 Below       one connection, opened by either end, which a driver reads and writes; it sets TCP_NODELAY, since
-            packing is done here. An accepted connection says in its greeting which link it is for: the driver
-            decodes that (wire.stream) and then hands all bytes, greeting included, to the link.
-Above       routing, which wants each payload; here it gets them in the order in which they were packed.
-Invariants  nothing is delivered before the greeting was checked; a payload is delivered at most once;
+            packing is done here. The greeting of an accepted connection names its link: the driver decodes it
+            (wire.stream) and then hands all bytes, greeting included, to the link.
+Above       routing, which gets each payload, in the order in which they were packed.
+Invariants  nothing is delivered before the greeting is checked; a payload is delivered at most once;
             LinkFailed comes at most once and is the last output; data waits here, where urgent objects can
             still overtake it, while the connection holds `unsent_bytes_max` or more.
-Deviations  A link lives as long as its connection. The next connection is a new generation of the link, so
-            that what was lost with the old one is never mistaken for delivered.
-            A dead peer is found by its silence, with signs of life when there is nothing to say; TCP's own
-            time-outs take minutes. Silence is that of the connection, not only of its byte stream: behind a
-            lost segment nothing can be read until it was repeated, which takes a round trip and on a full
-            line seconds. So data segments that came out of order are signs of life, too; the limit grows
-            with the round trip, and to its most while something is known to be missing. Acknowledgements are
-            no signs of life: a kernel sends them for a daemon that hangs.
-            A peer's mistake fails the link instead of raising: there is no packet to drop in a stream.
-            Objects of Unreliable bundles go with the others, and only while little waits: a stream repeats all.
+Deviations  A link lasts as long as its connection. The next connection belongs to another generation, so that
+            data lost with the old one is never taken for delivered.
+            A dead peer is detected by its silence, with heartbeats on an idle link, since TCP's own time-outs
+            take minutes. The silence is that of the connection, not only of the byte stream: after a lost
+            segment nothing can be read until it is repeated, which takes a round trip, and seconds on a full
+            line. So data segments that arrive out of order are signs of life too. The limit of silence grows
+            with the round trip, and is the largest while a segment is known to be missing. Acknowledgements
+            are not signs of life, because the kernel sends them for a daemon that hangs.
+            A peer's mistake fails the link instead of raising, since no packet of a stream can be dropped.
+            Objects of Unreliable bundles are sent like others, and only while few bytes wait, since TCP
+            repeats everything.
 """
 
 from dataclasses import dataclass, field
@@ -51,36 +52,37 @@ from hopring.wire.header import Family, Header
 from hopring.wire.stream import SIGN_OF_LIFE, StreamReader, encode_greeting, encode_packet
 
 OBSERVE_US: Final = 10_000
-"""So long before the link fails of silence, the connection is observed for the last time."""
+"""How long before the link fails because of silence the connection is observed for the last time."""
 
 
 @dataclass(frozen=True, slots=True)
 class TcpOptions:
-    """What can be tuned, per link."""
+    """Options of one TCP link."""
 
-    packet_bytes_max: int = PACKET_BYTES_MAX  # Of the packets we send; we take what the wire allows.
+    # Of sent packets; received ones may be as large as the wire allows.
+    packet_bytes_max: int = PACKET_BYTES_MAX
     unsent_bytes_max: int = 256 * 1024
     backlog_bytes_max: int = 64 * 1024 * 1024
     loose_bytes_max: int = LOOSE_BYTES_MAX  # With more waiting, objects of Unreliable bundles are dropped.
     lazy_us: int = 5_000
-    heartbeat_us: int = 0  # 0: as it fits the silence (timing.py).
+    heartbeat_us: int = 0  # 0: follows from the silence (timing.py).
     silence_us: int = 1_200_000
     greeting_us: int = 3_000_000  # From the link's first step to the neighbour's greeting.
 
 
 @dataclass(slots=True)
 class TcpState:
-    """What one end of a link remembers."""
+    """The state of one end of a TCP link."""
 
     reader: StreamReader
     queue: SendQueue = field(default_factory=SendQueue)
     open: bool = False
-    unsent_bytes: int = 0  # Written, and not yet taken by the kernel.
+    unsent_bytes: int = 0  # Written, and not yet accepted by the kernel.
     heard_at_us: int = -1  # -1 until the first step, which counts as heard.
     heartbeat_at_us: int = NEVER
     observe_at_us: int = NEVER
-    data_segments: int = -1  # When the connection was last observed; -1 if bytes have come since.
-    stalled: bool = False  # Data has come that cannot be read, because a segment before it is missing.
+    data_segments: int = -1  # At the last observation; -1 if bytes were read since.
+    stalled: bool = False  # Data arrived that cannot be read, because an earlier segment is missing.
     round_trip_us: int = 0
     sent: int = 0
     received: int = 0
@@ -89,13 +91,13 @@ class TcpState:
 
 
 class Tcp(Link):
-    """One end of a TCP link; `own` is its greeting, `peer` and its incarnation say whose greeting it takes."""
+    """One end of a TCP link; it sends the greeting `own` and accepts one of `peer` with its incarnation."""
 
     def __init__(
         self,
         own: Header,
         peer: DaemonId,
-        peer_incarnation: Incarnation | None = None,  # None: not known yet; the greeting tells it.
+        peer_incarnation: Incarnation | None = None,  # None: not known before the greeting.
         options: TcpOptions = TcpOptions(),  # noqa: B008  # Frozen.
     ) -> None:
         self.own = own
@@ -103,7 +105,7 @@ class Tcp(Link):
         self.peer_incarnation = peer_incarnation
         self.options = options
         assert self.own.family is Family.TCP, "the link greets with its own family"
-        assert self.options.packet_bytes_max <= PACKET_BYTES_MAX, "the neighbour would refuse such packets"
+        assert self.options.packet_bytes_max <= PACKET_BYTES_MAX, "the neighbour refuses longer packets"
         self.state = TcpState(StreamReader(self.own.cluster))
         self._beat_us = beat_us(self.options.heartbeat_us, self.options.silence_us)
 
@@ -134,22 +136,22 @@ class Tcp(Link):
 
     @property
     def progress(self) -> int:
-        """A number that grows as long as anything gets through, in either direction."""
+        """A number that grows while packets get through, in either direction."""
         return self.state.sent + self.state.received
 
     @property
     def backlog_bytes(self) -> int:
-        """What was submitted and has not left yet."""
+        """The bytes that were submitted and that the kernel has not accepted yet."""
         return self.state.queue.size_bytes + self.state.unsent_bytes
 
     @property
     def greeting(self) -> Header | None:
-        """What the neighbour said of itself, once it was found right."""
+        """The neighbour's greeting, once it was received and checked."""
         return self.state.reader.greeting
 
     @property
     def counters(self) -> LinkCounters:
-        """What the link has seen so far; the kernel does not tell what it had to repeat."""
+        """The counters of the link; losses and repetitions are known to the kernel only."""
         s = self.state
         return LinkCounters(
             sent=s.sent,
@@ -164,7 +166,7 @@ class Tcp(Link):
 
     @property
     def wake_at_us(self) -> int:
-        """The next moment at which the link wants a Tick."""
+        """The next time at which the link wants a Tick."""
         if self.state.failure:
             return NEVER
         s = self.state
@@ -172,12 +174,12 @@ class Tcp(Link):
 
     @property
     def ride_at_us(self) -> int:
-        """From this moment on, a Tick that comes for another reason is welcome."""
+        """From this time on a Tick is useful, if the daemon is awake anyway; it saves a later one."""
         at_us = self.state.heartbeat_at_us
         return NEVER if self.state.failure or at_us == NEVER else at_us - ride_us(self._beat_us)
 
     def step(self, event: LinkInput, now_us: int) -> list[LinkOutput]:
-        """Takes one event; see the module for the words."""
+        """Takes one event; returns payloads, bytes to write, or the failure of the link."""
         if self.state.failure:
             return []
         if self.state.heard_at_us < 0:
@@ -198,7 +200,7 @@ class Tcp(Link):
             return self._tick(now_us)
         raise AssertionError(f"{type(event).__name__} is not for a stream")
 
-    # What comes in.
+    # Input.
 
     def _submit(self, event: Submit, now_us: int) -> list[LinkOutput]:
         assert 0 < len(event.payload) <= self.object_bytes_max, "cut an object before it is submitted"
@@ -212,7 +214,7 @@ class Tcp(Link):
 
     @property
     def _loose_bytes_max(self) -> int:
-        """Never so much that the link could fail of it."""
+        """The limit for Unreliable objects; below half of the backlog that would fail the link."""
         return min(self.options.loose_bytes_max, self.options.backlog_bytes_max // 2)
 
     def _open(self, now_us: int) -> list[LinkOutput]:
@@ -221,7 +223,7 @@ class Tcp(Link):
         return [self._write(encode_greeting(self.own), now_us)]
 
     def _receive(self, chunk: bytes, now_us: int) -> list[LinkOutput]:
-        assert self.state.open, "nothing arrives before the connection stands"
+        assert self.state.open, "nothing is received before the connection is open"
         s = self.state
         greeted = s.reader.greeting is not None
         try:
@@ -235,7 +237,7 @@ class Tcp(Link):
             s.heard_at_us = now_us
             s.data_segments = -1
             s.stalled = False
-            # A link whose signs of life come in time is not observed.
+            # A link on which heartbeats come in time is not observed.
             s.observe_at_us = now_us + self._beat_us + self._beat_us // 2
         payloads = [packet for packet in packets if packet]
         s.received += len(payloads)
@@ -269,12 +271,12 @@ class Tcp(Link):
         self.state.failure = reason
         return [LinkFailed(reason, absence)]
 
-    # What goes out.
+    # Output.
 
     def _tick(self, now_us: int) -> list[LinkOutput]:
         late_us = now_us - self._silent_at_us
         if late_us > self.options.silence_us // 4:
-            # The tick itself is late: this daemon was asleep, and must not blame the neighbour for it.
+            # The tick itself is late: this daemon did not run, and the neighbour may not have been silent.
             self.state.heard_at_us = now_us - self._patience_us // 2
         elif late_us >= 0:
             silent_ms = (now_us - self.state.heard_at_us) // 1_000
@@ -288,7 +290,7 @@ class Tcp(Link):
         return outputs
 
     def _observe(self, now_us: int) -> StreamObserve:
-        """Looks again after half a heartbeat, and just before it is too late."""
+        """Observes the connection; again after half a heartbeat, and once just before the link would fail."""
         last_at_us = self._silent_at_us - min(OBSERVE_US, self.options.silence_us // 8)
         again_at_us = now_us + self._beat_us // 2
         self.state.observe_at_us = min(again_at_us, last_at_us) if now_us < last_at_us else again_at_us
@@ -304,7 +306,7 @@ class Tcp(Link):
         return writes
 
     def _heartbeat(self, now_us: int) -> list[LinkOutput]:
-        """A sign of life, unless bytes still wait: those are one if they move, and more would only pile up."""
+        """A sign of life, unless written bytes wait in the kernel: these are one when they leave."""
         if not self.state.unsent_bytes:
             return [self._write(SIGN_OF_LIFE, now_us)]
         self.state.heartbeat_at_us = now_us + self._beat_us
@@ -317,7 +319,7 @@ class Tcp(Link):
 
     @property
     def _window_open(self) -> bool:
-        """Whether data may be written; below the limit a packet goes whole, so that one always can."""
+        """Whether data may be written; the last packet may exceed the limit, so that one always fits."""
         return self.state.unsent_bytes < self.options.unsent_bytes_max
 
     @property

@@ -135,9 +135,8 @@ class Discovery:
         self._dismissed_until_us = 0
         self._began_at_us = 0  # The current search, or the last one.
         self.probe_at_us = NEVER
-        self.report_at_us = (
-            NEVER  # The next ALIVE of a whole view, which reports the daemons that this one hears.
-        )
+        # The next ALIVE of a whole view, which reports the daemons that this one hears.
+        self.report_at_us = NEVER
         self._report_until_us = 0
 
     # Begin and end of a search.

@@ -14,9 +14,8 @@ class MembershipOptions:
     seg_us: int = 45_000  # Duration of a search in the own site.
     join_us: int = 25_000
     gather_us: int = 75_000  # Duration of a search among sites, beyond two round trips.
-    represented_us: int = (
-        300_000  # A daemon that has not heard its representative for this long searches again.
-    )
+    # A daemon that has not heard its representative for this long searches again.
+    represented_us: int = 300_000
     statetrans_us: int = 400_000  # An attempt without progress is given up after this and four round trips.
     attempt_us_max: int = 60_000_000  # Limit of an attempt, whatever its progress.
     newmemb_us: int = 30_000  # Interval of NEWMEMB to members that have not answered.

@@ -1,1 +1,1 @@
-"""Order among bundles: Lamport stamps now, delivery rules on top of them."""
+"""Order among bundles: Lamport stamps and delivery rules."""

@@ -1,7 +1,7 @@
 """Destinations: the sites that want the body of a bundle, as the layer above knows them.
 
-The mask is computed when the bundle is stamped, not before. So it includes every interest that this daemon had
-heard of before the stamp, and the interest of a site that is left out comes later in the order.
+The mask is computed when the bundle is stamped. So it includes every interest that this daemon had received
+before, and the interest of a site that is left out is later in the order.
 """
 
 from hopring.ids import SiteMask
@@ -16,4 +16,4 @@ class Destinations:
         return sites
 
     def heard(self, message: OrderedMessage) -> None:
-        """Called when a control message of a daemon arrives, before its turn in the order."""
+        """Called when a daemon's own message arrives, before it is delivered in order."""

@@ -14,17 +14,17 @@ _HEAD: Final = Struct("<BHI")
 MESSAGE_HEAD_BYTES: Final = _HEAD.size
 
 CONTROL_SESSION: Final = 0xFFFF_FFFF
-"""The session of a daemon's own messages, which are not a client's."""
+"""The session number of messages of daemons themselves."""
 
 
 class Position(NamedTuple):
-    """A place in the order: Lamport stamp, then site."""
+    """A position in the order of all bundles: Lamport stamp, then site."""
 
     lts: int
     site: int
 
 
-# Calling the class would run a Python function for each bundle.
+# A call of the class would run a Python function for each bundle.
 _new_tuple: Final = cast("Any", tuple.__new__)
 
 
@@ -67,15 +67,16 @@ class Entry(Mutable):
         self.prev = prev
         self.message = message
         self.delivered = delivered
-        self.passed = passed  # Delivered or pruned, and so is everything before it of its session.
-        self.position: Position  # Its place in the order.
+        # For FIFO: it is delivered or pruned, and so are all earlier bundles of its session.
+        self.passed = passed
+        self.position: Position
         self.__post_init__()
 
     def __post_init__(self) -> None:
         self.position = position_at(self.lts, self.source)
 
     def before(self, lts: int, site: int) -> bool:
-        """Whether its place in the order is before this one."""
+        """Whether its position is before this one."""
         return self.lts < lts or (self.lts == lts and self.source < site)
 
 

@@ -1,18 +1,18 @@
 """Order: decides which bundles of a view may be delivered, in which order, and when they are discarded.
 
 Implements  thesis chapter 5: AgreedLine, ARU, the four delivery rules of figure 5.1.
-Below       bundles and meta-data in any order, each at least once; promises of all sites; the site's own
-            stability line from the ring.
+Below       bundles and meta-data in any order, each at least once; promises of all sites; the stability line of
+            the own site, from the ring.
 Above       membership, which delivers the messages and closes the view.
 Invariants  Agreed and Safe are delivered in the order of (lts, site); an unstable Safe bundle holds back all
             later ones; FIFO never passes an earlier bundle of its session; no bundle is discarded before all
             daemons have it.
-Deviations  ties of the stamp count: from a site with a higher number, having everything below the stamp is
-            enough. All lines are exclusive. Causal is Agreed.
+Deviations  of two bundles with the same stamp the one of the lower site is first: from a site with a higher
+            number, having everything below the stamp is enough. All lines are exclusive. Causal is Agreed.
 
-A `SiteLine` has the bundles of one site as one daemon knows them: three separate lines (thesis 5.1; C, H and HA
-there). `cseq` counts sequences, `next_lts` and `stable_lts` are Lamport times. A promise takes effect only when
-all bundles up to its sequence have arrived: links reorder, so a promise may overtake its data.
+A `SiteLine` records which bundles of one site a daemon has, by three lines (C, H and HA in thesis 5.1). `cseq`
+counts sequences, `next_lts` and `stable_lts` are Lamport times. A promise takes effect only when all bundles up
+to its sequence have arrived: links reorder, so a promise may overtake its data.
 """
 
 from bisect import insort
@@ -47,7 +47,7 @@ class SiteLine:
         while self.cseq + 1 in self.ahead:
             self.cseq += 1
             self.next_lts = max(self.next_lts, self.ahead.pop(self.cseq) + 1)
-        self._settle()
+        self._apply_promises()
 
     def promise(self, seq: int, lts: int) -> None:
         """Records a promise: bundles beyond this sequence have at least this stamp."""
@@ -58,7 +58,7 @@ class SiteLine:
             # Keyed by sequence, because many promises may name the same one while a gap is open.
             self.promises[seq] = max(lts, self.promises.get(seq, 0))
 
-    def _settle(self) -> None:
+    def _apply_promises(self) -> None:
         if not self.promises:
             return
         for seq in [seq for seq in self.promises if seq <= self.cseq]:
@@ -100,7 +100,7 @@ class Order:
     # Input.
 
     def hold(self, meta: Meta, message: OrderedMessage | None) -> list[Entry]:
-        """Takes a bundle or its meta-data; returns entries that may now be delivered before their turn."""
+        """Adds a bundle or its meta-data; returns the entries that may be delivered ahead of the order."""
         line = self.lines.get(meta.source)
         if line is None:
             raise PeerError(Drop.INCONSISTENT, f"site {meta.source} is not in this view")
@@ -115,7 +115,7 @@ class Order:
         return site in self.lines and self.lines[site].holds(seq)
 
     def recover(self, meta: Meta, message: OrderedMessage | None) -> None:
-        """Takes a bundle resent during recovery, without delivering anything."""
+        """Adds a bundle that was resent during recovery; delivers nothing."""
         entry = self.entries.get((meta.source, meta.seq))
         if entry is not None:
             entry.message = entry.message or message
@@ -138,7 +138,7 @@ class Order:
         return entry
 
     def promise(self, site: SiteId, seq: int, lts: int) -> None:
-        """Takes a site's promise that bundles beyond `seq` have at least the stamp `lts`."""
+        """Records a site's promise that bundles beyond `seq` have at least the stamp `lts`."""
         self._check_stamp(lts)
         self.clock = max(self.clock, lts - 1)
         if site in self.lines:
@@ -146,14 +146,14 @@ class Order:
             self._draw_line()
 
     def stable(self, site: SiteId, aru: int) -> None:
-        """Takes the line below which every daemon of the site has everything."""
+        """Records the line below which every daemon of the site has everything."""
         if site in self.lines:
             line = self.lines[site]
             line.stable_lts = max(line.stable_lts, aru)
 
     def _check_stamp(self, lts: int) -> None:
         if lts > NUMBER_MAX:
-            raise PeerError(Drop.OUT_OF_WINDOW, f"stamp {lts} is beyond the last there is")
+            raise PeerError(Drop.OUT_OF_WINDOW, f"stamp {lts} is beyond NUMBER_MAX")
         if lts > self.clock + STAMP_AHEAD_MAX:
             raise PeerError(Drop.OUT_OF_WINDOW, f"stamp {lts}, our clock is at {self.clock}")
 
@@ -188,7 +188,7 @@ class Order:
     # Output.
 
     def deliver(self) -> list[Entry]:
-        """Returns the entries whose turn has come, in order."""
+        """Returns the entries that may be delivered now, in order."""
         out: list[Entry] = []
         if self.walked == len(self.listed) or self.listed[self.walked].lts > self.agreed_line:
             return out

@@ -1,4 +1,4 @@
-"""Stamps: gives bundles their site sequence and Lamport stamp while this daemon has the token.
+"""Stamps: gives bundles their site sequence and Lamport stamp during a visit of the token.
 
 Implements  thesis 5.1, the identifiers of a message.
 Below       the ring's visits, which bring the token's site_seq and site_lts.
@@ -33,7 +33,7 @@ class StampedBundles(Value):
         self.site_seq: Final = site_seq
         self.site_lts: Final = site_lts
         self.bundles: Final = bundles  # Stamped in this visit.
-        self.fragments: Final = fragments  # Of these and of earlier bundles, those that leave in this visit.
+        self.fragments: Final = fragments  # Of these bundles and of earlier ones; they leave in this visit.
 
 
 @dataclass(slots=True)

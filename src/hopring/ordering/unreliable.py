@@ -6,7 +6,7 @@ Implements  report 1998, 3.3: a sequence of their own, to detect duplicates and 
 Below       fragments in any order, any of which may be lost or duplicated.
 Above       membership, which gets each bundle at most once.
 Invariants  a number of a source is delivered at most once; buffers are bounded in bytes, in time, and in the
-            numbers that are remembered. Nobody waits for a lost bundle.
+            numbers that are remembered. No daemon waits for a lost bundle.
 """
 
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ class LooseSender:
 
 @dataclass(slots=True)
 class Numbers:
-    """The numbers of a source that are dealt with: delivered, or given up."""
+    """The numbers of a source's bundles that were delivered or given up."""
 
     highest: int = 0
     _done: int = 0  # Bit n: highest - n.

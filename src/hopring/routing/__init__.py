@@ -1,1 +1,1 @@
-"""Who forwards what to whom between sites: trees, pruning, the overlay network."""
+"""Routing between sites: trees, pruning, the overlay network."""

@@ -4,16 +4,16 @@ Implements  Amir and Stanton (report 1998) 3.1 and 3.2; Stanton (thesis 2002) 3.
 Below       the configuration as a `Topology`: the site of each daemon, and the links that there may be, by
             number; the weights of the links between the sites that are present.
 Above       the overlay network, which forwards along the tree of a bundle's source.
-Invariants  everybody computes the same trees from the same sites, weights and cuts, in whatever order they are
-            given: a path is shorter if its weights sum to less, then if it has fewer links; and of several
-            parents at the end of equally short paths the one with the lowest site id is taken. Every site a
-            tree reaches is in it once.
-Deviation   the thesis runs Floyd-Warshall on all pairs; we run Dijkstra once for each source and let later
-            sources use what earlier ones found, which is several times faster where links are many.
+Invariants  all daemons compute the same trees from the same sites, weights and cut links, in any order: a path
+            is shorter if its weights sum to less, then if it has fewer links; and of several parents at the end
+            of equally short paths the one with the lowest site id is taken. A tree has every site that it
+            reaches once.
+Deviation   the thesis runs Floyd-Warshall on all pairs; we run Dijkstra once for each source, and later sources
+            use the distances of earlier ones, which is several times faster with many links.
 
-Distances here are packed: the sum of weights and, in the `_SITE_BITS` bits below it, the number of links.
-To compare two is to compare both at once, and a direct link wins every tie. In the heap, the place is packed
-below that.
+Distances here are packed: the sum of weights and, in the `_SITE_BITS` bits below it, the number of links. So
+one comparison compares both, and a direct link wins every tie. In the heap, the index of the site is packed
+below.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -31,7 +31,7 @@ Pair = tuple[SiteId, SiteId]
 
 @dataclass(frozen=True, slots=True)
 class LinkPlan:
-    """What is known of a link before it exists."""
+    """The configuration of a link between two sites."""
 
     weight: int
     protocol: LinkProtocol = LinkProtocol.HOP
@@ -40,11 +40,11 @@ class LinkPlan:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """All that may take part, present or not."""
+    """The configured daemons, sites and links, present or not."""
 
     site_of: tuple[SiteId, ...]  # By DaemonId.
     links: Mapping[Pair, LinkPlan]
-    measured: bool = False  # Whether weights are measured; then those here hold until there are some.
+    measured: bool = False  # Weights are measured; those of the configuration count until then.
 
     @property
     def weights(self) -> dict[Pair, int]:
@@ -52,7 +52,7 @@ class Topology:
         return {ends: plan.weight for ends, plan in self.links.items()}
 
     def reweighted(self, weights: Mapping[Pair, int]) -> "Topology":
-        """The same with measured weights, for the links that have one."""
+        """The same topology with these weights, for the links that have one."""
         links = {
             ends: replace(plan, weight=weights.get(ends, plan.weight)) for ends, plan in self.links.items()
         }
@@ -60,7 +60,7 @@ class Topology:
 
 
 def topology_of(config: Config) -> Topology:
-    """What routing needs of a configuration."""
+    """The part of a configuration that routing needs."""
     links = {
         pair(config.site_id(link.sites[0]), config.site_id(link.sites[1])): LinkPlan(
             link.weight, link.protocol, link.tuning
@@ -74,11 +74,11 @@ _SITE_BITS: Final = (SITES_MAX - 1).bit_length()
 _SITE_BITS_MASK: Final = (1 << _SITE_BITS) - 1
 
 _Row = list[int]
-"""Packed distances by place: the index of a site among those present, lowest id first."""
+"""Packed distances by index: the index of a site among those present, lowest id first."""
 
 
 class Branch(NamedTuple):
-    """A link of a tree, away from its source: the child, and all sites that are reached through it."""
+    """A link of a tree away from its source: the child, and all sites that are reached through it."""
 
     site: SiteId
     below: SiteMask
@@ -86,7 +86,7 @@ class Branch(NamedTuple):
 
 @final
 class Tree(Value):
-    """The way of everything that `source` sends."""
+    """The tree along which everything from site `source` is forwarded."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class Tree(Value):
 
 
 def pair(one: SiteId, other: SiteId) -> Pair:
-    """The link between two sites, by the name that both ends use."""
+    """The key of the link between two sites, the same at both ends."""
     return (one, other) if one < other else (other, one)
 
 
@@ -124,7 +124,7 @@ def build_trees(
     links = _matrix(present, weights, cut)
     rows = _all_distances(links)
     uplinks = [_shortest_links(row, distances) for row, distances in zip(links, rows, strict=True)]
-    return {source: _tree(place, present, rows[place], uplinks) for place, source in enumerate(present)}
+    return {source: _tree(index, present, rows[index], uplinks) for index, source in enumerate(present)}
 
 
 def edges_used(trees: Mapping[SiteId, Tree]) -> frozenset[Pair]:
@@ -133,24 +133,24 @@ def edges_used(trees: Mapping[SiteId, Tree]) -> frozenset[Pair]:
 
 
 def islands(trees: Mapping[SiteId, Tree]) -> tuple[SiteMask, ...]:
-    """The sets of sites that reach each other, the one with the lowest site first; one set if all is well."""
+    """The sets of sites that reach each other, sorted by their lowest site; one set if all are connected."""
     return tuple(sorted({tree.reached for tree in trees.values()}, key=lambda reached: reached & -reached))
 
 
 def _matrix(present: list[SiteId], weights: Mapping[Pair, int], cut: Collection[Pair]) -> list[_Row]:
-    place = {site: at for at, site in enumerate(present)}
+    index = {site: at for at, site in enumerate(present)}
     links = [[NEVER] * len(present) for _ in present]
     for (one, other), weight in weights.items():
         assert one < other, "a pair names the lower site first"
         assert 0 < weight <= WEIGHT_MAX, "weights are positive"
-        if one in place and other in place and (one, other) not in cut:
+        if one in index and other in index and (one, other) not in cut:
             packed = weight << _SITE_BITS | 1
-            links[place[one]][place[other]] = links[place[other]][place[one]] = packed
+            links[index[one]][index[other]] = links[index[other]][index[one]] = packed
     return links
 
 
 def _all_distances(links: list[_Row]) -> list[_Row]:
-    """All shortest distances. Links work both ways, so each source inherits its distance from earlier ones."""
+    """All shortest distances. Links have no direction, so the distance to an earlier source is known."""
     near = [sorted([(length, at) for at, length in enumerate(row) if length < NEVER]) for row in links]
     rows: list[_Row] = []
     farthest: list[int] = []
@@ -159,18 +159,18 @@ def _all_distances(links: list[_Row]) -> list[_Row]:
         row[source] = 0
         for earlier, known in enumerate(rows):
             row[earlier] = known[source]
-        # By way of an earlier source nobody is farther than this; what is, need not be looked at.
+        # Through an earlier source no site is farther than this, so longer paths need no search.
         detours = [row[earlier] + most for earlier, most in enumerate(farthest)]
         _settle(row, near, min([max(row), NEVER - 1, *detours]))
         rows.append(row)
         farthest.append(max(row))
-        # A link that is longer than the way around it is on no shortest path.
+        # A link that is longer than another path between its ends is on no shortest path.
         near[source] = [(length, at) for length, at in near[source] if row[at] == length]
     return rows
 
 
 def _settle(row: _Row, near: list[list[tuple[int, int]]], limit: int) -> None:
-    """Dijkstra on a row that starts with the direct links; no true distance is above the limit."""
+    """Runs Dijkstra on a row that starts with the direct links; no distance is above the limit."""
     heap = [distance << _SITE_BITS | at for at, distance in enumerate(row) if 0 < distance <= limit]
     heapify(heap)
     while heap:
@@ -178,9 +178,9 @@ def _settle(row: _Row, near: list[list[tuple[int, int]]], limit: int) -> None:
         via, distance = entry & _SITE_BITS_MASK, entry >> _SITE_BITS
         if distance > row[via]:
             continue
-        room = limit - distance
+        left = limit - distance
         for length, at in near[via]:
-            if length > room:
+            if length > left:
                 break
             if distance + length < row[at]:
                 row[at] = distance + length
@@ -188,7 +188,7 @@ def _settle(row: _Row, near: list[list[tuple[int, int]]], limit: int) -> None:
 
 
 def _shortest_links(links: _Row, distances: _Row) -> list[tuple[int, int]]:
-    """The links of one site that are on shortest paths, as (place of the other end, length)."""
+    """The links of one site that are on shortest paths, as (index of the other end, length)."""
     return [(at, length) for at, length in enumerate(links) if length == distances[at] and length < NEVER]
 
 

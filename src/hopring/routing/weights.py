@@ -1,21 +1,21 @@
-"""Measured weights: how long a packet takes over a link, lost ones included, steady enough to route by.
+"""Measured weights: the expected time to deliver a packet over a link, steady enough for routing.
 
 Implements  the metric that the report (3.2) leaves open and the thesis (3.3) calls network cost information.
-Below       what each end of a link measures: its round trip, and the losses of what it receives.
-Above       membership, which makes one set of weights for a view of what all ends report.
-Invariants  a weight moves only when the measurement has left its step by half a step on either side, and is
-            then that far from moving back.
+Below       the measurements of each end of a link: its round trip, and the losses of packets towards it.
+Above       membership, which makes one set of weights for a view from the reports of all ends.
+Invariants  a weight changes only when the measurement is outside of its step by half a step, and then would
+            have to move by as much to change back.
 
 A weight is the expected time to deliver, in microseconds:
 
     round_trip / 2  +  (round_trip + report_delay) * loss / (1 - loss)
 
-Half a round trip for the way; and for every loss before the packet gets through, of which loss / (1 - loss) are
-to be expected, the delay until the gap is reported and a round trip for the report and the packet. A TCP link
-hides its losses; they lengthen the round trips that are seen on it.
+Half a round trip is the way of the packet. Before it gets through, loss / (1 - loss) losses are expected; each
+costs the delay until the gap is reported, and a round trip for the report and the packet. A TCP link hides its
+losses; they make its measured round trips longer.
 
-The round trip is the lower quartile of recent samples. A queue of our own traffic shows in the higher ones: a
-route that followed it would move the traffic and, with it, the queue. A pause of a host shows there, too.
+The round trip is the lower quartile of recent samples. Queues of our own traffic, and pauses of hosts, show in
+the higher ones: a route that followed these would move the traffic, and the queue with it.
 """
 
 from collections import deque
@@ -27,19 +27,19 @@ from hopring.links.timing import LinkSample
 
 REPORT_DELAY_US: Final = 5_000
 DELIVERY_US_MIN: Final = 500
-"""What is faster is taken for as fast as this: below it, the noise of hosts is larger than what differs."""
+"""Lower bound of a weight: below it, the noise of hosts is larger than differences between links."""
 
-LOSS_PPM_MAX: Final = 900_000  # More than nine of ten lost is as good as dead; it keeps the formula finite.
+LOSS_PPM_MAX: Final = 900_000  # Upper bound of the loss, which keeps the formula finite.
 TRIPS_KEPT: Final = 120
 TRIPS_MIN: Final = 8
 """With fewer samples a link counts as not measured."""
 
 PACKETS_MIN: Final = 128
-"""Losses are a share of at least so many packets: one that is lost early says little."""
+"""The loss is computed as a share of at least this many packets: one early loss means little."""
 
 PACKETS_KEPT: Final = 1_024
 PACKETS_SPAN: Final = 16
-"""Counts of packets are halved when they are more than so many, but not before so many samples."""
+"""Counts of packets are halved above PACKETS_KEPT, but not before PACKETS_SPAN samples."""
 
 _MILLION: Final = 1_000_000
 _STEP_BITS: Final = 3  # Leading bits that a weight keeps: four steps from each power of two to the next.
@@ -47,7 +47,7 @@ _STEP_BITS: Final = 3  # Leading bits that a weight keeps: four steps from each 
 
 @dataclass(frozen=True, slots=True)
 class LinkMeasure:
-    """What one end knows of a link at the moment."""
+    """The recent measurements of a link at one of its ends."""
 
     round_trip_us: int
     loss_ppm: int  # Of the packets towards this end, per million.
@@ -55,7 +55,7 @@ class LinkMeasure:
 
 @dataclass(slots=True)
 class LinkMeter:
-    """The recent past of a link at one of its ends, over however many networks."""
+    """Collects the samples of a link at one of its ends; it outlives networks."""
 
     trips_us: deque[int] = field(default_factory=lambda: deque(maxlen=TRIPS_KEPT))
     received: int = 0
@@ -76,11 +76,11 @@ class LinkMeter:
 
     @property
     def measure(self) -> LinkMeasure | None:
-        """The link as it was lately; None if too little is known."""
+        """The recent measurements; None if there are too few samples."""
         if len(self.trips_us) < TRIPS_MIN:
             return None
         quartile_us = sorted(self.trips_us)[len(self.trips_us) // 4]
-        # What is lost is received in the end, so the one is a part of the other.
+        # Lost packets are received in the end, so they are among the received ones.
         return LinkMeasure(quartile_us, self.lost * _MILLION // max(self.received, self.lost, PACKETS_MIN))
 
 
@@ -92,13 +92,13 @@ def delivery_us(measure: LinkMeasure) -> int:
 
 
 def quantised(delivery: int) -> int:
-    """The step that this time lies in, by its lower end."""
+    """Rounds a time down to the lower end of its step."""
     drop = max(0, delivery.bit_length() - _STEP_BITS)
     return delivery >> drop << drop
 
 
 def settled(current: int | None, measure: LinkMeasure) -> int:
-    """The weight after a new measurement: the current one, unless the link has really changed."""
+    """The weight after a measurement: the current one, unless the link has changed by more than noise."""
     delivery = delivery_us(measure)
     if current is None:
         return quantised(delivery)

@@ -1,10 +1,10 @@
-"""Batch marks: which messages of which application's batch a bundle has, so that a batch sent again is known.
+"""Batch marks: the part of an application's batch that a bundle has, to recognize a batch that is sent again.
 
-A mark stands in the bundle, between the names of groups and the bodies, and goes where the bundle goes: whoever
-has the messages has their numbers. Daemons pass it on; receivers drop what they have had (client/dedup.py).
+A mark is in the bundle, between the names of groups and the bodies, so each receiver of the messages has their
+numbers. Daemons ignore it; receivers drop messages that they have had before (client/dedup.py).
 
-Invariant   a mark has a name of 1 to APP_BYTES_MAX bytes, a batch up to BATCH_MAX, and an index such that the
-            last message of its bundle has one, too.
+Invariant   a mark has a name of 1 to APP_BYTES_MAX bytes, a batch up to BATCH_MAX, and a first index such that
+            the index of the last message of its bundle is below INDEXES.
 """
 
 from struct import Struct
@@ -23,11 +23,11 @@ assert MARK_BYTES_MAX < 256, "its length is one byte"
 BATCH_MAX: Final = 2**31 - 1
 INDEX_BITS: Final = 32
 INDEXES: Final = 2**INDEX_BITS
-"""So many messages a batch has at most. Batch and index together are one number of 63 bits."""
+"""Limit of the messages of a batch. Batch and index together are one number of 63 bits."""
 
 
 class BatchMark(NamedTuple):
-    """Of a bundle: its messages are those of the batch from this index on."""
+    """The mark of a bundle whose messages are those of the batch from index `first` on."""
 
     app: str
     batch: int
@@ -35,12 +35,12 @@ class BatchMark(NamedTuple):
 
     @property
     def number(self) -> int:
-        """Of its first message, among all of the application."""
+        """The number of the first message among all messages of the application."""
         return self.batch << INDEX_BITS | self.first
 
 
 def is_legal_app(app: str) -> bool:
-    """Whether an application can be called so."""
+    """Whether this is a legal name of an application."""
     try:
         size = len(app.encode())
     except UnicodeEncodeError:
@@ -49,15 +49,15 @@ def is_legal_app(app: str) -> bool:
 
 
 def encode_mark(mark: BatchMark, messages: int) -> bytes:
-    """The mark of a bundle of so many messages."""
-    assert is_legal_app(mark.app), "names are judged before"
-    assert 0 <= mark.batch <= BATCH_MAX, "so many batches there are"
-    assert 0 <= mark.first <= INDEXES - messages, "so many messages a batch has"
+    """Encodes the mark of a bundle with this many messages."""
+    assert is_legal_app(mark.app), "check the name before"
+    assert 0 <= mark.batch <= BATCH_MAX, "the batch is too high"
+    assert 0 <= mark.first <= INDEXES - messages, "a batch has at most INDEXES messages"
     return _HEAD.pack(mark.batch, mark.first) + mark.app.encode()
 
 
 def decode_mark(mark: bytes, messages: int) -> BatchMark:
-    """The mark that fills these bytes, of a bundle of so many messages."""
+    """Decodes the mark of a bundle with this many messages."""
     if not _HEAD_BYTES < len(mark) <= MARK_BYTES_MAX:
         raise PeerError(Drop.LENGTH, f"a mark of {len(mark)} bytes")
     batch, first = _HEAD.unpack_from(mark)

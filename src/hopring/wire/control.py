@@ -1,8 +1,8 @@
 """Objects of the daemons themselves: UPDATE and CONTROL for every daemon, and PING, which crosses one link.
 
-UPDATE is a site's promise, CONTROL a fragment of a message of higher layers. Both ends of a link send a PING in
-turn; each carries its sender's clock, and the last clock that came from the other end with the time since. So
-either end knows a round trip, whatever protocol the link has.
+UPDATE is a site's promise, CONTROL a fragment of a message of the membership. Both ends of a link send PINGs;
+each carries the sender's clock, the last clock received from the other end, and the time since then. So both
+ends measure a round trip, whatever the protocol of the link.
 """
 
 from struct import Struct
@@ -22,9 +22,9 @@ CONTROL_OVERHEAD_BYTES: Final = OBJECT_HEAD_BYTES + _CONTROL.size
 
 @final
 class Update(Value):
-    """A site's ARU_Update: what it has sent so far, the lowest stamp it may still use, and its stability line.
+    """A site's promise (ARU_Update): the sequence of its last bundle, the lowest stamp of later ones, its ARU.
 
-    `lts` counts only for those who hold everything of the site up to `seq`.
+    `lts` holds only for daemons that have all bundles of the site up to `seq`.
     """
 
     def __init__(self, source: SiteId, seq: int, lts: int, aru: int) -> None:
@@ -102,7 +102,7 @@ _PING: Final = Struct("<III")
 
 @final
 class Ping(Value):
-    """Stamps as those of an ACK: the low 32 bits of a microsecond clock, and a zero echo means none yet."""
+    """Stamps like those of an ACK: the low 32 bits of a microsecond clock; an echo of 0 means none yet."""
 
     def __init__(self, stamp_us: int, echo_us: int, echo_delay_us: int) -> None:
         self.stamp_us: Final = stamp_us

@@ -1,8 +1,8 @@
 """DATA frames: one packet of a link, or one segment of a packet that travels as a train.
 
-A packet of up to PACKET_BYTES_MAX is cut into chunks of one fixed size, one chunk to a datagram; only the
-last may be shorter. Every segment names its packet's size and the number of segments, so that each can be
-checked, asked for and stored by itself.
+A packet of up to PACKET_BYTES_MAX is cut into chunks of one fixed size, one per datagram; only the last may be
+shorter. Every segment has its packet's size and the number of segments, so that each can be checked, requested
+and stored by itself.
 """
 
 from struct import Struct
@@ -15,7 +15,7 @@ from hopring.wire.header import FRAME_HEAD_BYTES, HEAD_BYTES, FrameType
 # seq, index, count, packet bytes
 _DATA: Final = Struct("<QBBI")
 DATA_HEAD_BYTES: Final = _DATA.size
-# The same behind its frame head: type, flags, body length
+# The same after a frame head: type, flags, body length
 _FRAMED: Final = Struct("<BBHQBBI")
 SEGMENTS_MAX: Final = 46  # Their datagrams, at 1400 bytes each, fit in one 64 KiB send.
 SEGMENT_BYTES_DEFAULT: Final = 1400
@@ -47,42 +47,42 @@ class Segment(Value):
 
 @final
 class Missing(Value):
-    """What a receiver asks for: `count` whole packets from `seq` on, or some segments of packet `seq`."""
+    """A request of a receiver: `count` whole packets from `seq` on, or some segments of packet `seq`."""
 
     def __init__(self, seq: int, count: int, segments: int = 0) -> None:
         self.seq: Final = seq
         self.count: Final = count
-        self.segments: Final = segments  # A bit for each segment; 0 asks for whole packets.
+        self.segments: Final = segments  # A bit for each segment; 0 requests whole packets.
 
 
 _MISSING: Final = Struct("<QHQ")
 MISSING_BYTES: Final = _MISSING.size
 MISSING_MAX: Final = 64
-"""Most entries that one NACK or token may list."""
+"""Limit of the requests in one NACK or token."""
 
 
 def chunk_bytes_of(segment_bytes: int) -> int:
-    """How much of a packet fits in a datagram of this size."""
+    """The bytes of a packet that fit in a datagram of this size."""
     return segment_bytes - SEGMENT_OVERHEAD_BYTES
 
 
 def datagrams_max_of(segment_bytes: int) -> int:
-    """How many datagrams of this size make the longest train."""
+    """The number of datagrams of this size in the longest train."""
     return min(SEGMENTS_MAX, TRAIN_BYTES_MAX // segment_bytes)
 
 
 def packet_bytes_of(segment_bytes: int) -> int:
-    """The largest packet that travels as one train of such datagrams."""
+    """The largest packet that fits in one train of datagrams of this size."""
     return datagrams_max_of(segment_bytes) * chunk_bytes_of(segment_bytes)
 
 
 def segment_count(packet_bytes: int, chunk_bytes: int) -> int:
-    """How many segments a packet of this size is cut into; an empty packet is one."""
+    """The number of segments of a packet of this size; an empty packet has one."""
     return -(-packet_bytes // chunk_bytes) or 1
 
 
 def cut(seq: int, payload: bytes, chunk_bytes: int) -> list[Segment]:
-    """The packet's segments in the one cut that everybody uses."""
+    """The segments of a packet: chunks of one size, except the last."""
     count = segment_count(len(payload), chunk_bytes)
     return [
         Segment(seq, index, count, len(payload), payload[index * chunk_bytes : (index + 1) * chunk_bytes])
@@ -111,7 +111,7 @@ def encode_segment(segment: Segment) -> bytes:
 
 
 def decode_data(body: memoryview) -> Data | Segment:
-    """A DATA frame's body; a packet of one segment comes out whole."""
+    """Decodes the body of a DATA frame; a packet of one segment is returned as `Data`."""
     if len(body) < DATA_HEAD_BYTES:
         raise PeerError(Drop.TRUNCATED, f"DATA of {len(body)} bytes")
     seq, index, count, packet_bytes = _DATA.unpack_from(body)
@@ -129,7 +129,7 @@ def decode_data(body: memoryview) -> Data | Segment:
 
 
 def _cut_fits(index: int, count: int, packet_bytes: int, length: int) -> bool:
-    """Whether a chunk of this length can be this segment of an even cut."""
+    """Whether all chunks can have one size, except a shorter last one, if this segment has this length."""
     if count == 1:
         return length == packet_bytes
     if index < count - 1:
@@ -139,17 +139,17 @@ def _cut_fits(index: int, count: int, packet_bytes: int, length: int) -> bool:
 
 
 def encode_missing(missing: tuple[Missing, ...]) -> bytes:
-    """A list of requests, as NACK and token carry it."""
+    """Encodes requests as in a NACK or a token."""
     assert len(missing) <= MISSING_MAX, "cut the list before it is sent"
     return b"".join([_MISSING.pack(one.seq, one.count, one.segments) for one in missing])
 
 
 def decode_missing(body: memoryview) -> tuple[Missing, ...]:
-    """The requests that fill this body exactly."""
+    """Decodes requests, which must fill this body exactly."""
     if not len(body):
         return ()  # As on most tokens.
     if len(body) % MISSING_BYTES:
-        raise PeerError(Drop.LENGTH, f"{len(body)} bytes are no list of requests")
+        raise PeerError(Drop.LENGTH, f"{len(body)} bytes are not a list of requests")
     if len(body) > MISSING_MAX * MISSING_BYTES:
         raise PeerError(Drop.LIMIT, f"more than {MISSING_MAX} requests")
     missing = tuple(Missing(*fields) for fields in _MISSING.iter_unpack(body))

@@ -1,11 +1,11 @@
-"""Fragments: a bundle that is too long for one packet, cut into routed objects and put together again.
+"""Fragments: cuts a bundle that is too long for one packet into routed objects, and joins these again.
 
 Below       routed objects in any order; links may repeat or reorder them.
-Above       ordering, which wants whole bundles; it knows which it has, and does not offer those again.
-Invariants  the fragments kept of one bundle belong to one cut and agree in stamp and mask; no bundle in here
-            is whole; `held_bytes` counts all that is kept and never passes `held_bytes_max`.
-Limits      checked before anything is kept. A refusal is final: a bundle that is dropped leaves a gap for
-            ever, so whoever sees the PeerError has to fail the link.
+Above       ordering, which wants whole bundles; it drops repetitions of bundles that it has.
+Invariants  the stored fragments of one bundle have one size, stamp and mask; every stored bundle is incomplete;
+            `held_bytes` counts everything that is stored and is at most `held_bytes_max`.
+Limits      are checked before anything is stored. A dropped bundle of the order would leave a gap for ever, so
+            the stack fails the network after a PeerError.
 """
 
 from dataclasses import dataclass, field
@@ -21,19 +21,19 @@ from hopring.wire.routed import ROUTED_HEAD_BYTES, Meta, Routed
 FRAGMENT_OVERHEAD_BYTES: Final = OBJECT_HEAD_BYTES + ROUTED_HEAD_BYTES
 FRAGMENTS_MAX: Final = 0xFFFF
 FRAGMENT_COST_BYTES: Final = 160
-"""What keeping a fragment costs beside its chunk; counted, so that many tiny ones do not go unseen."""
+"""The memory for a stored fragment beside its chunk; counted, so that many tiny ones reach the limit too."""
 
 CONTROL_HEAD_BYTES_MAX: Final = 4_096
 """The bytes that a control message adds to a bundle that it carries, at most."""
 
 
 def fragment_count(bundle_bytes: int, object_bytes_max: int) -> int:
-    """How many objects of at most this size carry a bundle."""
+    """The number of objects of at most this size for a bundle."""
     return -(-bundle_bytes // (object_bytes_max - FRAGMENT_OVERHEAD_BYTES))
 
 
 def fragment(meta: Meta, bundle: bytes, object_bytes_max: int) -> list[Routed]:
-    """The bundle in an even cut; encoded, each fragment is an object of at most this size."""
+    """Cuts a bundle into chunks of one size, except the last; encoded, each is at most this long."""
     chunk_bytes = object_bytes_max - FRAGMENT_OVERHEAD_BYTES
     assert 0 < chunk_bytes <= OBJECT_BODY_BYTES_MAX - ROUTED_HEAD_BYTES, "no objects of this size"
     assert 0 < len(bundle) <= BUNDLE_BYTES_MAX, "no bundle has this size"
@@ -59,7 +59,7 @@ def fragment(meta: Meta, bundle: bytes, object_bytes_max: int) -> list[Routed]:
 
 @final
 class _Partial(Mutable):
-    """A bundle of which some fragments are here."""
+    """A bundle of which some fragments have arrived."""
 
     def __init__(
         self,
@@ -102,9 +102,9 @@ class Reassembly:
         return key in self._partials
 
     def add(self, routed: Routed) -> bytes | memoryview | None:
-        """The whole bundle if this was the last fragment missing, and then the bundle is forgotten.
+        """Stores a fragment; returns the bundle if this completes it, and then no longer stores it.
 
-        One that came in one piece is that piece.
+        A bundle of one fragment is returned without a copy.
         """
         key = (routed.source, routed.seq)
         partial = self._partials.get(key)
@@ -125,7 +125,7 @@ class Reassembly:
         return b"".join([partial.chunks[index] for index in range(partial.count)])
 
     def forget(self, source: SiteId, seq: int) -> None:
-        """Drops what has come of a bundle, if anything."""
+        """Drops the stored fragments of a bundle, if there are any."""
         partial = self._partials.pop((source, seq), None)
         if partial is not None:
             self.held_bytes -= partial.held_bytes
@@ -148,7 +148,7 @@ class Reassembly:
 
 
 def _check_cut(partial: _Partial, routed: Routed, bundle_bytes_max: int) -> None:
-    """Refuses a fragment that disagrees with those that are here, or whose bundle must be too large."""
+    """Refuses a fragment that does not fit to the stored ones, or whose bundle is too large."""
     if routed.count != partial.count or routed.meta() != partial.meta:
         raise PeerError(Drop.INCONSISTENT, f"fragments of bundle {routed.seq} do not agree")
     length = len(routed.chunk)
@@ -160,7 +160,7 @@ def _check_cut(partial: _Partial, routed: Routed, bundle_bytes_max: int) -> None
         last_bytes = len(partial.chunks.get(partial.count - 1, b"?"))
     if partial.chunk_bytes not in (0, chunk_bytes) or not 0 < last_bytes <= chunk_bytes:
         raise PeerError(Drop.INCONSISTENT, f"fragment {routed.index} of bundle {routed.seq} breaks its cut")
-    # As long as a part of the cut is not known, this is the least that it can be.
+    # While a size is unknown, this is the least that the bundle can have.
     _check_bytes((partial.count - 1) * chunk_bytes + last_bytes, bundle_bytes_max)
 
 

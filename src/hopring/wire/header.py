@@ -1,7 +1,7 @@
-"""The head of every datagram: who speaks, to which cluster, on which link.
+"""The header of every datagram: sender, cluster and link.
 
-A datagram is this head and then frames, end to end. A frame is a type, a length and a body, so that
-acknowledgements and other small words ride in the same datagram as data.
+A datagram is this header and then frames. A frame is a type, a length and a body; so acknowledgements and other
+short frames share a datagram with data.
 """
 
 from enum import IntEnum
@@ -28,7 +28,7 @@ FRAMES_MAX: Final = 64
 
 
 class Family(IntEnum):
-    """The kind of link a datagram belongs to."""
+    """The kind of link that a datagram belongs to."""
 
     HOP = 1
     RING = 2
@@ -54,7 +54,7 @@ class FrameType(IntEnum):
 
 @final
 class Header(Value):
-    """Who sent a datagram and which link it is for."""
+    """The sender of a datagram and the link that it belongs to."""
 
     def __init__(
         self, family: Family, cluster: int, sender: DaemonId, incarnation: Incarnation, generation: Generation
@@ -67,7 +67,7 @@ class Header(Value):
 
 
 def encode_header(header: Header) -> bytes:
-    """The head as bytes; drivers keep it, since it is the same for all packets of a link."""
+    """Encodes a header; drivers store it, since it is the same for all packets of a link."""
     return _HEAD.pack(
         MAGIC,
         VERSION,
@@ -80,7 +80,7 @@ def encode_header(header: Header) -> bytes:
 
 
 def decode_header(datagram: bytes | memoryview, cluster: int) -> Header:
-    """The head of a datagram, or the reason why it is not for us."""
+    """Decodes the header of a datagram; raises PeerError if it is malformed or of another cluster."""
     if len(datagram) < HEAD_BYTES:
         raise PeerError(Drop.TRUNCATED, f"{len(datagram)} bytes hold no header of {HEAD_BYTES}")
     head = bytes(datagram[:HEAD_BYTES])
@@ -95,7 +95,7 @@ def decode_header(datagram: bytes | memoryview, cluster: int) -> Header:
 
 
 _heads: Final[dict[bytes, Header]] = {}
-"""Remembered, because all packets of a link start with the same bytes; errors are not."""
+"""A cache, because all packets of a link start with the same bytes; errors are not cached."""
 
 
 def _decode_head(head: bytes, cluster: int) -> Header:
@@ -119,7 +119,7 @@ def encode_frame(kind: FrameType, body: bytes) -> bytes:
 
 
 def split_frames(datagram: bytes | memoryview) -> list[tuple[int, memoryview]]:
-    """The frames behind the head as (type, body), every length checked before it is used."""
+    """The frames after the header as (type, body); every length is checked before it is used."""
     view = datagram if isinstance(datagram, memoryview) else memoryview(datagram)
     end = len(view)
     at = HEAD_BYTES

@@ -17,10 +17,10 @@ STAMP_MASK: Final = 0xFFFF_FFFF
 
 @final
 class Ack(Value):
-    """What one end has received and sent so far; in both directions the same frame.
+    """A report of what one end has received and sent so far; both ends send it.
 
-    `stamp_us` is the sender's clock, `echo_us` the last stamp it got, `echo_delay_us` how long ago. A zero
-    `echo_us` means that it has none yet.
+    `stamp_us` is the sender's clock, `echo_us` the last stamp that it received, or 0 if there is none yet, and
+    `echo_delay_us` the time since then.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Ack(Value):
 
 @final
 class Nack(Value):
-    """The packets and segments that the receiver misses."""
+    """A request for the packets and segments that are missing."""
 
     def __init__(self, missing: tuple[Missing, ...]) -> None:
         self.missing: Final = missing
@@ -64,7 +64,7 @@ def encode_nack(nack: Nack) -> bytes:
 
 
 def decode_nack(body: memoryview) -> Nack:
-    """A NACK frame's body; an empty list is no NACK."""
+    """Decodes the body of a NACK frame; an empty list is refused."""
     missing = decode_missing(body)
     if not missing:
         raise PeerError(Drop.INCONSISTENT, "NACK that asks for nothing")

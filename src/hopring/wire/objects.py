@@ -1,7 +1,7 @@
-"""Objects: what the layers above put into packets, many to a packet, end to end.
+"""Objects: the units that layers hand to links; a packet is a sequence of objects.
 
-The report (3.1) runs its link protocols on objects of 12 to 700 bytes; ours number whole packets and leave
-the objects inside alone.
+The report (3.1) runs its link protocols on objects of 12 to 700 bytes; ours number whole packets and do not
+look at the objects inside.
 """
 
 from enum import IntEnum
@@ -15,11 +15,11 @@ _OBJECT: Final = Struct("<BBH")
 OBJECT_HEAD_BYTES: Final = _OBJECT.size
 OBJECT_BODY_BYTES_MAX: Final = 0xFFFF
 OBJECTS_MAX: Final = 0x4000
-"""Most objects in one packet: what PACKET_BYTES_MAX holds of empty ones."""
+"""Limit of the objects in one packet; so many empty ones fit in PACKET_BYTES_MAX."""
 
 VIEW_BYTES_MIN: Final = 16 * 1024
-"""From here on what came is mapped where it lies. A shorter piece is copied, so that it does not keep a packet
-in memory that is many times as long."""
+"""A received piece of at least this size is used in place, as a view of its packet. A shorter one is copied, so
+that it does not keep a packet in memory that is many times as long."""
 
 
 class ObjectType(IntEnum):
@@ -34,7 +34,7 @@ class ObjectType(IntEnum):
 
 
 def encode_object(kind: ObjectType, *body: bytes | memoryview) -> bytes:
-    """One object with its head, its body in however many parts; a packet's payload is such objects joined."""
+    """Encodes one object; its body may come in several parts. The payload of a packet is objects, joined."""
     size_bytes = 0
     for part in body:
         size_bytes += len(part)
@@ -42,7 +42,7 @@ def encode_object(kind: ObjectType, *body: bytes | memoryview) -> bytes:
 
 
 def split_objects(payload: bytes | memoryview) -> list[tuple[int, memoryview]]:
-    """The objects of a packet as (type, body), every length checked before it is used."""
+    """The objects of a packet as (type, body); every length is checked before it is used."""
     view = memoryview(payload)
     end = len(view)
     at = 0

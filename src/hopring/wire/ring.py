@@ -30,7 +30,7 @@ _Numbers = tuple[int, int, int, int, int, int, int, int, int, int, int]
 
 @final
 class Token(Value):
-    """The rotating token with all its fields; `number` grows with every pass."""
+    """The token; its `number` grows each time it is passed on."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Token(Value):
         self.site_aru: Final = site_aru
         self.site_aru_modifier: Final = site_aru_modifier
         self.missing: Final = missing
-        self.quiet: Final = quiet  # Visits in a row in which nobody had anything to do.
+        self.quiet: Final = quiet  # Consecutive visits in which there was nothing to do.
         self.kind: Final = kind
 
     def with_numbers(self, link_seq: int, site_seq: int, site_lts: int) -> "Token":

@@ -1,8 +1,8 @@
 """Routed objects: a bundle, or a fragment of one, on its way along the tree of its source site.
 
-Where a branch holds no site of the mask, only the meta-data travels: site, sequence, Lamport stamp, mask, and
-the sequence of its session's bundle before, so that FIFO order can step over it. A pruned branch sees one for
-each bundle, so its numbers are written without their leading zeros.
+A branch without a site of the mask gets only the meta-data: site, sequence, Lamport stamp, mask, and the
+sequence of the session's previous bundle, for FIFO order. A pruned branch gets meta-data for each bundle, so
+these numbers are encoded without leading zero bytes.
 """
 
 from struct import Struct
@@ -17,7 +17,7 @@ from hopring.wire.objects import ObjectType, encode_object
 _META: Final = Struct("<BQQQQ")
 # source, and the lengths of seq, lts, mask and prev in bytes, four bits each
 _META_SHORT: Final = Struct("<BH")
-_WORD_BYTES: Final = 8
+_NUMBER_BYTES_MAX: Final = 8
 # fragment index, fragment count
 _PART: Final = Struct("<HH")
 ROUTED_HEAD_BYTES: Final = _META.size + _PART.size
@@ -25,14 +25,14 @@ ROUTED_HEAD_BYTES: Final = _META.size + _PART.size
 
 @final
 class Meta(Value):
-    """What a site learns of a bundle that is not for it."""
+    """The meta-data of a bundle, for sites that do not get its body."""
 
     def __init__(self, source: SiteId, seq: int, lts: int, mask: SiteMask, prev: int = 0) -> None:
         self.source: Final = source
         self.seq: Final = seq
         self.lts: Final = lts
         self.mask: Final = mask
-        # The sequence of the bundle before it of the same session; 0 if it is the first.
+        # The sequence of its session's previous bundle; 0 if it is the first.
         self.prev: Final = prev
 
 
@@ -57,11 +57,11 @@ class Routed(Value):
         self.mask: Final = mask
         self.index: Final = index
         self.count: Final = count
-        self.chunk: Final = chunk  # What came is mapped where it lies in its packet.
+        self.chunk: Final = chunk  # If received, a view of its packet.
         self.prev: Final = prev
 
     def meta(self) -> Meta:
-        """The same without its body."""
+        """The meta-data of its bundle, without the body."""
         return Meta(self.source, self.seq, self.lts, self.mask, self.prev)
 
 
@@ -73,9 +73,9 @@ def encode_routed(routed: Routed) -> bytes:
 
 def encode_meta(meta: Meta) -> bytes:
     """The meta-data as an object."""
-    words = [_short(meta.seq), _short(meta.lts), _short(meta.mask), _short(meta.prev)]
-    lengths = sum(len(word) << 4 * place for place, word in enumerate(words))
-    return encode_object(ObjectType.META, b"".join([_META_SHORT.pack(meta.source, lengths), *words]))
+    numbers = [_short(meta.seq), _short(meta.lts), _short(meta.mask), _short(meta.prev)]
+    lengths = sum(len(number) << 4 * at for at, number in enumerate(numbers))
+    return encode_object(ObjectType.META, b"".join([_META_SHORT.pack(meta.source, lengths), *numbers]))
 
 
 def _short(number: int) -> bytes:
@@ -102,8 +102,8 @@ def _decode_meta(body: memoryview) -> Meta:
     if len(body) < _META_SHORT.size:
         raise PeerError(Drop.TRUNCATED, f"meta-data of {len(body)} bytes")
     source, lengths = _META_SHORT.unpack_from(body)
-    sizes = [lengths >> 4 * place & 0xF for place in range(4)]
-    if max(sizes) > _WORD_BYTES or len(body) != _META_SHORT.size + sum(sizes):
+    sizes = [lengths >> 4 * at & 0xF for at in range(4)]
+    if max(sizes) > _NUMBER_BYTES_MAX or len(body) != _META_SHORT.size + sum(sizes):
         raise PeerError(Drop.LENGTH, f"numbers of {sizes} bytes in meta-data of {len(body)}")
     numbers: list[int] = []
     at = _META_SHORT.size

@@ -1,8 +1,7 @@
-"""Packets on a byte stream: a greeting once, then every packet behind its length (thesis 4.2).
+"""Packets on a byte stream: one greeting, then packets, each after its length (thesis 4.2).
 
-Each end starts with the head that datagrams carry, so that a stream is checked like a datagram, but only
-once. A packet of no bytes is a sign of life. What a closed stream leaves unfinished is dropped with its
-reader.
+Each end first sends the header of a datagram, so that a stream is checked like a datagram, but only once. An
+empty packet is a sign of life. An incomplete packet at the end of a stream is dropped.
 """
 
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ SIGN_OF_LIFE: Final = _LENGTH.pack(0)
 
 
 def encode_greeting(header: Header) -> bytes:
-    """What an end says first."""
+    """The first bytes of each end of a stream."""
     assert header.family is Family.TCP, "only streams are greeted"
     return encode_header(header)
 
@@ -34,12 +33,12 @@ def decode_greeting(stream: bytes, cluster: int) -> Header:
 
 
 def encode_packet(payload: bytes) -> bytes:
-    """A packet behind its length."""
+    """A packet with its length before it."""
     return _LENGTH.pack(len(payload)) + payload
 
 
 def split_packets(stream: bytes, start: int, packet_bytes_max: int) -> tuple[list[bytes], int]:
-    """The whole packets from `start` on, and where the first unfinished one begins."""
+    """The complete packets from `start` on, and the offset of the first incomplete one."""
     packets: list[bytes] = []
     at = start
     while at + LENGTH_BYTES <= len(stream):
@@ -58,8 +57,8 @@ def split_packets(stream: bytes, start: int, packet_bytes_max: int) -> tuple[lis
 class StreamReader:
     """One direction of a stream as it arrives, in chunks of any size.
 
-    Between two chunks it keeps less than one packet and its length, because a length is checked as soon as it
-    is there. A chunk that is refused changes nothing, but no later chunk can mend the stream.
+    Between two chunks it stores less than one packet with its length, because a length is checked as soon as it
+    arrives. A refused chunk changes nothing, but the stream cannot be continued after it.
     """
 
     cluster: int

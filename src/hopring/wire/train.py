@@ -1,4 +1,4 @@
-"""Frames to datagrams and back: packing, trains, and the fast path for a train that arrived whole.
+"""Encodes frames into datagrams and trains, and decodes them, with a fast path for a complete train.
 
 A train is a run of datagrams of one size, laid end to end in one buffer, so that the kernel can send it in one
 call (UDP_SEGMENT) and hand it over in one read (UDP_GRO). A receive buffer may hold segments of several trains.
@@ -84,14 +84,14 @@ _INDEXES: Final = [bytes([index]) for index in range(SEGMENTS_MAX)]
 
 @final
 class Train(Value):
-    """Datagrams of `segment_bytes` end to end; only the last may be shorter."""
+    """Consecutive datagrams of `segment_bytes`; only the last may be shorter."""
 
     def __init__(self, buffer: bytes, segment_bytes: int) -> None:
         self.buffer: Final = buffer
         self.segment_bytes: Final = segment_bytes
 
     def datagrams(self) -> list[bytes]:
-        """Each datagram by itself, where the kernel cannot cut."""
+        """The single datagrams, if the kernel cannot segment."""
         size = self.segment_bytes
         if len(self.buffer) <= size:
             return [self.buffer]
@@ -100,7 +100,7 @@ class Train(Value):
 
 @final
 class Packet(Value):
-    """What one datagram, or one whole train, carried."""
+    """The content of one datagram, or of one complete train."""
 
     def __init__(self, header: Header, frames: tuple[Frame, ...]) -> None:
         self.header: Final = header
@@ -108,12 +108,12 @@ class Packet(Value):
 
 
 def encode(head: bytes, frames: Sequence[Frame], segment_bytes: int) -> list[Train]:
-    """Packs frames into as few datagrams as their order allows, and datagrams into trains."""
+    """Packs frames, in order, into as few datagrams as possible, and datagrams into trains."""
     trains: list[Train] = []
-    parts: list[bytes] = []  # The train in the making: heads and frames in turn.
-    full = 0  # How many datagrams of it are closed and full.
-    size = 0  # Bytes in its last datagram, which may still take frames,
-    held = 0  # and how many it has.
+    parts: list[bytes] = []  # Of the open train: headers and frames alternate.
+    full = 0  # The number of closed datagrams of the open train, which are all full.
+    size = 0  # The bytes of its last datagram, which may get more frames.
+    held = 0  # The frames of its last datagram.
     for frame in frames:
         if isinstance(frame, Data) and len(frame.payload) > segment_bytes - SEGMENT_OVERHEAD_BYTES:
             if parts:
@@ -144,7 +144,7 @@ def encode(head: bytes, frames: Sequence[Frame], segment_bytes: int) -> list[Tra
 
 
 def with_riders(train: Train, frames: Sequence[Frame], riders: Sequence[Frame]) -> Train | None:
-    """The datagram that these frames made, with more frames in it; None if it is a longer train, or is full."""
+    """The datagram of these frames with more frames added; None if it is a longer train, or is full."""
     if len(train.buffer) > train.segment_bytes or len(frames) + len(riders) > FRAMES_MAX:
         return None  # A second copy of a long train would cost more than another datagram.
     buffer = b"".join([train.buffer, *[_encode_frame(frame) for frame in riders]])
@@ -152,9 +152,9 @@ def with_riders(train: Train, frames: Sequence[Frame], riders: Sequence[Frame]) 
 
 
 def _cut_train(head: bytes, data: Data, segment_bytes: int) -> list[bytes]:
-    """The parts of a train, four to a full datagram; at the end a head and a frame on which others may ride.
+    """The parts of a train, four for each full datagram, then a header and a frame.
 
-    These are the segments of `cut`, laid out by columns: a loop over them would take six times as long.
+    These are the segments of `cut`, built by columns: a loop over segments would take six times as long.
     """
     payload = data.payload
     chunk_bytes = chunk_bytes_of(segment_bytes)
@@ -194,7 +194,7 @@ def _encode_frame(frame: Frame) -> bytes:
 
 
 def decode(datagram: bytes | memoryview, cluster: int) -> Packet:
-    """One datagram; raises PeerError for anything a correct peer does not send."""
+    """Decodes one datagram; raises PeerError for anything that a correct peer does not send."""
     header = decode_header(datagram, cluster)
     if header.family is Family.TCP:
         raise PeerError(Drop.UNKNOWN_TYPE, "a stream's greeting as a datagram")
@@ -222,7 +222,7 @@ _DECODERS: Final[dict[int, Callable[[memoryview], Frame]]] = {
 
 
 def decode_train(buffer: memoryview, segment_bytes: int, cluster: int) -> Iterable[Packet | PeerError]:
-    """All packets of one receive buffer, bad datagrams as the errors to count."""
+    """All packets of one receive buffer; for a bad datagram, its error."""
     assert segment_bytes > 0, "the kernel reports the size of the datagrams"
     if len(buffer) <= segment_bytes:
         return (_decode_or_error(buffer, cluster),)
@@ -243,10 +243,10 @@ def _decode_or_error(datagram: memoryview, cluster: int) -> Packet | PeerError:
 
 
 def _whole_train(buffer: memoryview, segment_bytes: int, cluster: int) -> Packet | None:
-    """The packet whose segments fill this buffer in order, or None if it is anything else.
+    """The packet whose segments fill this buffer in order, or None if the buffer has anything else.
 
-    The last datagram is decoded like any other. It tells what the heads of all others have to be, byte for
-    byte, and that their chunks and its own make up the packet.
+    Only the last datagram is decoded. From it follow the bytes of all other headers, which are compared, and
+    the size of the packet.
     """
     full = (len(buffer) - 1) // segment_bytes
     chunk_bytes = chunk_bytes_of(segment_bytes)
@@ -269,7 +269,7 @@ def _whole_train(buffer: memoryview, segment_bytes: int, cluster: int) -> Packet
 
 
 def _full_heads(head: bytes, last: Segment, chunk_bytes: int) -> bytearray:
-    """The heads of all full datagrams of a train, end to end."""
+    """The headers of all full datagrams of a train, joined."""
     before, after = _around_index(head, last.seq, last.count, last.packet_bytes, chunk_bytes)
     heads = bytearray((before + _INDEXES[0] + after) * last.index)
     heads[_INDEX_AT::_CHUNK_AT] = bytes(range(last.index))
@@ -279,6 +279,6 @@ def _full_heads(head: bytes, last: Segment, chunk_bytes: int) -> bytearray:
 def _around_index(
     head: bytes, seq: int, count: int, packet_bytes: int, chunk_bytes: int
 ) -> tuple[bytes, bytes]:
-    """What comes before and after the index in the head of each full datagram of a train."""
+    """The bytes before and after the index in the headers of each full datagram of a train."""
     before = head + _BEFORE_INDEX.pack(FrameType.DATA, 0, DATA_HEAD_BYTES + chunk_bytes, seq)
     return before, _AFTER_INDEX.pack(count, packet_bytes)

@@ -1,8 +1,8 @@
 """Unreliable bundles on the wire: an object for each fragment, and the LOOSE frame that carries such objects.
 
-Nobody waits for them: a LOOSE frame has no number on its link and fits in one datagram, so it is neither asked
-for nor sent again. Fragments are known by the daemon that sent them and by its own count, which has nothing to
-do with the site's sequence (report 1998, 3.3).
+A LOOSE frame has no number on its link and fits in one datagram; it is neither requested nor sent again.
+Fragments are identified by the daemon that sent them and by its own count of Unreliable bundles, which is
+independent of the site's sequence (report 1998, 3.3).
 """
 
 from struct import Struct
@@ -15,10 +15,10 @@ from hopring.wire.header import FRAME_HEAD_BYTES, HEAD_BYTES, FrameType, encode_
 from hopring.wire.objects import OBJECT_HEAD_BYTES, ObjectType, encode_object
 
 # source, daemon, number; then mask, fragment index, fragment count
-_WHOSE: Final = Struct("<BHQ")
+_BUNDLE_ID: Final = Struct("<BHQ")
 _HEAD: Final = Struct("<BHQQHH")
 UNRELIABLE_OVERHEAD_BYTES: Final = OBJECT_HEAD_BYTES + _HEAD.size
-_WHOSE_END: Final = OBJECT_HEAD_BYTES + _WHOSE.size
+_BUNDLE_ID_END: Final = OBJECT_HEAD_BYTES + _BUNDLE_ID.size
 FRAGMENTS_MAX: Final = 0xFFFF
 
 
@@ -47,7 +47,7 @@ class Unreliable(Value):
 
 @final
 class Loose(Value):
-    """Objects outside all numbering of the link, end to end."""
+    """A frame of objects of Unreliable bundles; it has no number on the link."""
 
     def __init__(self, payload: bytes) -> None:
         self.payload: Final = payload
@@ -64,13 +64,13 @@ def encode_unreliable(item: Unreliable) -> bytes:
     return encode_object(ObjectType.UNRELIABLE, head + item.chunk)
 
 
-def whose(payload: bytes) -> bytes:
-    """The part of an encoded object that all fragments of one bundle share, and no other bundle has."""
-    return payload[OBJECT_HEAD_BYTES:_WHOSE_END]
+def bundle_id(payload: bytes) -> bytes:
+    """The part of an encoded object that identifies its bundle: site, daemon and number."""
+    return payload[OBJECT_HEAD_BYTES:_BUNDLE_ID_END]
 
 
 def decode_unreliable(kind: int, body: memoryview) -> Unreliable:
-    """An UNRELIABLE object's body; nothing else travels in a LOOSE frame."""
+    """Decodes the body of an UNRELIABLE object; a LOOSE frame carries no other type."""
     if kind != ObjectType.UNRELIABLE:
         raise PeerError(Drop.UNKNOWN_TYPE, f"object of type {kind} outside the numbering of its link")
     if len(body) <= _HEAD.size:
@@ -87,10 +87,10 @@ def decode_unreliable(kind: int, body: memoryview) -> Unreliable:
 def cut_unreliable(
     source: SiteId, daemon: DaemonId, number: int, mask: SiteMask, bundle: bytes, object_bytes_max: int
 ) -> list[Unreliable]:
-    """A bundle in fragments; encoded, each is an object of at most this size."""
+    """Cuts a bundle into fragments; encoded, each is an object of at most this size."""
     size = object_bytes_max - UNRELIABLE_OVERHEAD_BYTES
     assert size > 0, "no objects of this size"
-    assert bundle, "an empty bundle is none"
+    assert bundle, "a bundle is not empty"
     count = -(-len(bundle) // size)
     assert count <= FRAGMENTS_MAX, "the objects are too small for this bundle"
     return [
@@ -105,7 +105,7 @@ def encode_loose(loose: Loose) -> bytes:
 
 
 def decode_loose(body: memoryview) -> Loose:
-    """A LOOSE frame's body; its objects are taken apart by whoever knows the link."""
+    """Decodes the body of a LOOSE frame; the stack splits it into objects."""
     if not len(body):
         raise PeerError(Drop.TRUNCATED, "LOOSE without an object")
     return Loose(bytes(body))

@@ -324,7 +324,7 @@ def test_beyond_the_last_number_there_is_no_stamp_however_near_our_clock_is() ->
     order = order_of(0)
     order.clock = NUMBER_MAX - 1
 
-    with pytest.raises(PeerError, match="beyond the last"):
+    with pytest.raises(PeerError, match="beyond NUMBER_MAX"):
         hold(order, 0, 1, NUMBER_MAX + 1, "m")
 
     hold(order, 0, 1, NUMBER_MAX, "m")

@@ -9,13 +9,13 @@ from hopring.wire.train import decode, encode
 from hopring.wire.unreliable import (
     Loose,
     Unreliable,
+    bundle_id,
     cut_unreliable,
     decode_loose,
     decode_unreliable,
     encode_loose,
     encode_unreliable,
     loose_bytes_of,
-    whose,
 )
 
 ITEM = Unreliable(SiteId(3), DaemonId(0x102), 7, SiteMask(0b1001), 1, 2, b"ab")
@@ -68,7 +68,11 @@ def test_fragments_of_one_bundle_are_known_without_decoding() -> None:
     one, two = cut_unreliable(SiteId(1), DaemonId(2), 3, SiteMask(4), bytes(150), object_bytes_max=127)
     (other,) = cut_unreliable(SiteId(1), DaemonId(2), 4, SiteMask(4), bytes(100), object_bytes_max=127)
 
-    assert whose(encode_unreliable(one)) == whose(encode_unreliable(two)) != whose(encode_unreliable(other))
+    assert (
+        bundle_id(encode_unreliable(one))
+        == bundle_id(encode_unreliable(two))
+        != bundle_id(encode_unreliable(other))
+    )
 
 
 @pytest.mark.parametrize(

@@ -3,14 +3,15 @@
 Implements  the Hop protocol: thesis 4.3 with figures 4.1 and 4.2, technical report 3.2 with figure 3.2.
 Below       datagrams that may be lost, reordered or duplicated.
 Above       the overlay, which wants each packet at once, in any order.
-Invariants  a payload is delivered at most once, and exactly once unless the link fails; what is unacknowledged
-            never outgrows the window; whatever the link waits for, `wake_at_us` names the moment it acts.
-Deviations  ranges of missing packets run from the expected one to the one before the arrival, and the ARU of a
-            receiver without gaps is next - 1 (the figures are off by one); a NACK may name single segments of a
-            train; every ACK carries both the receiver's aru and the sender's highest sequence, and is the
-            heartbeat too, because a dead link shows no gap; all waiting times come from the measured round
-            trip; a packet number is never reused: a link of another generation is another link. Objects of
-            Unreliable bundles share the pace and nothing else (queues).
+Invariants  a payload is delivered at most once, and exactly once unless the link fails; the
+            unacknowledged packets never exceed the window; `wake_at_us` is never later than the next time at
+            which the link has to act.
+Deviations  a range of missing packets goes from the expected one to the one before the packet that arrived, and
+            the ARU of a receiver without gaps is next - 1 (the figures are off by one); a NACK may name single
+            segments of a train; every ACK carries both the receiver's aru and the sender's highest sequence,
+            and is the heartbeat too, because a dead link shows no gap; all waiting times follow from the
+            measured round trip; a packet number is never reused, since a link of another generation is another
+            link. Objects of Unreliable bundles have no numbers and share only the pace (queues.py).
 """
 
 from dataclasses import dataclass
@@ -39,14 +40,14 @@ from hopring.wire.hop import STAMP_MASK, Ack, Nack
 from hopring.wire.train import Frame
 from hopring.wire.unreliable import loose_bytes_of
 
-_RIDER_BYTES = 96  # Left free in a packet of one datagram, so that an ACK and a short NACK ride along.
-_PACKET_SPAN_US = 1_000  # A packet is no longer than what the rate sends in this time.
+_RIDER_BYTES = 96  # Left free in a packet of one datagram, for an ACK and a short NACK.
+_PACKET_SPAN_US = 1_000  # A packet is no longer than the bytes that the rate allows in this time.
 _BURST_SPAN_US = 1_500
 
 
 @dataclass(frozen=True, slots=True)
 class HopOptions:
-    """What can be tuned, per link."""
+    """Options of one Hop link."""
 
     segment_bytes: int = SEGMENT_BYTES_DEFAULT
     window_packets: int = 4_096
@@ -58,7 +59,7 @@ class HopOptions:
     ack_every_segments: int = 16
     nacks_max: int = 16
     lazy_us: int = 5_000
-    heartbeat_us: int = 0  # 0: as it fits the silence (timing.py).
+    heartbeat_us: int = 0  # 0: follows from the silence (timing.py).
     silence_us: int = 1_200_000
     initial_round_trip_us: int = 100_000
 
@@ -72,26 +73,26 @@ class HopLearned(LearnedPath):
 
 @dataclass(slots=True)
 class HopState:
-    """What one end of a link remembers."""
+    """The state of one end of a Hop link."""
 
     sender: Sender
     receiver: Receiver
     round_trip: RoundTrip
     bucket: Bucket
     congestion: Congestion | None
-    ack_at_us: int = 0
-    reported_at_us: int = 0
-    unreported_segments: int = 0
+    ack_at_us: int = 0  # When the next ACK is due.
+    reported_at_us: int = 0  # When the last ACK was sent.
+    unreported_segments: int = 0  # Received since the last ACK was sent.
     heard_at_us: int = -1  # -1 until the first step.
-    stamp_us: int = 0  # The neighbour's last stamp,
-    stamped_at_us: int = 0  # and when it came.
+    stamp_us: int = 0  # The stamp of the neighbour's last ACK.
+    stamped_at_us: int = 0  # When that ACK was received.
     received: int = 0
-    ride_us: int = 0  # So much before its time the next report may go.
+    ride_us: int = 0  # How much earlier than `ack_at_us` the next ACK may be sent.
     failure: str = ""
 
 
 class Hop(Link):
-    """One end of a Hop link; see the module."""
+    """One end of a Hop link; its state is in `sender` and `receiver`."""
 
     def __init__(self, options: HopOptions = HopOptions(), initial_seq: int = 1) -> None:  # noqa: B008  # Frozen.
         self.options = o = options
@@ -138,12 +139,12 @@ class Hop(Link):
 
     @property
     def progress(self) -> int:
-        """A number that grows as long as anything gets through, in either direction."""
+        """A number that grows while packets get through, in either direction."""
         return self.state.sender.peer_aru + self.state.received
 
     @property
     def stuck(self) -> bool:
-        """Whether something had to be asked for or sent again and has not arrived yet."""
+        """Whether a packet was requested or sent again and has not arrived yet."""
         s = self.state
         return bool(s.receiver.missing) or any(one.resends for one in s.sender.unacked.values())
 
@@ -153,17 +154,17 @@ class Hop(Link):
         return self.state.round_trip.least_us
 
     def stalled(self, now_us: int) -> None:
-        """This host has not run until now: what was sent before says nothing of the length of the path."""
+        """This host did not run until now: answers to packets sent before give no sample of the round trip."""
         self.state.round_trip.since_us = now_us
 
     @property
     def backlog_bytes(self) -> int:
-        """What was submitted and is not sent yet."""
+        """The bytes that were submitted and are not sent yet."""
         return self.state.sender.queue.size_bytes
 
     @property
     def counters(self) -> LinkCounters:
-        """What the link has seen so far."""
+        """The counters of the link since its start."""
         s = self.state
         return LinkCounters(
             sent=s.sender.sent - self.initial_seq + 1,
@@ -178,7 +179,7 @@ class Hop(Link):
 
     @property
     def wake_at_us(self) -> int:
-        """The next moment at which the link wants a Tick."""
+        """The next time at which the link wants a Tick."""
         s = self.state
         if s.failure:
             return NEVER
@@ -188,7 +189,7 @@ class Hop(Link):
 
     @property
     def ride_at_us(self) -> int:
-        """From this moment on, a Tick that comes for another reason is welcome."""
+        """From this time on a Tick is useful, if the daemon is awake anyway; it saves a later one."""
         s = self.state
         if s.failure:
             return NEVER
@@ -196,7 +197,7 @@ class Hop(Link):
         return s.ack_at_us - s.ride_us if idle else s.ack_at_us
 
     def step(self, event: LinkInput, now_us: int) -> list[LinkOutput]:
-        """Takes one event; see the module for the words."""
+        """Takes one event; returns payloads, frames to send, or the failure of the link."""
         if self.state.failure:
             return []
         if self.state.heard_at_us < 0:
@@ -215,14 +216,14 @@ class Hop(Link):
 
     @property
     def learned(self) -> LearnedPath | None:
-        """What the link knows of its path; nothing before the first round trip was measured in it."""
+        """The measurements of the path, for the next link; None before a round trip was measured."""
         s = self.state
         if not s.round_trip.measured or not s.stamped_at_us:
             return None
         return HopLearned(s.round_trip, s.stamped_at_us, s.congestion)
 
     def resume(self, learned: LearnedPath, now_us: int) -> None:
-        """Begins with what an earlier link between the same two daemons has learned of the path."""
+        """Begins with the measurements of an earlier link between the same two daemons."""
         s = self.state
         assert s.heard_at_us < 0, "the link has begun"
         assert now_us - learned.at_us <= RESUME_US_MAX, "that was too long ago"
@@ -231,7 +232,7 @@ class Hop(Link):
             s.congestion.resume(learned.congestion, now_us)
         self._set_pace()
 
-    # What comes in.
+    # Input.
 
     def _submit(self, event: Submit, now_us: int) -> list[LinkOutput]:
         if event.loose:
@@ -271,11 +272,12 @@ class Hop(Link):
         self._delivered(ack, now_us)
         s.receiver.learn(ack.max_sent, now_us + s.round_trip.nack_delay_us)
         if not ack.echo_us or ack.echo_delay_us > self._uneasy_after_us:
-            self._report_by(now_us)
+            self._report_by(now_us)  # The neighbour has not heard this end for too long.
         elif not s.sender.unacked and not s.unreported_segments:
-            # The two ends speak in turns; but reports that come in a row, out of a queue, silence nobody.
-            in_turn_us = max(s.reported_at_us + self._beat_us, now_us + self._beat_us // 2)
-            s.ack_at_us = min(in_turn_us, s.reported_at_us + 2 * self._beat_us)
+            # On an idle link the two ends send ACKs alternately: each ACK that comes delays the own one. The
+            # delay is limited to two heartbeats, because several ACKs may come at once out of a queue.
+            alternate_us = max(s.reported_at_us + self._beat_us, now_us + self._beat_us // 2)
+            s.ack_at_us = min(alternate_us, s.reported_at_us + 2 * self._beat_us)
         return []
 
     def _delivered(self, ack: Ack, now_us: int) -> None:
@@ -284,7 +286,7 @@ class Hop(Link):
         news_bytes = s.sender.report(ack.aru, ack.top)
         if s.congestion is None or not news_bytes or not s.round_trip.measured:
             return
-        # A window that was not used says nothing about the network.
+        # The window grows only while it is used: otherwise its size was not tested.
         if 2 * flight_bytes >= s.congestion.window_bytes:
             trip = s.round_trip
             s.congestion.delivered(news_bytes, trip.smoothed_us, trip.least_us, trip.last_us, now_us)
@@ -294,7 +296,7 @@ class Hop(Link):
         s = self.state
         s.sender.check_missing(nack.missing)
         s.heard_at_us = now_us
-        fresh = s.sender.wanted(nack.missing, now_us, self._patience)
+        fresh = s.sender.requested(nack.missing, now_us, self._patience)
         if s.sender.given_up:
             return self._fail(f"the neighbour asked more than {self.options.nacks_max} times for one packet")
         if s.congestion is not None and fresh:
@@ -302,13 +304,13 @@ class Hop(Link):
             self._set_pace()
         return []
 
-    # What goes out.
+    # Output.
 
     def _tick(self, now_us: int) -> list[LinkOutput]:
         s = self.state
         silent_at_us = self._silent_at_us
         if now_us - silent_at_us > self.options.silence_us // 4:
-            # The tick itself is late: this daemon was asleep, and must not blame the neighbour for it.
+            # The tick itself is late: this daemon did not run, and the neighbour may not have been silent.
             s.heard_at_us = now_us - self.options.silence_us // 2
         elif now_us >= silent_at_us:
             return self._fail(f"nothing heard for {(now_us - s.heard_at_us) // 1_000} ms", absence=True)
@@ -325,7 +327,7 @@ class Hop(Link):
         return [Transmit(tuple(frames))] if frames else []
 
     def _packets(self, now_us: int) -> list[Frame]:
-        """Retransmissions first, then new packets, as far as rate and windows allow; loose ones in the rest."""
+        """Retransmissions, then new packets, within rate and windows; Unreliable objects when they are due."""
         s = self.state
         loose = s.sender.loose
         frames: list[Frame] = []
@@ -356,7 +358,7 @@ class Hop(Link):
 
     @property
     def _queue_at_us(self) -> int:
-        """When the queue has something that the windows let through."""
+        """When a new packet may be packed: the queue has objects, and the windows are open."""
         s = self.state
         wanted_at_us = s.sender.queue.send_at_us
         if wanted_at_us == NEVER:
@@ -389,7 +391,7 @@ class Hop(Link):
         if uneasy_in_us < 0:
             again_us //= 8
         elif s.sender.unacked:
-            # Less and less often while nobody answers.
+            # Less and less often while the neighbour does not answer.
             again_us = min(again_us, max(self._answer_us, (now_us - s.heard_at_us) // 4))
         else:
             again_us = min(again_us, uneasy_in_us + 1)
@@ -405,10 +407,10 @@ class Hop(Link):
         self.state.ack_at_us = min(self.state.ack_at_us, at_us)
 
     def _report_may_ride(self, now_us: int) -> bool:
-        """Whether a report has waited long enough to be worth its bytes on a packet that goes anyway."""
+        """Whether an ACK is due soon enough to be added to a packet that is sent now."""
         return self.state.ack_at_us - now_us <= self.state.round_trip.report_delay_us // 2
 
-    # How fast, and whether at all.
+    # Pace and silence.
 
     def _set_pace(self) -> None:
         s = self.state
@@ -421,12 +423,12 @@ class Hop(Link):
 
     @property
     def _uneasy_after_us(self) -> int:
-        """After so long a silence an end reports more often, and its old echo asks the other to speak."""
+        """After this silence an end sends more ACKs; their old echo makes the other end answer at once."""
         return 3 * self._beat_us // 2
 
     @property
     def _answer_us(self) -> int:
-        """How long an answer may take; bounded as the silence is, and for the same reason."""
+        """How long an answer may take; bounded like the silence, since a pause looks like a long round trip."""
         trip = self.state.round_trip
         return min(trip.answer_us, max(self.options.silence_us, 2 * trip.least_us))
 

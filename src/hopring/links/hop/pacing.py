@@ -1,12 +1,12 @@
-"""How much may be on its way: a congestion window that is fair to TCP, and a token bucket that paces it.
+"""Congestion control of Hop: a window that is fair to TCP, and a token bucket that paces packets.
 
-Implements  CUBIC (RFC 9438), which is what a TCP flow beside us runs: growth by the cubic of the time since the
+Implements  CUBIC (RFC 9438), which TCP flows on the same path use: growth by the cubic of the time since the
             last loss, never below what Reno would have; multiplicative decrease once per round trip of losses;
             slow start that grows four times slower while the round trip is above its least (the
             conservative phase of HyStart++, RFC 9406) and ends at the first loss. The bucket is the papers'
             leaky bucket (thesis 4.3).
-Invariant   over any time t at most rate * t + burst + one packet is sent: a packet goes when any credit is left
-            and may overdraw it, so that a packet larger than the burst is never stuck.
+Invariant   over any time t at most rate * t + burst + one packet is sent: a packet is sent when any credit is
+            left and may overdraw it, so that a packet larger than the burst can be sent.
 Deviation   the window limits bytes beyond the highest packet the neighbour has reported, so a missing packet
             does not block the link; retransmissions are not counted in it, but the pacing rate counts them.
 """
@@ -27,7 +27,7 @@ _DELAY_RISE_US_MAX = 16_000
 
 @dataclass(slots=True)
 class Congestion:
-    """The window and what it remembers of the last loss."""
+    """The congestion window, and its state since the last loss."""
 
     segment_bytes: int
     window_bytes: float = 0.0
@@ -43,16 +43,16 @@ class Congestion:
 
     @property
     def slow_start(self) -> bool:
-        """Whether no limit has been met yet."""
+        """Whether the window is below the slow start threshold."""
         return self.window_bytes < self.threshold_bytes
 
     def rate_bytes_per_second(self, round_trip_us: int) -> int:
-        """The pace that spreads the window over a round trip, with some head-room to let it grow."""
+        """The rate that spreads the window over a round trip, somewhat higher so that the window can grow."""
         gain = 2.0 if self.slow_start else 1.2
         return max(self.segment_bytes, int(gain * self.window_bytes * 1_000_000 / round_trip_us))
 
     def delivered(self, size_bytes: int, round_trip_us: int, least_us: int, last_us: int, now_us: int) -> None:
-        """The neighbour reported this much more; called only while the window was what held us back."""
+        """Grows the window after a report of this many new bytes; called only while the window is used."""
         if self.slow_start:
             rise_us = max(_DELAY_RISE_US_MIN, min(_DELAY_RISE_US_MAX, least_us // 8))
             self.window_bytes += size_bytes / (4 if last_us > least_us + rise_us else 1)
@@ -75,9 +75,9 @@ class Congestion:
         self.loss_at_us = now_us
 
     def resume(self, before: "Congestion", now_us: int) -> None:
-        """Starts from half of another window of the same path, as an earlier link has left it.
+        """Starts from half of the last window of an earlier link on the same path.
 
-        The half was in flight, since a window grows only while more than half of it is used.
+        That half was in flight, since a window grows only while more than half of it is used.
         """
         if before.window_bytes <= 2 * self.window_bytes:
             return
@@ -90,7 +90,7 @@ class Congestion:
             self.loss_at_us = now_us
 
     def lost(self, seq: int, highest_sent: int, now_us: int) -> None:
-        """A packet was asked for the first time; one decrease covers all that was in flight then."""
+        """Shrinks the window after a first request; all packets in flight then count as one loss."""
         if seq <= self.recover_seq:
             return
         self.recover_seq = highest_sent
@@ -109,10 +109,10 @@ class Bucket:
     rate_bytes_per_second: int
     burst_bytes: int
     credit: int = 0
-    filled_at_us: int = -1  # Before the first look the bucket is full.
+    filled_at_us: int = -1  # -1: never filled; the first fill makes it full.
 
     def fill(self, now_us: int) -> None:
-        """Adds what has flowed in since the last look."""
+        """Adds the credit for the time since the last call."""
         full = self.burst_bytes * _US_PER_SECOND
         if self.filled_at_us < 0:
             self.credit = full
@@ -122,7 +122,7 @@ class Bucket:
 
     @property
     def ready_at_us(self) -> int:
-        """When the next packet may go."""
+        """When the next packet may be sent."""
         if self.credit > 0 or self.filled_at_us < 0:
             return max(0, self.filled_at_us)
         return self.filled_at_us + 1 + -self.credit // self.rate_bytes_per_second

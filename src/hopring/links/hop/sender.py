@@ -1,7 +1,7 @@
-"""The sending half of Hop: what waits, what is on its way, what has to go again (thesis figure 4.1).
+"""The sending half of Hop: waiting objects, unacknowledged packets, retransmissions (thesis figure 4.1).
 
-Invariants  `unacked` holds the packets above the neighbour's aru, oldest first, and ends at `sent`; a new
-            packet goes only while the window is open; a retransmission never waits for the window (trap 4).
+Invariants  `unacked` has the packets above the neighbour's aru, oldest first, and ends at `sent`; a new packet
+            is sent only while the window is open; a retransmission never waits for the window.
 """
 
 from dataclasses import dataclass, field
@@ -14,15 +14,15 @@ from hopring.value import Mutable, Value
 from hopring.wire.data import SEGMENT_OVERHEAD_BYTES, Data, Missing, Segment, cut, segment_count
 
 RESERVE_PACKETS = 64
-"""How far urgent packets may go beyond the window."""
+"""How many packets of urgent objects may be sent beyond the window."""
 
 IP_UDP_BYTES = 28
-"""What the network adds to a datagram; rates are those of the wire."""
+"""The IP and UDP headers of a datagram; rates count bytes on the wire."""
 
 
 @final
 class Crossing(Value):
-    """How long a packet and a request for it are on their way at least: a round trip, and its length."""
+    """The least time for a packet and a request for it: a round trip, and the packet's length at the rate."""
 
     def __init__(self, now_us: int, round_trip_us: int, rate_bytes_per_second: int) -> None:
         self.now_us: Final = now_us
@@ -30,7 +30,7 @@ class Crossing(Value):
         self.rate_bytes_per_second: Final = rate_bytes_per_second
 
     def done_us(self, size_bytes: int) -> int:
-        """The earliest moment at which a request for it can be more than impatience."""
+        """The earliest time at which a request can be an answer to a packet that is sent now."""
         return self.now_us + self.round_trip_us + size_bytes * 1_000_000 // self.rate_bytes_per_second
 
 
@@ -42,8 +42,8 @@ class Unacked(Mutable):
         self, payload: bytes, end_bytes: int, crossed_at_us: int, resends: int = 0, first_resend_us: int = 0
     ) -> None:
         self.payload = payload
-        self.end_bytes = end_bytes  # Bytes sent on this link up to and with this packet.
-        # Before this it cannot have crossed, so a request for it is premature.
+        self.end_bytes = end_bytes  # Bytes sent on this link up to the end of this packet.
+        # A request before this time was sent before the packet could arrive, and is ignored.
         self.crossed_at_us = crossed_at_us
         self.resends = resends
         self.first_resend_us = first_resend_us
@@ -51,7 +51,7 @@ class Unacked(Mutable):
 
 @dataclass(slots=True)
 class Sender:
-    """State of one direction of a link, at the end where packets leave."""
+    """The state of one direction of a link at its sending end."""
 
     chunk_bytes: int
     window_packets: int
@@ -61,10 +61,10 @@ class Sender:
     queue: SendQueue = field(default_factory=SendQueue)
     loose: LooseQueue = field(default_factory=LooseQueue)
     unacked: dict[int, Unacked] = field(default_factory=dict)
-    again: dict[int, int] = field(default_factory=dict)  # Sequence to segments asked for; 0 is all.
+    again: dict[int, int] = field(default_factory=dict)  # Sequence to requested segments; 0 is all.
     sent_bytes: int = 0
-    reported_bytes: int = 0  # Up to the highest packet that the neighbour knows of.
-    given_up: bool = False  # Something was asked for too often, for too long.
+    reported_bytes: int = 0  # Bytes up to the highest packet that the neighbour has reported.
+    given_up: bool = False  # The requests for a packet are beyond the limit.
     resends: int = 0
 
     @property
@@ -77,7 +77,7 @@ class Sender:
 
     @property
     def reserve_open(self) -> bool:
-        """Whether a packet of urgent objects may be sent, which no data can keep out."""
+        """Whether a packet of urgent objects may be sent; data cannot use this part of the window."""
         return self.sent - self.peer_aru < self.window_packets + RESERVE_PACKETS
 
     @property
@@ -93,12 +93,12 @@ class Sender:
         return self.sent_bytes - self.reported_bytes
 
     def wire_bytes(self, payload_bytes: int) -> int:
-        """What a packet of this size costs on the wire."""
+        """The bytes on the wire of a packet of this size."""
         count = segment_count(payload_bytes, self.chunk_bytes)
         return payload_bytes + count * (SEGMENT_OVERHEAD_BYTES + IP_UDP_BYTES)
 
     def pack(self, packet_bytes: int, urgent_only: bool, crossing: Crossing) -> Data:
-        """The next packet, of waiting objects."""
+        """Makes the next packet of waiting objects."""
         payload = self.queue.pack(packet_bytes, urgent_only)
         self.sent += 1
         self.sent_bytes += self.wire_bytes(len(payload))
@@ -107,12 +107,12 @@ class Sender:
         return Data(self.sent, payload)
 
     def check_report(self, aru: int, top: int) -> None:
-        """Refuses a report of what we never sent."""
+        """Refuses a report of packets that were never sent."""
         if max(aru, top) > self.sent:
             raise PeerError(Drop.OUT_OF_WINDOW, f"neighbour reports {aru} and {top}, we sent {self.sent}")
 
     def report(self, aru: int, top: int) -> int:
-        """The neighbour has all up to aru and knows of all up to top; returns the bytes that are news."""
+        """Notes that the neighbour has all up to aru and knows of all up to top; returns the new bytes."""
         before = self.reported_bytes
         if top in self.unacked:
             self.reported_bytes = max(before, self.unacked[top].end_bytes)
@@ -123,16 +123,16 @@ class Sender:
         return self.reported_bytes - before
 
     def check_missing(self, missing: tuple[Missing, ...]) -> None:
-        """Refuses requests for what we never sent."""
+        """Refuses requests for packets that were never sent."""
         for one in missing:
             if one.seq + one.count - 1 > self.sent:
                 raise PeerError(Drop.OUT_OF_WINDOW, f"neighbour asks for {one}, we sent {self.sent}")
 
-    def wanted(self, missing: tuple[Missing, ...], now_us: int, patience: Patience) -> list[int]:
-        """Queues what is asked for again; returns the sequences that were never asked for before."""
+    def requested(self, missing: tuple[Missing, ...], now_us: int, patience: Patience) -> list[int]:
+        """Queues requested packets for retransmission; returns those requested for the first time."""
         fresh: list[int] = []
         for one in missing:
-            # A late request may still name what a newer report has freed.
+            # A late request may name packets that a newer report has acknowledged.
             for seq in range(max(one.seq, self.peer_aru + 1), one.seq + one.count):
                 if seq in self.again:
                     both = self.again[seq] and one.segments
@@ -146,12 +146,12 @@ class Sender:
                     held.first_resend_us = now_us
                 held.resends += 1
                 self.resends += 1
-                self.given_up |= patience.ends(held.resends, now_us - held.first_resend_us)
+                self.given_up |= patience.exceeded(held.resends, now_us - held.first_resend_us)
                 self.again[seq] = one.segments
         return fresh
 
     def resend(self, crossing: Crossing) -> tuple[list[Data | Segment], int]:
-        """The oldest packet that was asked for, whole or in part, and its bytes on the wire."""
+        """The oldest requested packet, or some of its segments, and the bytes on the wire."""
         seq = min(self.again)
         segments = self.again.pop(seq)
         held = self.unacked[seq]

@@ -44,12 +44,10 @@ class RingOptions:
     personal_window_segments: int = 512  # One member in one visit, retransmissions included.
     global_window_segments: int = 1024  # All members in one rotation: 1.4 MB, well below a receive buffer.
     urgent_window_segments: int = 92  # Urgent objects in one visit, on top of the other windows.
-    unstable_segments_max: int = (
-        8192  # Stored because some member may lack them; above this, a member sends no new ones.
-    )
-    unstable_packets_max: int = (
-        1024  # How far a packet number may be above the last packet that all members have.
-    )
+    # Stored because some member may lack them; above this, a member sends no new ones.
+    unstable_segments_max: int = 8192
+    # How far a packet number may be above the last packet that all members have.
+    unstable_packets_max: int = 1024
     urgent_packets_reserve: int = 64  # Of unstable_packets_max, the part that only urgent objects may use.
     queue_bytes_max: int = 8 * 2**20  # Submitted and not sent, for urgent objects and for others each.
     loose_bytes_max: int = 4 * 2**20  # Of Unreliable bundles; beyond it, the oldest are dropped.
@@ -60,13 +58,11 @@ class RingOptions:
     # How long an idle token is held. A held token looks like a lost one to the others, so this is well below
     # the loss limit: there has to be time for a rotation, and for several tokens that are lost and sent again.
     hold_us: int = 50_000
-    hold_us_max: int = (
-        0  # While nothing happens the hold grows up to this; if it is less than hold_us, it does not.
-    )
+    # While nothing happens the hold grows up to this; if it is less than hold_us, it does not.
+    hold_us_max: int = 0
     hurry_resend_us: int = 5_000
-    free_rotation_us: int = (
-        1_000  # For this long after traffic the token does not become idle: more is likely to come.
-    )
+    # For this long after traffic the token does not become idle: more is likely to come.
+    free_rotation_us: int = 1_000
     keep_us: int = 1_000  # How long a sender keeps the token after a packet, unless another member asks for it.
     keep_us_max: int = 5_000  # How long it may keep the token altogether; 0: it does not keep it.
     answer_us: int = 500  # How long after a packet of another member an answer is awaited; 0: not at all.
