@@ -1,6 +1,6 @@
 """Compiled modules in place of interpreted ones, but only if they were built from the very same sources.
 
-`make compile` and the making of a wheel leave a directory of extension modules with a record: which modules are
+`make compile` and the build of a wheel leave a directory of extension modules with a record: which modules are
 in it, and the digest of every source file that had a part in them. If all digests are right, imports of these
 modules find the extensions. If one is wrong, if the environment variable HOPRING_PURE says so, or if there is
 no such directory, nothing happens, and the sources run as they are. So an extension never shadows a source file
@@ -30,7 +30,7 @@ else:
 
 PACKAGE = Path(__file__).parent
 RECORD = "record.json"
-SHARED = "hopring__mypyc"  # The module that holds the code of all; the others are doors to it.
+SHARED = "hopring__mypyc"  # The module with the code of all modules; the others only load their part of it.
 
 
 class Finder:
@@ -72,12 +72,12 @@ def extension_file(directory: Path, module: str) -> Path:
 
 
 def digest_of(file: Path) -> str:
-    """What the record remembers of a source file."""
+    """The digest of a source file, as the record stores it."""
     return sha256(file.read_bytes()).hexdigest()
 
 
 def modules_of(directory: Path, package: Path = PACKAGE) -> list[str]:
-    """The modules in that directory, or none if any source file is not what it was when they were built."""
+    """The modules in that directory, or none if a source file has changed since they were built."""
     try:
         record = json.loads((directory / RECORD).read_bytes())
         if all(digest_of(package / name) == digest for name, digest in record["sources"].items()):

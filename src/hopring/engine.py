@@ -236,6 +236,7 @@ class OverlaySnapshot:
     representative: DaemonId | None  # Of the own site.
     routes: tuple[RouteSnapshot, ...]
     tree_parents: tuple[Mapping[SiteId, SiteId], ...]  # Of all spanning trees, for comparison.
+    promises: int = 0  # Sent by this daemon in the view.
 
 
 @final

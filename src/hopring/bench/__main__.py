@@ -15,12 +15,7 @@ from typing import Final
 
 from hopring.bench import suite
 
-SUPPORT: Final = frozenset({"audit_traces"})
-"""Modules of the suite that measure nothing by themselves."""
-
-NAMES: Final = sorted(
-    {path.stem for path in Path(*suite.__path__).glob("[a-z]*.py")} - SUPPORT,
-)
+NAMES: Final = sorted(path.stem for path in Path(*suite.__path__).glob("[a-z]*.py"))
 _TITLE_KEYS: Final = ("bench", "case")
 
 BenchFigures = dict[str, object]

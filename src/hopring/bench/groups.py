@@ -140,7 +140,7 @@ async def _row(
     for number in range(work.rounds):
         say(f"{groups} groups, {sessions} sessions: round {number + 1} of {work.rounds}")
         rounds.append(await _round(measured, daemons, work))
-    # Of times and processor time the least of the rounds: whatever else the machine does only adds.
+    # The least time and CPU time of all rounds: other load of the machine only adds to them.
     join_s, join_cpu_s = min([one[0] for one in rounds]), min([one[1] for one in rounds])
     flood_s, flood_cpu_s = min([one[2] for one in rounds]), min([one[3] for one in rounds])
     taken = [one for _, _, _, _, latencies in rounds for one in latencies]
@@ -356,7 +356,7 @@ def _line(row: GroupsRow, first: GroupsRow) -> str:
 def _memory_text(memory: DaemonMemory) -> str:
     lines = [
         f"a daemon without clients has {memory.rss_bytes / 1e6:.1f} MB in memory,"
-        f" {memory.pss_bytes / 1e6:.1f} MB with only its share of what others use too"
+        f" {memory.pss_bytes / 1e6:.1f} MB if shared pages count in proportion"
     ]
     for one in memory.growths:
         lines.append(

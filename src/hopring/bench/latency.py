@@ -89,7 +89,9 @@ def _probe(
     for number in range(answering):
         workers.start(msgspec.structs.replace(task, number=number))
     ready = slots.RECEIVER_READY
-    workers.wait(lambda: all(counters[ready : ready + answering]), READY_SECONDS, "who answers is not ready")
+    workers.wait(
+        lambda: all(counters[ready : ready + answering]), READY_SECONDS, "the answering client is not ready"
+    )
     say(f"sending {probing.probes} probes, one at a time")
     name = workers.start(msgspec.structs.replace(task, role="ping"))
     seconds = READY_SECONDS + (PROBE_SECONDS_MAX + probing.pause_us / 1e6) * probing.probes
@@ -150,7 +152,7 @@ def latency(
         if half_load:
             most = measure_throughput(system, LOAD, "most", say=with_prefix(steps.say, "full load"))
             load_per_second = int(most.messages_per_second / 2)
-        # The flood itself at a lower rate: sent as it comes, in smaller bundles, it would be another load.
+        # The same bundles as in the flood, at a lower rate: smaller bundles would be another kind of load.
         load = (
             msgspec.structs.replace(LOAD, pace_per_second=load_per_second, bundle=LOAD.at_once)
             if load_per_second

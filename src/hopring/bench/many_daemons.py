@@ -1,9 +1,10 @@
-"""What daemons cost and how fast they are when there are ever more of them.
+"""`hop bench daemons`: cost and latency with more and more daemons.
 
-Each row is a cluster of its own. Messages come from the last daemon of the last site: of equal stamps that of
-the first site goes first, so a message from there waits for nobody in a cluster at rest, and one from the last
-site for a promise of every other. The other member is at the first daemon of the same site, or of all. The pace
-is slow, so that messages share little: a row shows what one message makes all these daemons do.
+Each row is a cluster of its own. Messages come from the last daemon of the last site. Of equal stamps the one
+of the first site is ordered first, so in a cluster at rest a message from the first site waits for no promise,
+and one from the last site waits for a promise of every other site. The other member is at the first daemon of
+the same site, or of the first site. The pace is slow, so that messages share little work: a row shows the cost
+of one message at all these daemons.
 """
 
 import asyncio
@@ -41,7 +42,7 @@ PROBE_EVERY_SECONDS: Final = 0.05
 SETTLE_SECONDS: Final = 3.0
 WARM_PROBES: Final = 10
 DRAIN_SECONDS: Final = 10.0
-_CLIENTS: Final = "clients"  # We ourselves; no daemon has such a name.
+_CLIENTS: Final = "clients"  # This process; no daemon has this name.
 
 
 @dataclass(frozen=True, slots=True)

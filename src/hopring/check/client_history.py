@@ -1,9 +1,9 @@
 """A history of clients, indexed once for all checks.
 
 Each group becomes a `History` as the checks of daemons know it: processes are sessions, views are those of the
-group, numbered in the order of their ids. A stay that follows a join has no stay before it. What a session has
-got counts wherever it got it: in another view, in another group. Its own message that it did not want counts as
-got, too.
+group, numbered in the order of their ids. A stay that follows a join has no stay before it. A message counts as
+delivered to a session wherever it came: in another view, or in another group. A session's own message that it
+did not want counts as delivered, too.
 """
 
 from collections.abc import Iterable
@@ -48,7 +48,7 @@ CLIENTS: Final = (
 
 @dataclass(slots=True, eq=False)
 class SessionSend:
-    """A message that a session sent, and where it was then."""
+    """A message that a session sent, and the views that the session was in then."""
 
     event: ClientSent
     stays: dict[str, Stay]  # By group, the views it was in.
@@ -74,7 +74,7 @@ class SessionTrace:
 
     @property
     def ends(self) -> bool:
-        """Whether it asked for its end, or had it."""
+        """Whether it asked to disconnect, or has ended."""
         return self.gone or self.crashed or any(isinstance(one, AsksEnd) for one in self.asked)
 
 
@@ -138,7 +138,7 @@ def index_clients(
 
 
 class _Indexer:
-    """Goes through all sessions, and sorts what happened by group."""
+    """Goes through all sessions, and sorts their events by group."""
 
     def __init__(
         self, sessions: dict[ProcessName, SessionTrace], starts: dict[str, list[ProcessName]], quiet_end: bool
@@ -268,7 +268,7 @@ def number_views(sessions: Iterable[SessionTrace]) -> dict[str, dict[GroupViewNa
 
 
 def view_texts(group: str, names: dict[GroupViewName, ViewName]) -> dict[ViewName, str]:
-    """As short as they can be: `red 5.2`, and if the view was closing `red 5.-2>6`."""
+    """The shortest unambiguous names: `red 5.2`, and if the view was closing `red 5.-2>6`."""
     short = {view: short_view(view) for view in names}
     taken = list(short.values())
     return {
@@ -290,7 +290,7 @@ def _long(view: GroupViewName) -> str:
 
 
 def number_sent(sessions: Iterable[SessionTrace]) -> MessageTable:
-    """All messages that were delivered; what never was has no stamp, and no place among them."""
+    """All messages that were delivered; one that never was has no stamp, and so no number."""
     delivered: dict[MessageId, MessageDelivered] = {}
     sent: list[ClientSent] = []
     for session in sessions:
@@ -305,5 +305,5 @@ def number_sent(sessions: Iterable[SessionTrace]) -> MessageTable:
 
 
 def sent_event(event: ClientSent, ord: Ord) -> MessageSent:
-    """The send in the words of daemons, with the stamp that it got."""
+    """The send as an event of a daemon, with the stamp that it got."""
     return MessageSent(event.process, event.at_us, NOWHERE, event.message, event.service, ord, event.size)

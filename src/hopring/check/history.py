@@ -157,7 +157,7 @@ class Life:
 class History:
     """A history as all checks of daemons take it."""
 
-    quiet_end: bool  # Whether all that was under way could come to its end.
+    quiet_end: bool  # Whether all messages in flight could arrive.
     lives: dict[ProcessName, Life]
     messages: MessageTable
     views: dict[ViewName, dict[ProcessName, Stay]]  # The first stay, should a process install a view twice.
@@ -172,7 +172,7 @@ class History:
         return (stay for life in self.lives.values() for stay in life.stays)
 
     def has(self, process: ProcessName, number: int) -> bool:
-        """Whether the process delivered this message, wherever."""
+        """Whether the process delivered this message, in any view."""
         life = self.lives.get(process)
         return life is not None and number in life.got
 
@@ -182,7 +182,7 @@ class History:
         return self.quiet_end and life is not None and not life.crashed
 
     def crashed_in(self, stay: Stay) -> bool:
-        """Whether the process ended in this view; whoever is in it at a quiet end did not."""
+        """Whether the process ended in this view; one that is in it at a quiet end did not."""
         return stay.after is None and not self.alive_at_quiet_end(stay.process)
 
 
@@ -192,7 +192,7 @@ def index(
     components: Components | None = None,
     counters_survive: bool = True,
 ) -> History:
-    """Indexes a history; values that are no events of daemons are passed over."""
+    """Indexes a history; values that are no events of daemons are ignored."""
     lives, sends = _by_process(events)
     messages = number_messages(sends, (event for life in lives.values() for event in life.deliveries))
     starts: dict[str, list[ProcessName]] = {}
@@ -300,11 +300,11 @@ class HistoryNames:
         return f"{name}/{process.session}" if process.session else name
 
     def processes(self, processes: Iterable[ProcessName]) -> str:
-        """A set of them, by name."""
+        """A set of processes, by name."""
         return "{" + " ".join(sorted(map(self.process, processes))) + "}"
 
     def view(self, view: ViewName) -> str:
-        """A view, by as much of its id as it takes."""
+        """A view, by as much of its id as makes it unambiguous."""
         if view in self._history.view_names:
             return self._history.view_names[view]
         others = self._same_counter[view.counter] - {view}
@@ -345,6 +345,6 @@ class HistoryNames:
 
 
 def first_delivery(history: History, life: Life, number: int) -> MessageDelivered:
-    """Finds the event again, for a witness."""
+    """The event of the first delivery of a message, for a witness."""
     message = history.messages.ids[number]
     return next(event for event in life.deliveries if event.message == message)

@@ -2,11 +2,11 @@
 
 A history is a list of these events. The checks use the order of the events of one process, and which message
 was sent where; they never compare times or places of two processes, so the histories of many machines may be
-put one behind the other. `trace_files` has the same events as flat rows, `docs/trace.md` says the columns.
+put one behind the other. `trace_files` has the same events as flat rows, `docs/trace.md` describes the columns.
 
 Names are named tuples: they are compared and looked up all the time, and tuples do that in C. Events are frozen
 structs of msgspec rather than dataclasses: a run makes hundreds of thousands, and a struct takes an eighth of
-the time to make. They hold no cycles, so the garbage collector may pass them by.
+the time to make. They have no cycles, so the garbage collector may skip them.
 """
 
 from typing import Final, NamedTuple
@@ -36,12 +36,12 @@ class GroupViewName(NamedTuple):
     """The id of a group's view; its order is the order of views."""
 
     view: ViewName  # The daemons' view in which it was made.
-    path: tuple[ViewName, ...]  # If that was closing, the views of daemons where its side went from there.
+    path: tuple[ViewName, ...]  # If that was closing, the views that its side installed after it.
     step: int
 
 
 class MessageId(NamedTuple):
-    """A message: whose it is and which of theirs."""
+    """The id of a message: its sender, and its number there."""
 
     daemon: str
     incarnation: int
@@ -130,7 +130,7 @@ class Counters(msgspec.Struct, frozen=True, gc=False):
 
     process: ProcessName
     at_us: int
-    link: str  # Unlike that of any other link of the process.
+    link: str  # Unique among the links of the process.
     sent: int
     received: int
     lost: int  # Asked for at least once: gaps, whatever caused them.
@@ -198,7 +198,7 @@ class GroupSignal(msgspec.Struct, frozen=True, gc=False):
 
 
 class GroupLeft(msgspec.Struct, frozen=True, gc=False):
-    """A session's leave has its place here: it is a member no longer."""
+    """A session's leave takes effect: it is no longer a member."""
 
     process: ProcessName
     at_us: int
@@ -206,7 +206,7 @@ class GroupLeft(msgspec.Struct, frozen=True, gc=False):
 
 
 class Gone(msgspec.Struct, frozen=True, gc=False):
-    """A session's end has its place here: always its last event. If its daemon crashes, there is none."""
+    """A session's end takes effect: always its last event. If its daemon crashes, there is none."""
 
     process: ProcessName
     at_us: int

@@ -1,7 +1,7 @@
 """The trace as flat rows, and rows as files: JSON lines, and Parquet for the audit with SQL.
 
 One row per event, the same columns for every kind, empty where a kind has none; `docs/trace.md` has the table.
-Ids are text that sorts as the ids do. Parquet needs pyarrow, the extra `trace`.
+Ids are text that sorts as the ids do. Parquet needs pyarrow, the extra `arrow`.
 """
 
 from collections import Counter

@@ -69,14 +69,14 @@ class TraceRow(msgspec.Struct, frozen=True, omit_defaults=True):
     groups: list[str] | None = None
     self_discard: int | None = None  # 1 or 0.
     name: str | None = None
-    wall_us: int | None = None  # When a daemon began, by the clock on the wall.
+    wall_us: int | None = None  # The wall clock at the start of a daemon.
 
 
 LATER = ("peer", "groups", "self_discard", "name", "wall_us")
 """Columns that older files of this schema do not have."""
 
 COUNTS = Counters.__struct_fields__[2:-1]
-"""All but whose and when, and the peer, which old files do not have."""
+"""The fields of Counters except process, time and peer; old files do not have the peer."""
 
 
 def ord_columns(ord: Ord) -> dict[str, object]:
@@ -133,7 +133,7 @@ def read_view(text: str | None) -> ViewName:
 
 @lru_cache(NAMES_CACHED_MAX)
 def group_view_text(view: GroupViewName) -> str:
-    """The daemons' view, the way from there, and the step; `-` sorts before `/`, as no way does before any."""
+    """The daemons' view, the path from there, and the step; `-` sorts before `/`, as an empty path does."""
     way = "".join([f"/{view_text(one)}" for one in view.path])
     return f"{view_text(view.view)}{way}-{view.step:08x}"
 
@@ -147,7 +147,7 @@ def read_group_view(text: str | None) -> GroupViewName:
 
 
 def message_text(message: MessageId) -> str:
-    """Its sender and its number."""
+    """The message as text: its sender and its number."""
     return f"{process_text(message.sender)}:{message.number}"
 
 
@@ -166,11 +166,11 @@ def some(value: T | None) -> T:
 
 
 SESSION_KINDS: Final = ("connect", "join", "leave", "disconnect", "left", "gone")
-"""Those that daemons do not have."""
+"""The kinds of events that only sessions have."""
 
 
 def is_of_client(row: TraceRow) -> bool:
-    """Whether a session did this."""
+    """Whether the row is an event of a session."""
     return bool(row.group) or row.groups is not None or row.kind in SESSION_KINDS
 
 

@@ -28,7 +28,7 @@ READ_BYTES: Final = 1 << 16
 LINE_BYTES_MAX: Final = 1 << 20
 GIVE_UP_SECONDS: Final = 120.0
 DIAL_SECONDS: Final = 0.05
-"""How often a shell without a connection looks whether it is time for another try."""
+"""How often a shell without a connection checks whether to try again."""
 
 HELP: Final = """\
 join GROUP              become a member
@@ -178,7 +178,7 @@ def _lines(session: Session, show: Callable[[], None], typed: bool) -> Iterator[
         if typed:
             click.echo("> ", nl=False, err=True)
         while b"\n" not in rest:
-            # Without a connection there is nothing to select; the session comes back while it is looked at.
+            # Without a connection there is nothing to select; `show` reads the session, which reconnects.
             connected = session.connected
             watched = [sys.stdin, session] if connected else [sys.stdin]
             ready, _, _ = select.select(watched, [], [], None if connected else DIAL_SECONDS)

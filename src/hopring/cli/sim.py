@@ -197,7 +197,7 @@ def sim(
     its load is sessions that connect, join groups, send to them, leave and end; a bug in groups implies it.
 
     Exit code 1 means that something is broken. That holds for planted bugs too: 1 says that the bug was caught,
-    which is what one wants to see, and 0 that it got away.
+    as it should be, and 0 that it was not.
     """
     _check_usage(seeds, seed, shrink, bugs, bug_name, trace)
     bug = _bug(bug_name)

@@ -28,7 +28,7 @@ def read_sites(_context: click.Context, _parameter: click.Parameter, text: str |
             raise click.BadParameter(f"{part.strip()!r} is no site; write it as eu=2,us=2")
         sites[name] = int(count or "1")
     if sum(sites.values()) > DAEMONS_MAX:
-        raise click.BadParameter(f"more than {DAEMONS_MAX} daemons; a machine has its limits")
+        raise click.BadParameter(f"more than {DAEMONS_MAX} daemons; choose fewer")
     return sites
 
 

@@ -85,10 +85,10 @@ def demo(
 ) -> None:
     """Split and merge three sites, and judge what clients saw.
 
-    Six daemons run as processes of their own; what travels between the sites is delayed in front of their
-    sockets. A client at each of them sends Agreed and Safe messages to groups. The network is cut, and healed
-    again. At the end the histories of clients and daemons are judged by the properties of extended virtual
-    synchrony. Exit code 1 means that one is broken, or that views did not come in time.
+    Six daemons run as processes of their own; packets between the sites are delayed in front of their sockets.
+    A client at each of them sends Agreed and Safe messages to groups. The network is cut, and healed again. At
+    the end the histories of clients and daemons are judged by the properties of extended virtual synchrony.
+    Exit code 1 means that one is broken, or that views did not come in time.
 
     Then the pipeline on Spark makes a report of what was recorded: one page, with pictures. It takes about a
     minute more; where Spark or Java is not installed, it says what to install.

@@ -103,7 +103,7 @@ class DemoResult:
     spools: dict[str, str] = field(default_factory=dict)  # By site: the directory.
     problems: list[str] = field(default_factory=list)
     report: str | None = None  # The file, if there was a pipeline.
-    pipeline: str = ""  # What came of it, or why there was none.
+    pipeline: str = ""  # Its result, or the reason why there was none.
 
 
 class DemoFigures:

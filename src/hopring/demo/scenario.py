@@ -12,7 +12,7 @@ PATIENCE: Final = "2s"
 TRADES: Final = "trades"
 ORDERS: Final = "orders"
 GROUPS: Final = (TRADES, ORDERS)
-"""Every client is in both, so every site wants every message and no bundle is pruned: see `verdict`."""
+"""Every client is in both, so every site wants every message and no bundle is pruned: see `summary`."""
 
 BODY_BYTES: Final = 200
 PERIOD_SECONDS: Final = 0.06

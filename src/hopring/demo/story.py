@@ -49,7 +49,7 @@ class DemoStory:
         self.arrivals: dict[str, dict[str, int]] = {SPLITTING: {}, MERGING: {}}  # When each side had its view.
         self.problems: list[str] = []
         self.history: list[trace.Event] = []
-        """What all daemons and clients recorded, of one after the other, while all clients were there."""
+        """The events of all daemons and clients while all clients were there, one trace after the other."""
         self._cluster = cluster
         self._screen = screen
         self._phase_seconds = phase_seconds
@@ -96,7 +96,7 @@ class DemoStory:
             stop.set()
             with self._in_time():
                 for load in loads:
-                    await self._until(load.done, "all that was to be sent has gone out")
+                    await self._until(load.done, "all messages are sent")
                 await self._rest()
                 self._mark(QUIET)
             for task in (*loads, *others):

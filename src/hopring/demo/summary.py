@@ -54,7 +54,7 @@ class PipelineOutcome(msgspec.Struct, frozen=True):
 
 
 class DemoRecord(msgspec.Struct, frozen=True):
-    """What a later check needs besides the trace."""
+    """The facts that a later check needs besides the trace."""
 
     daemons: list[str]
     quiet_end: bool  # Whether everything had come to rest.
@@ -153,7 +153,7 @@ def closing(facts: DemoResult) -> RenderableType:
         _part("Messages a second", _flows(facts.flows)),
         _part("From multicast to delivery, in ms", _latencies(facts.latencies)),
         _part(
-            "What was delivered where: messages that all clients of a site got, + some of them",
+            "Deliveries by site: messages that all of its clients got, + those that only some got",
             _reached(facts.reached),
         ),
         _part("Clients", _clients(facts.clients)),

@@ -69,7 +69,7 @@ class Cluster(ClusterBase):
         await asyncio.to_thread(self._core.shape, link, delay, jitter, loss, rate_bits_per_second)
 
     async def crash(self, daemon: str) -> None:
-        """Kills a daemon without a goodbye."""
+        """Kills a daemon, which tells the others nothing."""
         await asyncio.to_thread(self._core.crash, daemon)
 
     async def stop(self, daemon: str) -> None:

@@ -63,7 +63,7 @@ class Cluster(ClusterBase):
         self._core.shape(link, delay, jitter, loss, rate_bits_per_second)
 
     def crash(self, daemon: str) -> None:
-        """Kills a daemon without a goodbye."""
+        """Kills a daemon, which tells the others nothing."""
         self._core.crash(daemon)
 
     def stop(self, daemon: str) -> None:

@@ -15,16 +15,16 @@ from hopring.config.units import DURATION
 SITES_DEFAULT: Final[Mapping[str, int]] = {"local": 3}
 PATIENCE_DEFAULT: Final = "2s"
 PATIENCE_US_MIN: Final = 500_000
-_NEAR: Final = 1_000  # The weight of links that nothing is said of.
+_NEAR: Final = 1_000  # The weight of links without a given delay.
 
 PORTS: Final = range(20_000, 32_000)
-"""Below those that the kernel gives to others."""
+"""Below the range from which the kernel gives ports to other programs."""
 _TRIES: Final = 200
 Names = str | Collection[str]
 """A site, a daemon, or several of both."""
 
 Links = Mapping[tuple[str, str], str]
-"""By two sites, how long a packet is under way between them, such as "40ms"."""
+"""The delay of packets between two sites, such as "40ms", by pair of sites."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from hopring.errors import HopError
 
 LOG_LINES = 12
 ANSWER_SECONDS: Final = 20.0
-"""A process may not run for a while on a busy machine."""
+"""Long, because a process may not run for a while on a busy machine."""
 
 GOODBYE_SECONDS: Final = 8.0
 LOG_BYTES_MAX: Final = 4_000

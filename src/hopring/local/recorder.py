@@ -1,4 +1,4 @@
-"""Records what a client does and sees as the trace of its session, for `check.evs_c`.
+"""Records the actions and events of a client as the trace of its session, for `check.judge`.
 
 A client learns its own process id of the trace, which has the daemon's incarnation, from its first view. So it
 joins a group before it sends, and earlier events are kept until then. Messages begin with their names.
@@ -28,7 +28,7 @@ class Recorder:
         """The session has just connected."""
         self.events: list[trace.ClientEvent] = []
         self.process: trace.ProcessName | None = None
-        """Which session of which life of a daemon this is; None until the first view."""
+        """The session as a process of the trace; None until the first view."""
         self.daemon, self.name = daemon, name
         self._early: list[Make] = []
         self._sent = 0

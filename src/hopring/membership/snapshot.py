@@ -130,10 +130,11 @@ def _overlay(membership: "Membership", network: Network | None) -> OverlaySnapsh
                 loss_ppm=None if mine is None else mine.loss_ppm,
             )
         )
+    promises = membership.flow.updates.count
     if network is None:
-        return OverlaySnapshot(None, tuple(routes), ())
+        return OverlaySnapshot(None, tuple(routes), (), promises)
     parents = tuple([tree.parent for tree in network.trees.values()])
-    return OverlaySnapshot(network.representatives[membership.site], tuple(routes), parents)
+    return OverlaySnapshot(network.representatives[membership.site], tuple(routes), parents, promises)
 
 
 def _uses(network: Network) -> dict[Pair, RouteUse]:

@@ -2,7 +2,7 @@
 
 Invariants  records before `synced_end` survive any crash; readers see no others;
             nothing of a failed append is kept, unless the disk also fails to cut it off:
-            then the writer ends, and the next one to open the spool finds out what is there;
+            then the writer ends, and the next one to open the spool determines which records are there;
             after a failed sync nothing more is acknowledged, and the writer ends.
 """
 

@@ -9,9 +9,9 @@ True
 True
 
 `check_link` judges the reliable link (thesis 2.2.7) on a history, a list of events in the order in which they
-happened. The thesis names the actions of a link and leaves their properties to its use in 2.2.6; these are what
-the network needs of it. Events of other kinds and of other links are passed over. A history is judged as if
-nothing came after it, so it has to be long enough for everything to have arrived.
+happened. The thesis names the actions of a link and leaves their properties to its use in 2.2.6; those judged
+here are the ones that the network relies on. Events of other kinds and of other links are ignored. A history is
+judged as if nothing came after it, so it has to be long enough for everything to have arrived.
 """
 
 from collections import Counter

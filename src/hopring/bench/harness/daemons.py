@@ -28,7 +28,7 @@ from hopring.local.plan import ClusterPlan, free_base_port
 
 START_SECONDS: Final = 30.0
 START_SECONDS_EACH: Final = 1.0
-"""Many processes share few processors."""
+"""Added for each daemon, because many processes may share few processors."""
 
 LOOK_SECONDS: Final = 0.01
 HOLDERS: Final = 10
@@ -101,7 +101,7 @@ class BenchDaemons:
         return {name: process.pid for name, process in self._processes.items()}
 
     def command(self, task: WorkerTask) -> list[str]:
-        """The command of a worker; receivers are at the daemons in turn, who answers is at the next one."""
+        """The command of a worker; receivers are at the daemons in turn, the answering client at the next."""
         place = task.number + (task.role == "answer")
         url = self.urls[place % len(self.urls)]
         return [
@@ -130,7 +130,7 @@ class BenchDaemons:
         while not all(f"size={len(self.names)}" in self._log(name).read_text() for name in self.names):
             if time.monotonic() > end or any(one.poll() is not None for one in self._processes.values()):
                 said = "".join(self._log(name).read_text() for name in self.names)
-                raise Failure(f"the daemons do not come together:\n{said}")
+                raise Failure(f"the daemons do not form one view:\n{said}")
             time.sleep(LOOK_SECONDS)
 
     def _end(self) -> None:

@@ -1,6 +1,6 @@
-"""Counters in shared memory, for all processes of a bench, in whatever language they are written.
+"""Counters in shared memory, for all processes of a bench, whatever their language.
 
-They carry what is not part of the measured work: readiness, go and stop, numbers of messages sent and received,
+They carry everything that is not measured: readiness, go and stop, numbers of messages sent and received,
 and a window that limits how far senders are ahead of the slowest receiver. So no system is charged for flow
 control, and none loses messages to a slow reader. Each counter has one writer and is a little-endian number of
 64 bits.
@@ -33,7 +33,7 @@ TAG: Final = Struct("<I")
 TAG_BYTES: Final = TAG.size
 
 Counters = memoryview
-"""The board as a sequence of numbers."""
+"""The counters as a sequence of numbers."""
 
 
 def create_counters(file: Path) -> Counters:
@@ -72,7 +72,7 @@ class ReceiverCounters:
     """The counters of one receiver."""
 
     def __init__(self, counters: Counters, receiver: int) -> None:
-        self._board = counters
+        self._counters = counters
         self._received_at = RECEIVED + receiver
         self._order_at = ORDER + receiver
         self._received = 0
@@ -82,5 +82,5 @@ class ReceiverCounters:
         """Counts the messages with these tags."""
         self._received += len(marks) // TAG_BYTES
         self._order = crc32(marks, self._order)
-        self._board[self._order_at] = self._order
-        self._board[self._received_at] = self._received
+        self._counters[self._order_at] = self._order
+        self._counters[self._received_at] = self._received

@@ -43,7 +43,7 @@ from hopring.client.sequence import EventSequence
 from hopring.services import Service
 
 LOOK_SECONDS: Final = 0.001
-"""Between two looks at the counters; uvloop rounds less down to zero, and would spin."""
+"""The pause between two reads of the counters; uvloop rounds shorter ones down to zero and would spin."""
 WARM_PROBES: Final = 100
 
 

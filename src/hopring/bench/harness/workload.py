@@ -22,10 +22,10 @@ class BenchWorkload(msgspec.Struct, frozen=True):
     groups: int = 1  # Each message goes to the next one.
     single: bool = False  # Each message is written alone.
     each: bool = False  # Receivers take one message at a time.
-    window: int = 0  # Messages under way; 0 is as many as make 4 MiB, within limits.
+    window: int = 0  # Messages in flight; 0 means as many as make 4 MiB, within limits.
     by_one: bool = False  # Our senders call `multicast` for each message, and not `multicast_many`.
-    bundle: int = 0  # Messages in a burst; 0 is as many as make 62 KB, or at a pace what is due.
-    pace_per_second: int = 0  # 0 is as fast as it goes.
+    bundle: int = 0  # Messages in a burst; 0 means 62 KB, or at a given pace all that are due.
+    pace_per_second: int = 0  # 0 means as fast as possible.
     seconds: float = 2.0
     warm_seconds: float = 1.0
 
@@ -36,7 +36,7 @@ class BenchWorkload(msgspec.Struct, frozen=True):
 
     @property
     def at_once(self) -> int:
-        """Messages between two looks at the counters; at most the window."""
+        """Messages between two reads of the counters; at most the window."""
         usual = max(1, BUNDLE_BYTES_AIM // (self.size_bytes + EACH_BYTES))
         return min(self.in_flight, 1 if self.single else self.bundle or usual)
 

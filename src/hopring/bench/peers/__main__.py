@@ -31,7 +31,7 @@ from hopring.cli.terminal import Failure
 
 OURS: Final = "hopring"
 OTHERS_SHARE_MAX: Final = 0.1
-"""If the machine did more than that besides, in any run, a star says so."""
+"""A figure is marked with a star if other processes had a larger CPU share in any run."""
 BAR_PX: Final = 18
 GAP_PX: Final = 6
 LEFT_PX: Final = 120
@@ -206,7 +206,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=2.0, help="of each flood")
     parser.add_argument("--probes", type=int, default=1000)
     parser.add_argument(
-        "--show", action="store_true", help="measure nothing: table and picture of the last time"
+        "--show", action="store_true", help="measure nothing: make table and picture of the last run again"
     )
     parser.add_argument("--json", type=Path, default=BUILT / "bench-peers.json")
     parser.add_argument("--picture", type=Path, default=Path("docs/pictures/peers.svg"))

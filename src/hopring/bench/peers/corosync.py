@@ -14,7 +14,7 @@ from hopring.cli.terminal import Failure
 
 NODES = 3
 MTU_SECONDS = 7.0
-"""Until knet has found out how long packets may be; before that it is slow."""
+"""Time for knet to find out the packet size; before that it is slow."""
 
 BRIDGE = "hopbench"
 

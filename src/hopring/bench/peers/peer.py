@@ -37,9 +37,9 @@ from hopring.local.plan import free_base_port
 START_SECONDS: Final = 30.0
 PORTS: Final = 16
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""Servers are in directories that not everybody's path has."""
+"""Directories of servers that are not on every user's path."""
 LOOK_BLOCKING_SECONDS: Final = 0.0002
-"""Between two looks at the board without an event loop."""
+"""The pause between two reads of the counters, without an event loop."""
 SOURCES: Final = Path(__file__).parent
 """The directory of the clients that are not in Python."""
 
@@ -54,7 +54,7 @@ class PeerSystem:
     members_send: ClassVar[bool] = False
     programs: ClassVar[dict[str, str]] = {}  # By file or program, the Debian package that has it.
     modules: ClassVar[tuple[str, ...]] = ()  # Of the dependency group `peers`.
-    promise: ClassVar[str]  # What it keeps, in a few words, for the table.
+    promise: ClassVar[str]  # Its guarantees in a few words, for the table.
 
     def __init__(self, base_port: int | None = None) -> None:
         self.port = free_base_port(PORTS) if base_port is None else base_port
@@ -91,7 +91,7 @@ class PeerSystem:
         """Starts the servers, if any; returns when they serve."""
 
     def stop(self) -> None:
-        """Removes what is not a process; also after a failed start."""
+        """Removes leftovers other than processes; also after a failed start."""
 
     def serve(self, name: str, command: list[str], port: int = 0) -> None:
         """Starts a server; with a port, waits until it listens."""

@@ -12,7 +12,7 @@ from hopring.bench.peers.peer import PeerSystem, counters_of, flood, probe, read
 
 SETTLE_SECONDS = 0.7
 LISTENING = 8
-"""At most so many listen; each has a port."""
+"""The most receivers that listen; each has a port."""
 
 
 class Zenoh(PeerSystem):

@@ -8,10 +8,10 @@ from hopring.bench.harness.workload import WorkerTask
 from hopring.bench.peers.peer import PeerSystem, counters_of, flood, probe, ready
 
 SETTLE_SECONDS = 1.5
-"""Until subscriptions are known; nothing says so."""
+"""Time until subscriptions are known, which ZeroMQ does not report."""
 
 PING, PONG = 8, 9
-"""Ports of those who probe, behind those of the senders."""
+"""Ports of probing clients, behind those of the senders."""
 
 
 class ZeroMq(PeerSystem):
@@ -71,5 +71,5 @@ def _socket(kind: str) -> Any:
     import zmq  # noqa: PLC0415
 
     sock = zmq.Context.instance().socket(getattr(zmq, kind))
-    sock.sndhwm = sock.rcvhwm = 0  # The board is the limit.
+    sock.sndhwm = sock.rcvhwm = 0  # The window of the shared counters is the limit.
     return sock

@@ -10,10 +10,10 @@ Traces are written to temporary files beforehand; that time is not measured. Eac
 so its time includes the start of Java. `load_before` is the machine's load before it; `times_deliveries` and
 `times_seconds` compare each trace with the first one.
 
-The traces keep every property. Daemons are in two halves that split and merge in turn. In a view everybody
-delivers everything in the order of the stamps, three quarters of it before the signal; of what was sent in a
-view that splits, the rest is delivered after the signal, on each side only what its own daemons sent. They are
-written column by column.
+The traces keep every property. Daemons are in two halves that split and merge in turn. In a view all daemons
+deliver in the order of the stamps, three quarters of the messages before the signal. In a view that splits, the
+rest is delivered after the signal: on each side only the messages of its own daemons. They are written column
+by column.
 
 Clients are sessions in some of many groups. In turn each group loses a member, which leaves and joins again,
 and all groups get a signal and the view of a new network. All members deliver what is sent to their group, in
@@ -64,7 +64,7 @@ from hopring.spark.schema import TRACE
 VIEWS: Final = 60
 SERVICES: Final = ("agreed", "safe", "fifo", "reliable")
 DELIVERED: Final = 0.935
-"""Of what would be delivered if nothing were split: behind the signal, half of a quarter is not."""
+"""The share of the deliveries of an unsplit cluster: of the quarter behind the signal, half is missing."""
 _ARROW: Final = {"bigint": pa.int64(), "string": pa.string(), "array<string>": pa.list_(pa.string())}
 SCHEMA: Final = pa.schema([(name, _ARROW[kind]) for name, kind in TRACE.items()])
 

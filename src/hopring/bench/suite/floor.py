@@ -1,12 +1,12 @@
-"""The floor: what the kernel takes to carry packets the way they go, without anything that hopring does.
+"""The lower bound: the kernel's time for carrying the packets of a flood, without any work of hopring.
 
     python -m hopring.bench.suite.floor [--seconds 2]
 
 A sender, three processes in place of daemons, and a receiver at each, as in `hop bench throughput`: TCP from
-and to clients, one train of datagrams to each of the other two daemons. Nobody numbers, orders, keeps,
-acknowledges or looks at anything, and every buffer is used again and again. What is left is system calls,
-copies and waking up, from Python. Nothing that is lost is sent again, so the window is small. Then round
-trips (`floor_trips.py`). Prints JSON.
+and to clients, one train of datagrams to each of the other two daemons. Packets are not numbered, ordered,
+stored, acknowledged or read, and every buffer is reused. The remaining cost is system calls, copies and
+wake-ups, from Python. Lost packets are not sent again, so the window is small. Round trips are measured after
+that. Prints JSON.
 """
 
 import argparse
@@ -221,7 +221,7 @@ def measure_trips() -> dict[str, object]:
 def main() -> None:
     """Reads the command line and measures."""
     parser = argparse.ArgumentParser(
-        description="What the kernel takes to carry packets from a client to three."
+        description="Measure the kernel time for carrying packets from one client to three."
     )
     parser.add_argument("--seconds", type=float, default=2.0)
     seconds = parser.parse_args().seconds

@@ -1,4 +1,4 @@
-"""Idle daemons: what three sites of two daemons take of a processor while nobody says anything.
+"""Idle daemons: CPU time of three sites of two daemons without any messages.
 
 python -m hopring.bench.suite.idle [SECONDS]
 """

@@ -4,10 +4,10 @@
 
 The count does not depend on what else the machine does. Three daemons are in one site, one of them under
 callgrind. Two clients at different daemons talk, one short message there and one back; then bundles of 60
-messages of 1 KB go to a member at each daemon. What the kernel does is not counted. A daemon under callgrind is
-slow, and the token comes round more often for each message than it otherwise does. The simulator runs the same
-seeds without and with clients; its start and the first seed, which imports modules, are not counted. Prints
-JSON, and on stderr the functions that take the most. Needs valgrind and compiled modules.
+messages of 1 KB go to a member at each daemon. Instructions of the kernel are not counted. A daemon under
+callgrind is slow, and the token comes round more often for each message than it otherwise does. The simulator
+runs the same seeds without and with clients; its start and the first seed, which imports modules, are not
+counted. Prints JSON, and on stderr the functions that take the most. Needs valgrind and compiled modules.
 """
 
 import argparse
@@ -35,7 +35,7 @@ _AGAIN = re.compile(r"'\d+$")  # Callgrind tells a function that calls itself ap
 _COMPILED = ("CPyDef_", "CPyPy_")
 _DOORS = ("PyObject_Vectorcall", "PyObject_Call")
 _DOOR_MAX = 4_000
-"""A call of anything by the library that takes more than this is taken to lead back into compiled code."""
+"""A call from the library above this count is assumed to lead back into compiled code."""
 PATIENCE: Final = "20 s"
 START_SECONDS: Final = 60.0
 WARM_ROUNDS: Final = 60
@@ -135,7 +135,7 @@ class CountedCluster:
         end = time.monotonic() + START_SECONDS
         while not all("size=3" in log.read_text() for log in self._logs):
             if time.monotonic() > end:
-                sys.exit("the daemons do not come together")
+                sys.exit("the daemons do not form one view")
             time.sleep(0.1)
 
     def count(self, one: Round) -> CallgrindCounts:
@@ -204,7 +204,7 @@ def simulate(clients: bool) -> None:
 
 
 def simulator_counts(directory: Path, clients: bool) -> CallgrindCounts:
-    """What the simulator takes for its seeds, in a process of its own."""
+    """Instructions of the simulator for its seeds, in a process of its own."""
     out = directory / "callgrind"
     words = [
         sys.executable,
@@ -219,7 +219,7 @@ def simulator_counts(directory: Path, clients: bool) -> CallgrindCounts:
 
 
 def daemon_counts(directory: Path, rounds: Callable[[list[str]], Round], counted: int) -> CallgrindCounts:
-    """What one of three daemons takes for some rounds."""
+    """Instructions of one of three daemons for some rounds."""
     cluster = CountedCluster(directory, counted)
     try:
         cluster.wait()
@@ -245,7 +245,9 @@ def main() -> None:
         "--only", default="", metavar="TEXT", help="count only the cases with this in their name"
     )
     parser.add_argument("--simulate", choices=["daemons", "clients"], help=argparse.SUPPRESS)
-    parser.add_argument("--functions", type=int, default=0, metavar="N", help="show the N dearest functions")
+    parser.add_argument(
+        "--functions", type=int, default=0, metavar="N", help="show the N most expensive functions"
+    )
     options = parser.parse_args()
     if options.simulate:
         simulate(options.simulate == "clients")

@@ -1,4 +1,4 @@
-"""What order costs between sites, in virtual time: round trips beside a load, and promises.
+"""The cost of order between sites, in virtual time: round trips beside a load, and promises.
 
     python -m hopring.bench.suite.order
 
@@ -27,7 +27,7 @@ T1_BYTES_PER_SECOND: Final = 187_500
 CHAIN: Final = ("a", "b", "c", "d")
 
 DELTAS_US: Final = (100_000, 20_000)
-"""The thesis', and ours."""
+"""The delta of the thesis, and that of hopring."""
 
 LOADS: Final = (0, 5, 20, 50, 100)
 """Messages of 1 KB a second."""
@@ -95,7 +95,8 @@ class SteadyLoad:
 
 def promises(cluster: SimCluster) -> int:
     """The number of promises of all sites in their view."""
-    return sum(host.membership.flow.updates.count for host in cluster.hosts.values())
+    overlays = [host.snapshot().overlay for host in cluster.hosts.values()]
+    return sum(overlay.promises for overlay in overlays if overlay is not None)
 
 
 def deliver_us(cluster: SimCluster, sender: str, receiver: str, service: Service) -> int:

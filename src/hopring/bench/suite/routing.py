@@ -1,4 +1,4 @@
-"""How long all trees of a full cluster take: 64 sites, every pair linked, random weights."""
+"""The time to compute all trees of a full cluster: 64 sites, every pair linked, random weights."""
 
 import json
 import sys

@@ -3,9 +3,9 @@
     python -m hopring.bench.suite.sim_daemons [SITESxDAEMONS ...]
 
 Each daemon has one session, and all sessions are in one group. Times of the world are virtual and depend on the
-seed alone: what they show is the protocols, not this machine. `wall_s` is what it takes here to compute the
-world, and `judged_s` to judge it. A violation of extended virtual synchrony, by daemons or by clients, is told
-and makes the exit code 1.
+seed alone: they describe the protocols, not this machine. `wall_s` is the time to compute the world here, and
+`judged_s` the time to judge it. A violation of extended virtual synchrony, by daemons or by clients, is
+reported and makes the exit code 1.
 """
 
 import json
@@ -61,8 +61,8 @@ class SimTraffic:
 
     duration_us: int = 0
     datagrams: int = 0
-    kinds: Counter[str] = field(default_factory=Counter)  # Sends, by what they hold.
-    busy: Counter[str] = field(default_factory=Counter)  # By daemon: what it sent and what was for it.
+    kinds: Counter[str] = field(default_factory=Counter)  # Sends, by kind of content.
+    busy: Counter[str] = field(default_factory=Counter)  # By daemon: datagrams from it and for it.
 
     def note(self, sending: SentDatagram) -> None:
         """Counts one datagram that was sent."""
@@ -111,13 +111,13 @@ class SimDaemons:
                     self.cluster.network.shape(one, other, delay_us=FAR_US)
         self.sessions: dict[str, int] = {}
 
-    # What happens in it.
+    # Actions.
 
     def together(self, *parts: list[str]) -> float:
         """Runs until each part has a view of its own; returns the virtual milliseconds."""
         begin_us = self.cluster.engine.now_us
         while not all(self._share_a_view(part) for part in parts):
-            assert self.cluster.engine.now_us < begin_us + TOGETHER_US_MAX, "they do not come together"
+            assert self.cluster.engine.now_us < begin_us + TOGETHER_US_MAX, "the parts do not form their views"
             self.cluster.run_for(LOOK_US)
         return (self.cluster.engine.now_us - begin_us) / 1000
 
@@ -167,7 +167,7 @@ class SimDaemons:
         self.cluster.network.on_send = None
         traffic.duration_us = self.cluster.engine.now_us - begin_us
 
-    # What is seen of it.
+    # Figures.
 
     def latencies_ms(self, begin: int) -> tuple[list[float], list[float]]:
         """Latencies since an event of the history, within a site and between sites."""

@@ -4,8 +4,8 @@
 
 Records are messages of 1 KB, in bundles of 200, that do not compress. `tail` is a spool as it is written,
 `archive` the same in its archive (zstd), `parquet` the same columns as uncompressed Parquet, a file for each
-segment. All columns are read, into nothing; files are in the page cache. A stream reads 100000 records in a
-batch; its seconds have the start and the end of the query in them.
+segment. All columns are read and dropped; files are in the page cache. A stream reads 100000 records in a
+batch; its time includes the start and the end of the query.
 """
 
 import argparse
@@ -97,7 +97,7 @@ def batch_reads(spark: Any, root: Path, records: int, turns: int) -> dict[str, o
 
 
 def stream_reads(spark: Any, root: Path, records: int, turns: int) -> dict[str, object]:
-    """Rates of reading all of the tail as a stream, into nothing."""
+    """Rates of reading all of the tail as a stream, without a sink."""
 
     def run(turn: int) -> None:
         reader = spark.readStream.format("hopring").option("maxOffsetsPerTrigger", PER_BATCH)
@@ -119,7 +119,7 @@ def main() -> None:
         prog="python -m hopring.bench.suite.spark_source", description="Measure the data source."
     )
     parser.add_argument("--records", type=int, default=500_000)
-    parser.add_argument("--directory", type=Path, default=None, help="on the disk that is meant")
+    parser.add_argument("--directory", type=Path, default=None, help="directory on the disk to be measured")
     parser.add_argument("--turns", type=int, default=5)
     wish = parser.parse_args()
     records = wish.records // BATCH * BATCH

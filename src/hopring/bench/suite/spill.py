@@ -1,7 +1,7 @@
 """Spill: a reader takes nothing for a minute while its group runs at full load, and then catches up from disk.
 
 One site on loopback with two daemons. One process sends numbered Agreed messages as fast as it may; a session
-at the other daemon takes them as fast as it can, and the one that is silent sits beside it. Both spill: a
+at the other daemon takes them as fast as it can, and the silent session is at the same daemon. Both spill: a
 Python program that takes message by message is slower than the daemons.
 """
 

@@ -1,7 +1,7 @@
 """Spool: appends of 1 KB records in batches of 200, with a sync for each and by interval, and their replay.
 
-What the disk gives at all is measured in the same run, turn by turn: the same bytes by a bare write and sync to
-one file. A batch is what one delivery of a client is: one run of messages of a bundle.
+The speed of the bare disk is measured in the same run, in turn: the same bytes with a plain write and sync to
+one file. A batch is one delivery to a client: one run of messages of a bundle.
 
     python -m hopring.bench.suite.spool [--directory DIR] [--seconds S]
 """
@@ -45,7 +45,7 @@ def batch_of(number: int, bodies: list[bytes]) -> list[RecordRun]:
 
 
 Turn = tuple[int, float, float]
-"""How often, in how long, and with how much of the processor's time."""
+"""Number of calls, seconds, and CPU seconds of a turn."""
 
 
 def for_seconds(act: Callable[[int], None], last: Callable[[], None], seconds: float) -> Turn:
@@ -133,8 +133,8 @@ def replay(root: Path, records_max: int = 1_000_000) -> dict[str, object]:
 def main() -> None:
     """Prints the figures of all cases."""
     parser = argparse.ArgumentParser(prog="python -m hopring.bench.suite.spool", description="Measure spools.")
-    parser.add_argument("--directory", type=Path, default=None, help="on the disk that is meant")
-    parser.add_argument("--seconds", type=float, default=1.0, help="of a turn")
+    parser.add_argument("--directory", type=Path, default=None, help="directory on the disk to be measured")
+    parser.add_argument("--seconds", type=float, default=1.0, help="length of a turn")
     wish = parser.parse_args()
     root = Path(tempfile.mkdtemp(prefix="hopring-bench-spool-", dir=wish.directory))
     try:

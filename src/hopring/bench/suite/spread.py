@@ -1,7 +1,7 @@
 """Spread clients: one sender and three receivers at three daemons of one site, on loopback; Agreed, 1 KB.
 
 The sender writes one message at a time, as the C library does; receivers count bytes. All share the machine's
-processors with the daemons, so the processor time that each process took for a message is told too.
+processors with the daemons, so the CPU time of each process per message is reported too.
 
     python -m hopring.bench.suite.spread [SECONDS]
 """

@@ -2,9 +2,9 @@
 
     python -m hopring.bench.suite.trains --seconds 2 --repeats 5
 
-Both ways use the daemon's own endpoint, in turn within one run, so that the machine's moods hit both. `socket`
-sends ready-made buffers and only counts what arrives; `link` also encodes DATA frames and decodes them. The
-sender stops for the receiver every so often, as a link's window would make it. Prints JSON.
+Both ways use the daemon's own endpoint, in turn within one run, so that other load of the machine affects both.
+`socket` sends ready-made buffers and only counts what arrives; `link` also encodes DATA frames and decodes
+them. The sender stops for the receiver every so often, as a link's window would make it. Prints JSON.
 """
 
 import argparse
@@ -131,7 +131,7 @@ def run(seconds: float, repeats: int) -> dict[str, object]:
 def main() -> None:
     """Reads the command line and prints the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=1.0, help="of each short run")
+    parser.add_argument("--seconds", type=float, default=1.0, help="length of each short run")
     parser.add_argument("--repeats", type=int, default=5)
     arguments = parser.parse_args()
     print(json.dumps(run(arguments.seconds, arguments.repeats)))

@@ -1,4 +1,4 @@
-"""What a change of daemons inside one site costs the link to another site, in virtual time.
+"""The cost of a change of daemons inside one site for the link to another site, in virtual time.
 
 Two sites, 40 ms apart one way over a line of 10 Mbit/s. The third daemon of one site, which is not its
 representative, leaves, crashes or comes back.
@@ -6,7 +6,7 @@ representative, leaves, crashes or comes back.
 Idle: datagrams and bytes between the sites beyond those of a cluster without the change. Under load (1 KB
 messages, FIFO, half of the line, from one representative to the other): the longest gap between two deliveries,
 and the time until messages are as fast as before, if that is within five seconds. `kept` says that the new Hop
-links begin with what the old ones had learned of the path.
+links begin with the measurements that the old ones had made of the path.
 """
 
 import json
@@ -38,7 +38,7 @@ CHANGES: dict[str, Callable[[SimCluster], None]] = {
 
 
 class Forgetful(dict[Process, LearnedPath]):
-    """Drops what links have learned."""
+    """Drops the measurements of earlier links."""
 
     def __setitem__(self, _neighbour: Process, _learned: LearnedPath) -> None:
         pass

@@ -1,9 +1,9 @@
-"""What it costs to turn values into bytes and back.
+"""CPU time of encoding values to bytes and of decoding them.
 
     python -m hopring.bench.suite.wire
 
 Prints one JSON object per line: the case, and microseconds of processor time for one call, the best of
-several rounds, since noise only adds. Nothing is sent; the network and the links are other benches' business.
+several rounds, since noise only adds. Nothing is sent; the network and the links have benches of their own.
 """
 
 import json
@@ -55,7 +55,7 @@ def trains() -> None:
 
 
 def packets() -> None:
-    """A message's worth of data and an acknowledgement in one datagram."""
+    """The data of one message and an acknowledgement in one datagram."""
     frames: tuple[Frame, ...] = (Data(1, Random(1).randbytes(1_000)), Ack(1, 2, 3, 4, 5, 6))
     datagram = memoryview(bytearray(encode(HEAD, frames, SEGMENT_BYTES_DEFAULT)[0].buffer))
     report("DATA of 1 KB and ACK, encode", lambda: encode(HEAD, frames, SEGMENT_BYTES_DEFAULT))

@@ -1,4 +1,4 @@
-"""The lanes: bands of views, what joins them, arrows and marks."""
+"""Draws the lanes: bands of views, the joins between them, arrows and marks."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -22,12 +22,12 @@ TICK_PX_MIN = 62.0
 TICKS_TRIED_MAX = 400
 LANE_PX = 58.0
 BAND_PX = 20.0
-DOT_PX = 7.5  # Of numbered messages; others have
+DOT_PX = 7.5  # The radius of a numbered message; others have SPECK_PX.
 SPECK_PX = 2.5
 SPECK_SHARE = 0.42  # Of the step by which marks are pulled apart.
 OVERHANG_PX = 6.0
 ARC_PX = 17.0
-SLANT_PX = 30.0  # What joins two lanes may begin or end so much later at one than at the other.
+SLANT_PX = 30.0  # The most by which the two ends of a join of lanes may differ.
 LETTER_PX = 14.0
 
 
@@ -57,7 +57,7 @@ class Drawing:
         return self.top + LANE_PX * (lane + 0.5)
 
     def all(self) -> list[str]:
-        """Everything on the lanes, what lies below first."""
+        """Everything on the lanes, from the bottom layer to the top."""
         parts = self._braid()
         for life in self.scene.lives:
             y = self.y(life.lane)
@@ -71,14 +71,14 @@ class Drawing:
 
     @property
     def _radius(self) -> float:
-        """Of a message's dot: what there is room for."""
+        """The radius of a message's dot, as large as there is room for."""
         return DOT_PX if self.scene.numbers else max(SPECK_PX, SPECK_SHARE * self.scene.clock.step_px)
 
     def _number(self, stretch: Stretch) -> int:
         return self._numbers[stretch.view]
 
     def _braid(self) -> list[str]:
-        """Neighbours in the same view hang together."""
+        """The joins between neighbouring lanes in the same view."""
         by_lane: dict[int, list[Stretch]] = {}
         for stretch in self.scene.stretches:
             by_lane.setdefault(stretch.lane, []).append(stretch)

@@ -1,4 +1,4 @@
-"""A history as marks on lanes: of all daemons, or of the sessions that have to do with one group."""
+"""A history as marks on lanes: of all daemons, or of the sessions of one group."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -75,7 +75,7 @@ def marks_of(history: Sequence[Event], group: str | None) -> list[PictureMark]:
 
 
 def names_of(history: Iterable[Event]) -> dict[ProcessName, str]:
-    """The names that the sessions of a history have."""
+    """The names of the sessions of a history."""
     return {event.process: event.name for event in history if isinstance(event, ClientConnected)}
 
 
@@ -86,7 +86,7 @@ def told_apart(names: dict[ProcessName, str]) -> dict[ProcessName, str]:
 
 
 def groups_of(history: Iterable[Event]) -> list[str]:
-    """The groups that somebody asked to be in."""
+    """The groups that some session asked to join."""
     return sorted({event.group for event in history if isinstance(event, AsksJoin | GroupInstalled)})
 
 
@@ -129,7 +129,7 @@ def _daemon_mark(event: Event) -> PictureMark | None:
 
 
 def _of_group(history: Sequence[Event], group: str) -> list[PictureMark]:
-    """A session has no event for the end of its daemon, so it is looked for."""
+    """The marks of one group. The end of a daemon is no event of its sessions, so it is added here."""
     found: list[PictureMark] = []
     there: dict[ProcessName, PictureMark] = {}  # The last mark of each session that is not gone.
     for event in history:
@@ -178,7 +178,7 @@ def _session_mark(event: Event, group: str) -> PictureMark | None:
 
 
 def _forward(found: Iterable[PictureMark]) -> Iterable[PictureMark]:
-    """In a life time does not go back, whatever a clock did."""
+    """The marks with times that never go back in a process, even if its clock did."""
     latest: dict[ProcessName, int] = {}
     for mark in found:
         at_us = max(mark.at_us, latest.get(mark.process, mark.at_us))
@@ -225,7 +225,7 @@ def walk(marks: Iterable[PlacedMark], width_px: float) -> tuple[list[Stretch], l
         way.go(shown)
     for walker in list(way.there.values()):
         way.end(walker, width_px)
-    # Whoever ended before the window, and what was over by then, is not on the page.
+    # Processes and stays that ended before the window are not on the page.
     return [one for one in way.stretches if one.end > 0.0], sorted(one for one in way.lives if one.end > 0.0)
 
 

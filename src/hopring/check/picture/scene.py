@@ -1,9 +1,9 @@
 """The content of a picture: lanes, stretches of views on them, marks, messages, and notes on omissions.
 
 `Clock` finds the place of a moment on the page. Time goes from left to right. If there is room, it is not to
-scale, in two ways. What one lane does in one moment is pulled apart, in its order: a signal, deliveries and a
-view often come at once, and their order is what matters. And of the times between marks the root is taken: a
-message takes milliseconds, and it takes a second to see a cut.
+scale, in two ways. Events of one lane at one moment are pulled apart, in their order: a signal, deliveries and
+a view often come at once, and their order matters. And times between marks are drawn as their square roots: a
+message takes milliseconds, but the detection of a cut takes a second.
 """
 
 from bisect import bisect_right
@@ -117,7 +117,7 @@ class _Layout:
         return max(begin, furthest)
 
     def _earliest(self, spots: range, begin: float, step_px: float, last: dict[int, float]) -> float:
-        """Where a moment may begin: behind what its lanes did before, and behind what it receives."""
+        """The leftmost place of a moment: behind earlier marks of its lanes and the sends of its deliveries."""
         if not step_px:
             return begin
         for at in spots:
@@ -133,10 +133,10 @@ LABEL_GAP_PX = 10.0
 LABEL_CHARACTERS_MAX = 24
 CHARACTER_PX = 7.0  # About; fonts differ.
 PAD_PX = 14.0
-"""Before the first and behind the last moment; at 0 is what was before."""
+"""Space before the first and behind the last moment; marks from before the window are at 0."""
 
 NUMBERED_MAX = 40
-"""So many messages have numbers; with more there is no room for them, nor if marks are closer than"""
+"""The most messages that get numbers; marks closer than the next constant get none either."""
 NUMBERED_STEP_PX = 16.0
 
 
@@ -155,7 +155,7 @@ class PictureOptions:
 
 @dataclass(slots=True)
 class Scene:
-    """All that the page draws."""
+    """Everything that the page draws."""
 
     wish: PictureOptions
     zero_us: int
@@ -174,7 +174,7 @@ class Scene:
 
 
 def make_scene(history: Sequence[Event], wish: PictureOptions) -> Scene:
-    """Chooses what is shown and where."""
+    """Chooses the content of the picture and its places."""
     if not history:
         raise PictureError("the trace is empty")
     marks = marks_of(history, wish.group)

@@ -14,7 +14,7 @@ Attributes = dict[str, Attribute]
 
 
 def element(tag: str, attributes: Attributes | None = None, *inside: str) -> str:
-    """One element. Attributes are written with `-` for `_`; what is inside is SVG already."""
+    """One element. Attributes are written with `-` for `_`; the content is SVG already."""
     named = "".join(
         [f' {name.replace("_", "-")}="{_value(value)}"' for name, value in (attributes or {}).items()]
     )
@@ -50,7 +50,7 @@ def tip(words: str) -> str:
 
 
 def escape(words: str) -> str:
-    """Text as SVG has it; names come from files of others, so control characters are shown as what they are."""
+    """Escapes text for SVG; names come from foreign files, so control characters are replaced."""
     shown = "".join([one if one.isprintable() else "\ufffd" for one in words])
     return shown.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
 
@@ -124,12 +124,12 @@ def texture(number: int) -> str:
 
 
 def service_class(service: Service) -> str:
-    """The class of what a message of this service leaves on the page."""
+    """The class of the marks of messages of this service."""
     return service.name.lower()
 
 
 def sheet() -> str:
-    """The style sheet: light, and dark where the reader likes it dark."""
+    """The style sheet: light, and dark where the reader prefers that."""
     dark = "\n".join(f"  {line}" for line in _colours(1))
     light = "\n".join(_colours(0))
     return f"{_FIXED}{light}\n@media (prefers-color-scheme: dark) {{\n{dark}\n}}\n"

@@ -42,7 +42,7 @@ def _below_last_agreed(history: History, side: Callable[[Stay], list[int]]) -> I
 
 
 def _skipped(history: History, stay: Stay, missing: int, side: list[int]) -> str:
-    """Names the first agreed message that should not have come without the missing one, and who has that."""
+    """Names the first agreed message that requires the missing one, and a process that delivered the latter."""
     names, service = HistoryNames(history), history.messages.service
     agreed = next(number for number in side if number > missing and service[number].total)
     stays = history.views[stay.view].values()

@@ -181,7 +181,7 @@ def _membership_precision_query(m: Masks) -> str:
 
 
 def precision_of_groups(history: ClientHistory) -> str:
-    """In each component all end in the same view of a group, which has exactly who wants to be in it."""
+    """In each component all end in one view of a group, with exactly the sessions that want to be in it."""
     for component in history.components or ():
         for group_name, group in sorted(history.groups.items()):
             wanting = frozenset(

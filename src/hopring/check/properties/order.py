@@ -1,7 +1,8 @@
 """The order of deliveries at one process (2.11, 2.12, 2.13(2)), and one order for all processes.
 
 Queries find deliveries that come too late in the table of missteps, which is made in one pass over each process
-in its order. Whether there is one order for all is looked for in a graph, where anybody steps back at all.
+in its order. One order for all means a graph of deliveries without circles; it is examined only where some
+process steps back.
 """
 
 from graphlib import CycleError, TopologicalSorter

@@ -91,8 +91,8 @@ def _sane_view_query(_m: Masks) -> str:
 def sane_view_at_sessions(history: ClientHistory) -> str:
     """An agreed message of a member comes in no earlier view than its sender was in when it sent it.
 
-    Who has asked to leave sends as one from outside: the leave stands before the message in the order. Behind
-    the signal it holds for senders in its set: what made the view of another one may be lost here.
+    A session that has asked to leave sends as a non-member: the leave is before the message in the order.
+    Behind the signal it holds for senders in its set: what made the view of another one may be lost here.
     """
     sent_in = _views_of_sends(history)
     for group_name, group in sorted(history.groups.items()):

@@ -63,7 +63,7 @@ class PropertyInstance(Generic[H]):
     name: str = ""
 
     def is_judged(self, quiet: bool, components_known: bool) -> bool:
-        """Whether it can be judged of a history that ended so."""
+        """Whether it can be judged of a history that ended in this way."""
         return (quiet or not self.when_quiet) and (components_known or not self.with_components)
 
     def judge(self, history: H) -> Verdict:

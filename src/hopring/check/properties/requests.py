@@ -1,6 +1,6 @@
 """Requests are carried out: a process gets its own messages (2.15), a session its joins, leaves and end (ours).
 
-Only the end of a quiet run can show that it was not.
+Only a quiet end can show that one was not.
 """
 
 from collections import Counter

@@ -27,7 +27,7 @@ def _after_signal(stay: Stay) -> tuple[frozenset[ProcessName], list[int]]:
 
 @dataclass(slots=True)
 class _Debt:
-    """Every process here, in this view, delivers these messages or ends in it; with who said so first."""
+    """Every process here delivers these messages in this view or ends in it; with the first to deliver each."""
 
     view: ViewName
     owed_to: frozenset[ProcessName]

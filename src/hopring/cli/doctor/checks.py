@@ -199,7 +199,7 @@ def _apart(asked: dict[str, AskedDaemon], one: str, other: str) -> tuple[str, st
         return f"{other} is not in {one}'s view", f"start {other}, or see why it is not reached"
     here, there = asked[one], asked[other]
     if one in there.view.members:
-        # A view is one at all its members once it is installed; so this passes, or something is broken.
+        # An installed view is the same at all its members, so this passes, or something is broken.
         text = f"{one} does not see {other}, though {other} sees {one}"
         return text, "ask again in a few seconds: one of them may have a newer view"
     views = f"{one} has {_list(here)}, {other} has {_list(there)}"

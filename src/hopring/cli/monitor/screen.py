@@ -234,7 +234,7 @@ class MonitorScreen:
         self._waiter = ThreadPoolExecutor(1)  # For orders that wait for views.
         self._waits: list[Future[list[str]]] = []
         self._orders = ScreenCommands(admin, lambda deed: self._waits.append(self._waiter.submit(deed)))
-        self._said: deque[str] = deque(["type help for what can be done here"], maxlen=SAID_LINES)
+        self._said: deque[str] = deque(["type help for a list of commands"], maxlen=SAID_LINES)
         self._line = ""
         self._sight: Fleet | None = None
         self._problem = ""

@@ -1,8 +1,8 @@
 """Shrinking: the smallest schedule of faults that still breaks the same property of a seed's world.
 
 Delta debugging (Zeller and Hildebrandt, 2002) on the plain list of faults: leave out ever smaller parts of it
-for as long as the world still fails. Then the load goes, and what makes the paths unreliable, where they are
-not needed. The smaller world has its own luck: it fails by the same property, not by the same message.
+for as long as the world still fails. Then load and path faults are removed where they are not needed. The
+smaller world draws other random numbers: it breaks the same property, but not with the same message.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,1 +1,1 @@
-"""A model of TCP over the simulated datagram network: an honest in-order stream beside Hop."""
+"""A model of TCP over the simulated datagram network: an in-order stream to compare Hop with."""

@@ -103,7 +103,7 @@ def constant(
 
 
 def from_arrow(spark: "SparkSession", table: Any) -> "DataFrame":
-    """A table of the driver's; Spark Connect does not see for itself what an empty one would hold."""
+    """A table of the driver, with its schema: Spark Connect cannot infer that of an empty one."""
     from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415  An extra.
 
     return spark.createDataFrame(table, schema=from_arrow_schema(table.schema))

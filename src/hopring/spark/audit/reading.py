@@ -1,6 +1,6 @@
 """The input of an audit: rows of a trace, of daemons and of sessions, and how the histories ended.
 
-Lines of JSON, as `hopd --trace` writes them, are made Parquet first.
+Lines of JSON, as `hopd --trace` writes them, are converted to Parquet first.
 """
 
 import shutil
@@ -58,7 +58,7 @@ def must_be_there(where: str) -> None:
 
 
 def of_daemons(trace: "DataFrame") -> "DataFrame":
-    """The rows that daemons wrote of themselves; what sessions did is judged by other properties."""
+    """The events of daemons themselves; those of sessions are judged by other properties."""
     from pyspark.sql import functions as F  # noqa: PLC0415  An extra, and slow to load.
 
     by_group = (F.col("group") == "") & F.col("groups").isNull()
@@ -77,7 +77,7 @@ GROUP BY run, process
 """
 """By process: how many rows, and whether they are all there.
 
-By kind first: so the kinds are looked at once for all rows of a kind. The least of texts would need a sort.
+Grouped by kind first, so that each kind is checked once. A minimum of texts would need a sort.
 """
 
 
@@ -200,12 +200,8 @@ def _pieces(lines: Path) -> Iterator[list[TraceRow]]:
         yield rows
 
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-
 def of_sessions(trace: "DataFrame") -> "DataFrame":
-    """All that sessions did and saw; `group` is a word of SQL, so the column has another name here."""
+    """All events of sessions; `group` is a keyword of SQL, so the column has another name here."""
     from pyspark.sql import functions as F  # noqa: PLC0415  An extra, and slow to load.
 
     by_group = (F.col("group") != "") | F.col("groups").isNotNull()
@@ -225,5 +221,5 @@ def runs_with_sessions(trace: "DataFrame") -> set[str]:
 
 
 def has_daemons(trace: "DataFrame") -> bool:
-    """Whether there is anything of daemons to judge."""
+    """Whether the trace has events of daemons themselves."""
     return not of_daemons(trace).select("run").isEmpty()

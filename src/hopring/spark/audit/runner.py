@@ -1,6 +1,6 @@
 """Runs the queries of all properties over a trace: daemons by EVS-S, and the sessions in it by EVS-C.
 
-There is one way for both; they differ in their tables, their properties and how witnesses name things.
+Both audits are the same code with other tables, properties and names in witnesses.
 """
 
 import json
@@ -56,27 +56,13 @@ def audit(
     with readable(where):
         with_sessions = runs_with_sessions(trace)
         alone = bool(with_sessions) and not has_daemons(trace)
-    if not with_sessions:
-        return audit_daemons(spark, trace, where, known, otherwise, say)
-    clients = audit_clients(spark, trace, where, known, otherwise, say)
-    if alone:
+    clients = audit_clients(spark, trace, where, known, otherwise, say) if with_sessions else None
+    if clients is not None and alone:
         return clients
     # Where daemons have clients, 2.11 is promised to each of these by itself.
-    of_daemons = known | {run: replace(known.get(run, otherwise), many_sessions=True) for run in with_sessions}
-    return merged(audit_daemons(spark, trace, where, of_daemons, otherwise, say), clients)
-
-
-def audit_daemons(
-    spark: "SparkSession",
-    trace: "DataFrame",
-    where: str = "trace",
-    ends: Mapping[str, Ends] | None = None,
-    otherwise: Ends = Ends(),  # noqa: B008  It never changes.
-    say: Say = lambda _words: None,
-) -> AuditReport:
-    """Judges the daemons of every history of the trace; the arguments are those of `audit`."""
-    audited = _Audit(DaemonTables(spark, say), DAEMONS, DaemonWitnesses, ends or {}, otherwise)
-    return audited.run(trace, where)
+    known |= {run: replace(known.get(run, otherwise), many_sessions=True) for run in with_sessions}
+    daemons = _Audit(DaemonTables(spark, say), DAEMONS, DaemonWitnesses, known, otherwise).run(trace, where)
+    return daemons if clients is None else merged(daemons, clients)
 
 
 def audit_clients(
@@ -111,7 +97,7 @@ class _Audit:
         self._otherwise = otherwise
 
     def run(self, trace: "DataFrame", where: str) -> AuditReport:
-        """Makes the tables, asks all that can be judged, and takes the tables away again."""
+        """Makes the tables, runs the queries of all judged properties, and drops the tables."""
         with readable(where):
             try:
                 self._tables.make(trace, where, self._ends, self._otherwise)
@@ -124,7 +110,7 @@ class _Audit:
         return tuple([one.name for one in self._promises if _is_judged(one, ends)])
 
     def _violations(self) -> list[dict[str, Any]]:
-        """All violations of what can be judged; patterns of messages are asked before messages are."""
+        """All violations of judged properties; patterns of messages are queried before single messages."""
         judged = {name for run in self._tables.runs for name in self._judged(run)} - {self._one_order.name}
         found = []
         for section, properties in SECTIONS.items():
@@ -139,7 +125,7 @@ class _Audit:
             if self._is_coarse(one)
         ]
         if coarse:
-            self._tables.say("which messages")
+            self._tables.say("single messages")
             self._tables.spell_out()
             found = [row for row in found if row["promise"] not in coarse]
             found += violations(self._spark, coarse, self._tables.masks)
@@ -156,8 +142,8 @@ class _Audit:
         """There is one order for all unless agreed messages go round in a circle.
 
         Where every process delivers them in the order of their places, they do not. Elsewhere a circle lies
-        between the lowest and the highest place at which somebody steps back, so only what lies between is
-        looked at: each process's successors there, as edges of one graph.
+        between the lowest and the highest place at which some process steps back, so only that range is
+        examined: each process's successors there, as edges of one graph.
         """
         if self._spark.table("audit_unsorted").isEmpty():
             return {}
@@ -166,7 +152,7 @@ class _Audit:
         if len(edges) > EDGES_MAX:
             raise SparkError(
                 "agreed messages come in different orders over too long a stretch to look for a circle",
-                "cut the trace in pieces, or look at what else is broken first",
+                "cut the trace in pieces, or examine the other broken properties first",
             )
         found = find_circles((row["run"], row["before"], row["place"]) for row in edges)
         return {run: self._names(run, places) for run, places in found.items()}

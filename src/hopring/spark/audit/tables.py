@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Say = Callable[[str], None]
-"""Told what is done next."""
+"""Called with the step that begins."""
 
 ROWS_PER_PARTITION: Final = 400_000
 BROADCAST_MESSAGES_MAX: Final = 4_000_000
@@ -41,26 +41,26 @@ class Tables:
         self._events = 0
         self._messages: int | None = None
         self._before = {name: str(spark.conf.get(name)) for name in (_PARTITIONS, _COMPRESSED)}
-        # Numbers that lie anywhere gain little by it, and looking for what they would gain takes its time.
+        # Scattered numbers hardly compress, and the attempt takes time.
         spark.conf.set(_COMPRESSED, "false")
 
     def make(self, trace: "DataFrame", where: str, ends: Mapping[str, Ends], otherwise: Ends) -> None:
-        """All of them, from the trace."""
+        """Makes all tables from the trace."""
         raise NotImplementedError
 
     def spell_out(self) -> None:
         """From now on holdings are of each message, with its name, and not of each pattern."""
 
     def _keep(self, name: str, query: str) -> None:
-        """A table that is made now, and of whose making the queries over it know nothing.
+        """Computes a table now, and hides its origin from the queries over it.
 
-        Tables are made of tables: with the whole way of their making in every query, the plans would grow as
-        the powers of two do, and planning would take minutes.
+        Tables are made from tables: with all origins in every query, plans would grow exponentially, and
+        planning would take minutes.
         """
         self._put(name, self.spark.sql(query).localCheckpoint())
 
     def _keep_rare(self, name: str, query: str) -> None:
-        """The same for a table that is small, or should be: it comes to the driver, and goes out a constant."""
+        """The same for a table that should be small: it goes through the driver and becomes a constant."""
         rows = self.spark.sql(query).limit(RARE_MAX + 1).toArrow()
         if rows.num_rows <= RARE_MAX:
             self._put(name, constants.from_arrow(self.spark, rows))
@@ -71,9 +71,9 @@ class Tables:
         self._put(name, constants.constant(self.spark, rows, columns, self.masks))
 
     def _keep_long(self, name: str, query: str) -> None:
-        """A table of many rows: kept by columns, which is small and gives Java's collector nothing to do.
+        """Keeps a table of many rows by columns, which is compact and spares Java's garbage collector.
 
-        Its making stays in the plans, so it must be made of kept tables only.
+        Its origin stays in the plans, so it must be made from kept tables only.
         """
         if name in self._long:
             self._long.pop(name).unpersist()
@@ -83,11 +83,11 @@ class Tables:
         self._put(name, table)
 
     def _view(self, name: str, query: str) -> None:
-        """Another look at tables that are kept."""
+        """Another view of kept tables."""
         self._put(name, self.spark.sql(query))
 
     def _is_any(self, name: str) -> bool:
-        """Whether there is anything in a table."""
+        """Whether a table has any rows."""
         return not self.spark.table(f"audit_{name}").isEmpty()
 
     def _hint(self) -> str:
@@ -103,7 +103,7 @@ class Tables:
         self._names.append(f"audit_{name}")
 
     def _cut_into(self, pieces: int) -> None:
-        """As many pieces as the trace is long; Spark's default is for clusters, and slow for small traces."""
+        """Sets the number of partitions; Spark's default is for clusters, and slow for small traces."""
         self.spark.conf.set(_PARTITIONS, str(pieces))
 
     def drop(self) -> None:

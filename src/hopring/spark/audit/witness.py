@@ -32,7 +32,7 @@ class AuditFinding(msgspec.Struct, frozen=True):
 
 
 class AuditReport(msgspec.Struct, frozen=True):
-    """The findings of an audit, and what was judged."""
+    """The findings of an audit, and the judged properties."""
 
     runs: tuple[str, ...]
     findings: tuple[AuditFinding, ...]  # By run, and in it the nearest to the cause first.
@@ -49,7 +49,7 @@ class AuditReport(msgspec.Struct, frozen=True):
 
 
 def merged(daemons: AuditReport, clients: AuditReport) -> AuditReport:
-    """Both in one; of a history, what its daemons broke comes first, being nearer to the cause."""
+    """Both reports in one; in a history those of daemons come first, being nearer to the cause."""
     runs = tuple(sorted({*daemons.runs, *clients.runs}))
     judged = {run: (*daemons.judged.get(run, ()), *clients.judged.get(run, ())) for run in runs}
     findings = sorted((*daemons.findings, *clients.findings), key=lambda finding: finding.run)
@@ -87,7 +87,7 @@ def _all_of(report: AuditReport) -> str:
 
 
 def as_json_text(report: AuditReport) -> str:
-    """One JSON object with verdict, runs, findings and what was judged."""
+    """One JSON object with verdict, runs, findings and judged properties."""
     return json.dumps(
         {
             "holds": report.holds,

@@ -56,7 +56,7 @@ def _hex(number: str, digits: int) -> str:
 
 
 def view_text(struct: str) -> Column:
-    """The name of a view of daemons, as `check.trace_names.view_text` has it; null where a record has none."""
+    """The name of a view of daemons, as `check.trace_row.view_text` has it; null where a record has none."""
     parts = [_hex(f"{struct}.counter", 16), _hex(f"{struct}.representative", 4), _hex(f"{struct}.nonce", 16)]
     return F.expr(f"CASE WHEN {struct}.counter <> 0 THEN concat_ws('.', {', '.join(parts)}) END")
 

@@ -1,7 +1,7 @@
 """The report: one HTML page about a run, from the gold tables and the audit. Needs pyarrow, but no pyspark.
 
 `gold` reads the tables, `scales` and `texts` turn values into positions and text, `membership`, `throughput`,
-`latency`, `summary` and `verdicts` make the sections, and `page` joins them. `docs/pipeline.md` explains the
+`latency` and `summary` make the sections, and `page` joins them. `docs/pipeline.md` explains the
 page.
 """
 

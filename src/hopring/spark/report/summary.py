@@ -274,7 +274,7 @@ def links_section(gold: GoldTables) -> tuple[str, str, str, str]:
     """The section Links, also if there are none."""
     if not gold.links:
         return "links", "Links", "", paragraph("No links were recorded.", "empty")
-    caption = "What each daemon counted of its links. Bars are parts of the greatest value in their column."
+    caption = "The counters of each daemon for its links. Bars are parts of the greatest value in their column."
     return "links", "Links", caption, link_table(gold.links, gold.left_out.get("links", 0))
 
 
@@ -296,7 +296,7 @@ def gap_table(gaps: Any) -> str:
     columns = [
         TableColumn(texts.short(name).replace("_", " "), number=_is_number(gaps, name)) for name in names
     ]
-    return table("Gaps: what is missing in which spool", columns, rows, gaps.num_rows - few.num_rows)
+    return table("Gaps: the missing records of each spool", columns, rows, gaps.num_rows - few.num_rows)
 
 
 def _is_number(gaps: Any, name: str) -> bool:
@@ -327,7 +327,7 @@ def gaps_section(gold: GoldTables) -> tuple[str, str, str, str] | None:
         return None
     if not gold.gaps.num_rows:
         return "gaps", "Gaps", "", paragraph("No gaps: every spool has all that the others have.", "empty")
-    caption = "What is missing in which spool, and why."
+    caption = "The missing records of each spool, and the reasons."
     if unexplained(gold.gaps) == 0:
         caption += " All of it is explained: a spool on one side of a split has nothing of the other side."
     return "gaps", "Gaps", caption, gap_table(gold.gaps)

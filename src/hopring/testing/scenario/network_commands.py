@@ -82,14 +82,14 @@ class LinkCommands:
         return [self._fill(int(size.group(2))) for _copy in range(int(size.group(1) or 1))]
 
     def _fill(self, size: int) -> bytes:
-        """So many bytes, different from all others of the story where there is room for it."""
+        """This many bytes, different from all others of the scenario if there is room for that."""
         self._filled += 1
         pattern = b"%08d" % self._filled
         return (pattern * (size // len(pattern) + 1))[:size]
 
 
 class ScenarioOverlay(Overlay):
-    """An overlay in the world of a story, on its clock and its network, writing in its trace."""
+    """An overlay in the world of a scenario, on its clock and its network, writing to its trace."""
 
     def __init__(self, config: Config, world: LinkWorld) -> None:
         super().__init__(config, world.seed)

@@ -1,4 +1,4 @@
-"""Scenario files: blocks of commands, a line of dashes, and what happened.
+"""Scenario files: blocks of commands, a line of dashes, and the events that followed.
 
     # A lost packet is asked for lazily.
     link a b
@@ -62,7 +62,7 @@ class Scenario:
     def do_daemons(self, words: list[str]) -> None:
         """`daemons SITE=COUNT ... [KEY=VALUE ...]`: whole daemons, whose commands come before all others."""
         if self._daemons is not None:
-            raise BadValue("a story has one cluster of daemons")
+            raise BadValue("a scenario has one cluster of daemons")
         self._daemons = DaemonCommands(self.world, words)
         self._commanders = (self._daemons, *self._commanders)
 

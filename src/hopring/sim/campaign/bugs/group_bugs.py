@@ -186,7 +186,7 @@ BUGS: Final[tuple[Bug, ...]] = (
     client_bug(
         "sides-share-ids",
         "rule 69",
-        "what both sides of a split show between signal and view can have the same id",
+        "the views of both sides of a split between signal and view can have the same id",
         ("hopring.groups.views:GroupViews.close", _without_side),
     ),
     client_bug(
@@ -228,7 +228,7 @@ BUGS: Final[tuple[Bug, ...]] = (
     client_bug(
         "request-lost",
         "property 2.15",
-        "what a session asks for while the daemons change their view is lost",
+        "requests of a session while the daemons change their view are lost",
         ("hopring.groups.groups:Groups._handle", _only_in_gop),
     ),
     client_bug(
@@ -246,13 +246,13 @@ BUGS: Final[tuple[Bug, ...]] = (
     client_bug(
         "mixed-not-sorted",
         "property 2.1",
-        "whoever is in one group of a mixed bundle gets the messages to its other groups too",
+        "a member of one group of a mixed bundle gets the messages to its other groups too",
         ("hopring.groups.delivery:GroupDelivery._split_mixed", _all_of_it),
     ),
     client_bug(
         "join-unannounced",
         "rule 20",
-        "a join is sent before others know of the interest, and they prune what the joiner is owed",
+        "a join is sent before others know of the interest, and they prune messages that the joiner is owed",
         ("hopring.groups.requests:Requests.next_submission", _as_in_one_site),
     ),
     client_bug(
@@ -288,7 +288,7 @@ BUGS: Final[tuple[Bug, ...]] = (
     client_bug(
         "rift-ignored",
         "rule 31 with pruning",
-        "what some went past, because it is not for their sites, moves the signal of those whom it is for",
+        "a message that some skip, because it is not for their sites, moves the signal of its receivers",
         ("hopring.groups.groups:Groups._rift", _past_it),
     ),
 )

@@ -242,7 +242,7 @@ BUGS: Final[tuple[Bug, ...]] = (
     bug(
         "delivered-line-missing",
         "rule 31",
-        "nobody tells how far it had delivered, so the signal comes at different places of the order",
+        "no daemon reports how far it had delivered, so the signal comes at different places of the order",
         (DECIDE, _changed(_delivered_line_missing)),
     ),
     bug(
@@ -254,7 +254,7 @@ BUGS: Final[tuple[Bug, ...]] = (
     bug(
         "holes-in-store",
         "rule 34",
-        "when its view breaks, a daemon closes its gaps with dummies, and reports what it does not have",
+        "when its view breaks, a daemon closes its gaps with dummies, and reports messages that it lacks",
         (f"{VIEW}.break_up", _holes_in_store),
     ),
     bug(
@@ -285,7 +285,7 @@ BUGS: Final[tuple[Bug, ...]] = (
     bug(
         "line-forgotten",
         "rule 32",
-        "who is bound by a decision does not remember how far it reached",
+        "a daemon that is bound by a decision does not remember how far it reached",
         (f"{VIEW}.bind", _line_forgotten),
     ),
     bug(
@@ -297,7 +297,7 @@ BUGS: Final[tuple[Bug, ...]] = (
     bug(
         "done-too-soon",
         "rule 30j",
-        "a daemon says that it is done before it has what is sent again",
+        "a daemon says that it is done before it has the bundles that are sent again",
         (f"{VIEW}.lacks", _done_too_soon),
     ),
     bug(
@@ -322,7 +322,7 @@ BUGS: Final[tuple[Bug, ...]] = (
     bug(
         "counter-not-raised",
         "rule 39",
-        "the view counters of others are not heeded",
+        "the view counters of others are ignored",
         (f"{MEMBERSHIP}._counter", _counter_not_raised),
     ),
     bug(

@@ -247,7 +247,7 @@ BUGS: Final[tuple[Bug, ...]] = (
     bug(
         "duplicates-held",
         "rule 14",
-        "the ring forgets which packets it had, and the order which bundles: what is sent again comes again",
+        "the ring forgets which packets it had, and the order which bundles: duplicates are delivered",
         (f"{STORE}.has", _store_forgets),
         (f"{ORDER}.holds", _never_seen),
         (f"{ORDER}.hold", _duplicates_held),
@@ -261,7 +261,7 @@ BUGS: Final[tuple[Bug, ...]] = (
     bug(
         "one-value-aru",
         "rule 15, trap 9",
-        "the value just written on the token counts as what all have, without that of the visit before",
+        "the value just written on the token counts as received by all, without that of the visit before",
         ("hopring.links.ring.visit:usable", _one_value_aru),
     ),
     bug(
@@ -288,7 +288,7 @@ BUGS: Final[tuple[Bug, ...]] = (
     bug(
         "unstamped-lost",
         "property 2.15",
-        "what waits for the token when a network ends is not taken back",
+        "bundles that wait for the token when a network ends are not taken back",
         (f"{STAMPS}.take_back", _unstamped_lost),
     ),
 )

@@ -1,18 +1,18 @@
-"""The large tables: what was sent, what was delivered in which views of which groups, and who has it.
+"""The large tables: sends, deliveries by group and view, and the sessions that have each message.
 
 As among daemons, a message is known by a hash of 64 bits, and its `place` rises with its stamp; the stamp is
-that of its first delivery, for a session does not know it when it sends. A delivery has a row for each group
-that it was sent to; the first of them is its `head`. *Holdings* are by message, group and view, with the
+that of its first delivery, because a session does not know it when it sends. A delivery has a row for each
+group that it was sent to; the first of them is its `head`. *Holdings* are by message, group and view, with the
 sessions that delivered it there before the signal (`early`) and behind it (`late`), and anywhere (`got`). A
 sender's own message that it did not want is `unwanted` by it, and counts as got.
 
 Promises in views say to whom the messages of a view are owed, so that a query needs one join. A promise is a
-view_id, a kind, the set of those who are owed something, and the set of those on whose account: what one of
-these delivered there. Whoever say the same in a view are one row.
+view_id, a kind, the set of sessions that are owed messages, and the set of sessions whose deliveries there are
+owed. Equal promises in a view are one row.
 
 `members`   the members of the view
 `behind`    those who come along to the next view
-`lasting`   the members of a view, on account of who is in it at the end
+`lasting`   the members of a view, for deliveries of sessions that are in it at the end
 `companions`   those who move along to the same next view
 `early`     those who come along up to the next change of network, and are there at the end without a leave
 """
@@ -72,7 +72,7 @@ SELECT key, count(*) AS times, min({SEEN.format(session="session_id", position="
        max(stamp) AS high_stamp, min(groups_hash) AS low_groups, max(groups_hash) AS high_groups
 FROM audit_deliveries WHERE head GROUP BY key
 """
-"""By message: what its deliveries say of it."""
+"""By message: the lowest and highest values in its deliveries."""
 
 NEVER_SENT: Final = "SELECT r.key FROM audit_reach r LEFT ANTI JOIN audit_sends s ON s.key = r.key"
 
@@ -89,7 +89,7 @@ FROM (SELECT s.key, s.run, s.message, s.sender, s.session_id, s.position, s.serv
       FROM audit_sends s JOIN audit_reach r ON r.key = s.key)
 WHERE nth = 1
 """
-"""The sends of what anybody delivered; `turn` is among those of one session in one name."""
+"""The sends of messages that were delivered; `turn` is the position among those of one session and name."""
 
 _UNSENT: Final = f"""
 UNION ALL
@@ -102,7 +102,7 @@ FROM (SELECT DISTINCT k.key, t.run, t.message, t.named AS sender
 
 
 def stamped(hint: str, unsent: bool) -> str:
-    """Every message with the stamp of its first delivery, and what the others say."""
+    """Every message with the stamp of its first delivery, and the values of the others."""
     seen = SEEN.format(session="d.session_id", position="d.position")
     return f"""
     WITH known AS ({_FIRST_SENDS} {_UNSENT if unsent else ""}),
@@ -136,11 +136,11 @@ WITH said AS (
   UNION SELECT key, groups_hash FROM audit_sends)
 SELECT key FROM said GROUP BY key HAVING count(*) > 1
 """
-"""Messages that are for other groups here than there: what is got through one counts in the other, too."""
+"""Messages whose deliveries name different groups: a delivery through one group counts in the others, too."""
 
 
 def holdings(m: Masks, unlike: bool) -> str:
-    """By message, group and view; without a view there are those who got it and were not in the group."""
+    """By message, group and view; a row without a view has the sessions that got it outside of the group."""
     return f"""
     WITH found AS (
       SELECT key, group_id, view_id, number, late, true AS came, false AS unwanted
@@ -184,7 +184,7 @@ _ELSEWHERE: Final = """
 
 
 def origins(m: Masks) -> str:
-    """The view that a message was sent in by a member, and who that was. Who has asked to leave is none."""
+    """The view in which a member sent a message, and that member. A session that has asked to leave is none."""
     return f"""
     SELECT p.key, p.group_id, s.view, {m.columns("s.self")}
     FROM (SELECT key, group_id, max_by(stay_id, seen) AS stay_id
@@ -194,7 +194,7 @@ def origins(m: Masks) -> str:
 
 
 def own(hint: str) -> str:
-    """By session and message that it sent: where it first did, and where it first delivered that."""
+    """By session and own message: where it was first sent, and where it was first delivered."""
     return f"""
     SELECT {hint} d.session_id, d.key, m.service, m.sent_at, min(d.position) AS position
     FROM audit_deliveries d
@@ -240,9 +240,9 @@ def _promises(group: TracedGroup) -> Iterator[tuple[SessionStay, str, int]]:
 
 
 def companions_of(group: TracedGroup) -> Companions:
-    """Those who left one view for the same next one, each with whom it moves together with.
+    """Sessions that left one view for the same next one, each with its companions.
 
-    Where all have the same transitional set, that is soon said; only elsewhere are pairs looked at.
+    Where all have the same transitional set, one comparison is enough; elsewhere pairs are compared.
     """
     moves: dict[tuple[int, str], list[SessionStay]] = {}
     for stay in group.stays:
@@ -269,9 +269,9 @@ def _along(stay: SessionStay) -> int:
 
 
 def early_of(group: TracedGroup, companions: Companions) -> Iterator[tuple[SessionStay, int]]:
-    """By stay: who is a companion at a change of network that comes after it, and came along all the way.
+    """By stay: the companions at a later change of network that came along all the way.
 
-    Who ever leaves is owed nothing, nor who is not there at the end.
+    A session that ever leaves, or is not there at the end, is owed nothing.
     """
     steady = 0
     for stay in group.stays:
@@ -291,10 +291,10 @@ def early_of(group: TracedGroup, companions: Companions) -> Iterator[tuple[Sessi
 
 
 def gone_by(group: TracedGroup, alive: set[tuple[str, str]]) -> dict[str, int]:
-    """By view: who had ended, or left the group, no later than in it or in what closed behind it.
+    """By view: sessions that had ended or left the group no later than in it or in one that closed behind it.
 
-    Of a session counts its last stay in a view up to this one, and its first if there is none. Stays for which
-    it is so switch their session's bit on where they begin to count, and off where they no longer do.
+    Of a session, its last stay in a view up to this one counts, or its first if there is none. A stay that
+    ended so switches its session's bit on where it begins to count, and off where it no longer does.
     """
     switches: dict[str, int] = {BEFORE_ALL: _never_there(group, alive)}
     by_session: dict[int, list[SessionStay]] = {}
@@ -312,7 +312,7 @@ def gone_by(group: TracedGroup, alive: set[tuple[str, str]]) -> dict[str, int]:
 
 
 def _never_there(group: TracedGroup, alive: set[tuple[str, str]]) -> int:
-    """The sessions that a view names, that were never shown one, and are not there at the end."""
+    """The sessions that a view names, that were never shown a view, and that are not there at the end."""
     shown = {stay.session.process for stay in group.stays}
     return sum(
         1 << number
@@ -322,7 +322,7 @@ def _never_there(group: TracedGroup, alive: set[tuple[str, str]]) -> int:
 
 
 def _switches(stays: list[SessionStay]) -> Iterator[tuple[str, int]]:
-    """Of one session, whose stays these are in their order."""
+    """The switches of one session, from its stays in their order."""
     until = ""  # The lowest view of those that follow; nothing if none do.
     for stay in reversed(stays):
         if _over(stay):

@@ -1,7 +1,7 @@
 """The sessions of a trace with all their events but sends and deliveries, in the driver.
 
-That is little, beside messages: it grows with sessions and with views. In plain Python it takes less time than
-Spark needs for making a plan of it.
+These are few beside messages: they grow with sessions and with views. Plain Python takes less time for them
+than Spark needs to plan a query.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,14 +11,14 @@ from typing import Any, Final, NamedTuple
 from hopring.spark.audit.reading import Ends
 
 MARKS_MAX: Final = 5_000_000
-"""Of all histories of a trace together; more would not fit into the driver."""
+"""The most events of all histories of a trace; more would not fit into the driver."""
 
 SMALL: Final = """
 SELECT run, process, position, kind, view, members, transitional_set, cause, file, row,
        IF(kind = 'connect', try_element_at(groups, 1), group_name) AS group_name
 FROM audit_trace WHERE kind NOT IN ('send', 'deliver') OR position = 0
 """
-"""All but what was sent and delivered; of that only what should not be a session's first event, and is."""
+"""All events but sends and deliveries; of those only one that is, wrongly, the first event of its session."""
 
 BORDERS: Final = "SELECT run, process, daemon, kind, file, row FROM audit_daemons ORDER BY run, file, row"
 
@@ -56,17 +56,17 @@ class TracedSession:
 
     @property
     def connected(self) -> bool:
-        """Whether that is its first event."""
+        """Whether its first event is `connect`, as it should be."""
         return self.marks[0].kind == "connect"
 
     @property
     def private_group(self) -> str | None:
-        """As it was called last."""
+        """Its private group, by its last `connect`."""
         return next((mark.group for mark in reversed(self.marks) if mark.kind == "connect"), None)
 
     @property
     def ends(self) -> bool:
-        """Whether it asked for its end, or had it."""
+        """Whether it asked to disconnect, or has ended."""
         return self.crashed or any(mark.kind in ("disconnect", "gone") for mark in self.marks)
 
     @property
@@ -87,7 +87,7 @@ def sessions_of(
     ends: Mapping[str, Ends],
     otherwise: Ends,
 ) -> list[TracedSession]:
-    """All of a trace, in their order."""
+    """All sessions of a trace, in their order."""
     ended = ended_daemons(borders)
     facts = {(row["run"], row["process"]): row for row in extent}
     marks: dict[tuple[str, str], list[SessionEvent]] = {}

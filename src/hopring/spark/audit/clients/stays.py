@@ -38,7 +38,7 @@ class TracedGroup:
         return 1 << self.numbers.setdefault(process, len(self.numbers))
 
     def set_of(self, processes: tuple[str, ...]) -> int:
-        """The same lists come again and again, once for each member."""
+        """The set of these sessions; cached, because the same list comes once for each member."""
         if processes not in self._sets:
             self._sets[processes] = sum(self.bit(process) for process in set(processes))
         return self._sets[processes]
@@ -248,7 +248,7 @@ def courses_of(
     groups: dict[tuple[str, str], TracedGroup],
     strays: list[tuple[str, str, int]],
 ) -> Iterator[GroupCourse]:
-    """Follows every session through every group; this is what fills the groups. Collects outside signals."""
+    """Follows every session through every group, which fills the groups; collects signals outside of stays."""
     for session in sessions:
         by_group: dict[str, list[SessionEvent]] = {}
         for mark in session.marks:
@@ -282,9 +282,9 @@ def _follow(
 
 
 def paces(hint: str) -> str:
-    """By session and sender: what came too late, found in one pass over each session in its order.
+    """By session and sender: the events that came too late, found in one pass over each session in its order.
 
-    A running maximum is enough: as long as nothing is wrong, what came last is the highest. `passed` says that
+    A running maximum is enough: as long as nothing is wrong, the last event is the highest. `passed` says that
     something came behind a FIFO message (or better) of any sender that has a higher stamp.
     """
     return f"""
@@ -320,7 +320,7 @@ WHERE p.passed OR p.session IN (
 """
 """Sessions where a FIFO message may have been overtaken, by stamps or because stamps do not rise with sends.
 
-Elsewhere the order of a sender's stamps is that of its sends, and what comes in the one comes in the other.
+Elsewhere the stamps of a sender are in the order of its sends, so one check covers both orders.
 """
 
 

@@ -1,4 +1,4 @@
-"""Makes the tables of an audit of clients, one after the other."""
+"""Makes the tables of an audit of clients, in the order of their dependencies."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -24,8 +24,8 @@ class ClientTables(Tables):
     """The tables of one audit of clients."""
 
     def make(self, trace: "DataFrame", where: str, ends: Mapping[str, Ends], otherwise: Ends) -> None:
-        """All of them, from the trace."""
-        self.say("reading what sessions wrote")
+        """Makes all tables from the trace."""
+        self.say("reading the events of sessions")
         self._put("trace", of_sessions(trace))
         self._put("daemons", starts_and_ends(trace))
         self._cut_into(partitions(0))
@@ -36,7 +36,7 @@ class ClientTables(Tables):
         self._make_order()
 
     def _make_small(self, ends: Mapping[str, Ends], otherwise: Ends) -> None:
-        self.say("which sessions there were, in which groups")
+        self.say("sessions and their groups")
         extent, small, borders = (
             self._fetch(query) for query in ("SELECT * FROM audit_extent", sessions.SMALL, sessions.BORDERS)
         )
@@ -51,7 +51,7 @@ class ClientTables(Tables):
         self._make_stays(found)
 
     def _make_stays(self, found: list[TracedSession]) -> None:
-        self.say("who was in which views, and what is owed to whom there")
+        self.say("stays in views, and promises")
         by_name = stays.groups_of(found)
         strays: list[tuple[str, str, int]] = []
         passages = list(stays.courses_of(found, by_name, strays))
@@ -68,12 +68,12 @@ class ClientTables(Tables):
         self._keep("spans", stays.SPANS)
 
     def _make_messages(self) -> None:
-        self.say("what sessions sent")
+        self.say("sends")
         self._keep_small("known", messages.KNOWN)
         self._keep("sends", messages.SENDS)
         self._keep("posts", messages.POSTS)
         self._keep("origins", messages.origins(self.masks))
-        self.say("what they got")
+        self.say("deliveries")
         self._keep_long("deliveries", messages.DELIVERIES)
         self._keep("reach", messages.REACH)
         self._keep_small("never_sent", messages.NEVER_SENT)
@@ -83,11 +83,11 @@ class ClientTables(Tables):
         self._view("named", messages.NAMED)
         self._view("order", messages.ORDER)
         self._keep("own", messages.own(self._hint()))
-        self.say("who has which message")
+        self.say("holders of messages")
         self._keep_long("holdings", messages.holdings(self.masks, self._is_any("unlike")))
 
     def _make_order(self) -> None:
-        self.say("in which order")
+        self.say("order of events")
         self._keep_small("tops", stays.tops(self._hint()))
         self._keep("paces", stays.paces(self._hint()))
         self._keep_small("suspects", stays.SUSPECTS)
@@ -97,7 +97,8 @@ class ClientTables(Tables):
     def _keep_small(self, name: str, query: str) -> None:
         """A table that is small, or empty if nothing is wrong: it goes through the driver.
 
-        Spark then knows how small it is, and gives it to all workers instead of sorting what it is joined with.
+        Spark then knows how small it is, and gives it to all workers instead of sorting the other side of a
+        join.
         """
         rows = self.spark.sql(query).limit(SMALL_ROWS_MAX + 1).toArrow()
         if rows.num_rows > SMALL_ROWS_MAX:
@@ -113,7 +114,7 @@ class ClientTables(Tables):
         return "/*+ BROADCAST(m) */" if self._messages <= BROADCAST_MESSAGES_MAX else ""
 
     def _fetch(self, query: str) -> list[dict[str, Any]]:
-        """Rows that the driver looks at itself."""
+        """Rows for the driver itself; SparkError if there are too many."""
         rows = self.spark.sql(query).limit(sessions.MARKS_MAX + 1).toArrow()
         if rows.num_rows > sessions.MARKS_MAX:
             raise SparkError(

@@ -1,7 +1,7 @@
 """Lives of daemons and their stays in views: the small tables that everything else is joined with.
 
 There is a row for each view that each process installed, and none for a message. So they are made here, in the
-driver, of the few events that say so: planning and compiling queries for it would take Spark longer.
+driver, from these few events: planning and compiling queries for them would take Spark longer.
 
 A *stay* is one process's time in one view, numbered from 1 in each life; stay 0 is the time before the first
 view. A view that a process installs a second time is another *view_id*, for which `nth` is above 1: sets of
@@ -211,7 +211,7 @@ def stay_rows(stays: Iterable[DaemonStay]) -> Iterator[Fields]:
 
 
 def view_rows(stays: Iterable[DaemonStay]) -> Iterator[Fields]:
-    """One row per view: who installed it, who ended in it, who had a signal in it.
+    """One row per view: the processes that installed it, that ended in it, and that had a signal in it.
 
     The time before the first views has a view_id too, without a view, which nobody installed.
     """
@@ -230,10 +230,10 @@ def view_rows(stays: Iterable[DaemonStay]) -> Iterator[Fields]:
 
 
 def move_rows(stays: Iterable[DaemonStay]) -> Iterator[Fields]:
-    """Those who left one view for the same next one, each with whom it moves together with.
+    """Processes that left one view for the same next one, each with its companions.
 
-    2.7's words: one is in the transitional set of the other. Those with the same set are looked at as one:
-    there are few sets in a view, and there may be many processes.
+    Companions by 2.7: one is in the transitional set of the other. Processes with the same set are treated as
+    one: there are few sets in a view, and there may be many processes.
     """
     left = [stay for stay in stays if stay.stay > 0 and stay.nth == 1 and stay.after]
     for group in _by(left, lambda stay: (stay.view_id, stay.after and stay.after.view)).values():
@@ -256,7 +256,7 @@ def move_rows(stays: Iterable[DaemonStay]) -> Iterator[Fields]:
 
 
 def owed_rows(stays: Iterable[DaemonStay]) -> Iterator[Fields]:
-    """By view: its members, and those that come along from it, each as some have it; with who these are."""
+    """By view: its members, and those that come along from it; each set with the processes that report it."""
     shown = [stay for stay in stays if stay.stay > 0]
     for (view_id, members), same in _by(shown, lambda stay: (stay.view_id, stay.members)).items():
         said_by = _union(stay.life.itself for stay in same)

@@ -121,14 +121,14 @@ _SEND = f"SELECT {_NUMBERS}, true AS sent, (odd & {int(Odd.NAME)}) = 0 AS own"
 _SEEN = "run, message, view, file, '' AS process, row"
 
 FIRST_SENDS = f"{_SEND} FROM audit_sends"
-"""Of each message its send, where each is sent once."""
+"""The send of each message, where each is sent once."""
 
 FIRST_OF_TWO = f"""
 {_SEND}, {_SEEN}
 FROM (SELECT *, row_number() OVER (PARTITION BY key ORDER BY file, row) AS nth FROM audit_named_sends)
 WHERE nth = 1
 """
-"""Of each message its first send, with what tells those of one stamp apart."""
+"""The first send of each message, with columns that tell those of one stamp apart."""
 
 NEVER_SENT = f"""
 SELECT DISTINCT t.key FROM (SELECT {KEY} AS key FROM audit_trace WHERE kind = 'deliver') t
@@ -243,7 +243,7 @@ def delivered(hint: str) -> str:
 
 
 MISSING = "SELECT 1 AS one FROM audit_delivered WHERE place IS NULL LIMIT 1"
-"""Whether there is a delivery of what nobody sent."""
+"""Whether a message was delivered that nobody sent."""
 
 DELIVERIES = f"""
 SELECT place, stay_id, position, session, sent_at, {_VIEW_ID} AS view_id,
@@ -251,7 +251,7 @@ SELECT place, stay_id, position, session, sent_at, {_VIEW_ID} AS view_id,
        {marked(DeliveryMark.MISPLACED)} AS misplaced
 FROM audit_delivered
 """
-"""The same with names for what the numbers say."""
+"""The same with decoded columns."""
 
 
 def _sides(m: Masks) -> str:
@@ -263,7 +263,7 @@ def _sides(m: Masks) -> str:
 
 
 def reach(m: Masks) -> str:
-    """By message: who has it, how often it was delivered, in which views, and what is to be said of it.
+    """By message: the processes that have it, how often it was delivered, in which views, and its marks.
 
     Rows go to where their message is first, and are grouped there. The other way round Spark groups the rows of
     each file before, for nothing: a daemon delivers a message once.
@@ -290,7 +290,7 @@ def apart(m: Masks) -> str:
 
 
 def pieces(m: Masks) -> str:
-    """By message and view: what its deliveries there say, and who has it there and anywhere."""
+    """By message and view: the marks of its deliveries, and the processes that have it there and anywhere."""
     twice = f"r.times > {m.count('r.got')} AS twice"
     return f"""
     SELECT place, low_view_id AS view_id, marks & ~{int(DeliveryMark.LATE)} AS marks, session, {twice},
@@ -310,7 +310,7 @@ def patterns(m: Masks) -> str:
 
 
 def holdings(m: Masks, pieces_table: str, named: bool) -> str:
-    """Pieces or patterns, with what they are in words; with the message's name only where it is wanted."""
+    """Pieces or patterns with decoded columns; with the message's name only where it is wanted."""
     names = "x.message, x.sent_view" if named else "'' AS message, '' AS sent_view"
     join = "JOIN audit_named x ON x.place = h.place" if named else ""
     return f"""
@@ -374,10 +374,10 @@ SELECT leg, session, shiftright(leg, {_LEGS_BITS}) AS stay_id, max(place) AS hig
        min(IF(sent_at < last, position, NULL)) AS came_late_of_session
 FROM ({_PASSED}) GROUP BY leg, session
 """
-"""By leg and session: what came too late, and between which places it all was.
+"""By leg and session: the events that came too late, and the range of their places.
 
-Of a session: a delivery that came after one that was sent later. Of all: too late are sends that are not above
-all before, and deliveries below an agreed one.
+Within a session, a delivery is late if it came after one that was sent later. Over all, a send is late if it is
+not above everything before it, and a delivery if it is below an agreed one.
 """
 
 COURSES: Final = """
@@ -395,7 +395,7 @@ SELECT * FROM (
 WHERE sent_below IS NOT NULL OR came_late IS NOT NULL
       OR lowest_sent <= carried OR lowest_delivered < carried_agreed
 """
-"""Legs with events that came too late, in them or after what was highest before; none, if all is well."""
+"""Legs with events that came too late, in them or after the highest before them; none, if all is well."""
 
 TOPS: Final = """
 SELECT /*+ BROADCAST(s) */ s.id AS stay_id, s.view_id, c.agreed_early AS early_top, c.agreed_late AS late_top

@@ -1,4 +1,4 @@
-"""Makes the tables of an audit of daemons, one after the other."""
+"""Makes the tables of an audit of daemons, in the order of their dependencies."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -20,14 +20,14 @@ class DaemonTables(Tables):
     has_patterns = True
 
     def make(self, trace: "DataFrame", where: str, ends: Mapping[str, Ends], otherwise: Ends) -> None:
-        """All of them, from the trace."""
+        """Makes all tables from the trace."""
         self.say("reading the trace")
         self._put("trace", reading.of_daemons(trace))
         self._cut_into(partitions(0))
         self._keep_rare("extent", reading.EXTENT)
         self._events = reading.check_extent(self.spark, where)
         if trace.count() == self._events:
-            # There are no rows of sessions that would have to be passed over each time.
+            # Without rows of sessions, which each query would have to skip.
             self._put("trace", trace)
         self._make_lives(ends, otherwise)
         self._cut_into(partitions(self._events))
@@ -37,7 +37,7 @@ class DaemonTables(Tables):
         self._cut_into(partitions(0))
 
     def _make_lives(self, ends: Mapping[str, Ends], otherwise: Ends) -> None:
-        self.say("who lived, in which views")
+        self.say("lives and views")
         self._keep_rare("small", lives.SMALL)
         extent, small = (
             [row.asDict() for row in self.spark.table(f"audit_{name}").collect()]
@@ -63,7 +63,7 @@ class DaemonTables(Tables):
         self._constant("owed", lives.owed_rows(stays), constants.DAEMON_OWED)
 
     def _make_messages(self) -> None:
-        self.say("what was sent")
+        self.say("sends")
         self._view("stay_keys", messages.STAY_KEYS)
         self._view("named_sends", messages.NAMED_SENDS)
         self._keep_long("sends", messages.SENDS)
@@ -89,11 +89,11 @@ class DaemonTables(Tables):
     def _make_deliveries(self, first: str, seen: bool) -> None:
         """Messages as far as they are known, and deliveries with the places of these."""
         self._keep_long("messages", messages.messages(first, seen))
-        self.say("what was delivered")
+        self.say("deliveries")
         self._keep_long("delivered", messages.delivered(self._hint()))
 
     def _make_holdings(self) -> None:
-        self.say("who has which message")
+        self.say("holders of messages")
         self._keep_long("reach", messages.reach(self.masks))
         self._keep_rare("scattered", messages.SCATTERED)
         self._keep_rare("apart", messages.apart(self.masks))
@@ -107,7 +107,7 @@ class DaemonTables(Tables):
         self._keep_long("holdings", messages.holdings(self.masks, "audit_pieces", named=True))
 
     def _make_order(self) -> None:
-        self.say("in which order")
+        self.say("order of events")
         self._keep_long("paces", messages.PACES)
         self._keep_rare("courses", messages.COURSES)
         self._keep_rare("fifo", messages.FIFO_LEGS)
