@@ -17,7 +17,7 @@ from hopring.compat.constants import REGULAR_MESS, SELF_DISCARD, Code
 from hopring.spread.bits import FREE_BITS, Bits
 from hopring.spread.deliveries import NATIVE, SpreadDelivery, SpreadHead, encode_request, is_membership, is_view
 from hopring.spread.frames import GROUPS_MAX, HEAD_BYTES, NAME_BYTES
-from hopring.spread.membership import turned
+from hopring.spread.membership import in_byte_order
 
 MESSAGE_BYTES_SAFE: Final = 143_200 - HEAD_BYTES
 """The limit for names and body together: a real daemon accepts a little more and crashes."""
@@ -159,7 +159,7 @@ def _body(delivery: SpreadDelivery) -> bytes:
     """The body, in this machine's byte order if it is a membership message, otherwise as it was sent."""
     if not is_membership(delivery.bits):
         return delivery.body
-    return turned(delivery.body, delivery.order, NATIVE, view=is_view(delivery.bits))
+    return in_byte_order(delivery.body, delivery.order, NATIVE, view=is_view(delivery.bits))
 
 
 def _signed(tag: int) -> int:

@@ -23,7 +23,7 @@ from hopring.compat.frames import Limits, Received, encode_text, received, too_s
 from hopring.errors import PeerError
 from hopring.spread.deliveries import NATIVE, SpreadHead, decode_head, decode_rest
 from hopring.spread.frames import HEAD_BYTES
-from hopring.spread.handshake import Greeting, SpreadWelcome
+from hopring.spread.handshake import ClientHandshake, SpreadWelcome
 
 UNIX_DIRECTORY: Final = "/tmp"
 _NAME: Final = re.compile(r"\s*(\d{1,5})(?:@(\S+))?\s*", re.ASCII)
@@ -88,7 +88,7 @@ def dial(
         return sock
     group: bytes | Code = Code.CONNECTION_CLOSED
     try:
-        group = _greet(sock, Greeting(user, membership, priority), deadline)
+        group = _greet(sock, ClientHandshake(user, membership, priority), deadline)
         sock.settimeout(None)
     except OSError:
         group = Code.CONNECTION_CLOSED
@@ -134,7 +134,7 @@ def _prepare(sock: socket.socket) -> None:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
 
-def _greet(sock: socket.socket, greeting: Greeting, deadline: Deadline) -> bytes | Code:
+def _greet(sock: socket.socket, greeting: ClientHandshake, deadline: Deadline) -> bytes | Code:
     while greeting.wants:
         if greeting.out:
             deadline.apply(sock)
@@ -187,14 +187,14 @@ class Mailbox:
     def send(self, frame: bytes) -> Code | None:
         """Sends a frame; returns None, or the code of an error."""
         with self._writing:
-            if (code := self._unfit()) is not None:
+            if (code := self._error_code()) is not None:
                 return code
             self._sending = True
             try:
                 self._sock.sendall(frame)
             except BaseException as error:
                 code = self._lost()  # A part of the frame may have been sent.
-                if not _of_the_socket(error):
+                if not _is_socket_error(error):
                     raise
                 return code
             finally:
@@ -203,18 +203,18 @@ class Mailbox:
 
     def receive(self, limits: Limits) -> Received:
         """Waits for the next message and returns it within the limits."""
-        if (code := self._unfit()) is not None:
+        if (code := self._error_code()) is not None:
             return Received(code)
         with self._reading:
-            if (code := self._unfit()) is not None:
+            if (code := self._error_code()) is not None:
                 return Received(code)
             try:
                 return self._receive(limits)
             except PeerError:
-                self._spoil()  # The start of the next frame is unknown.
+                self._mark_failed()  # The start of the next frame is unknown.
                 return Received(Code.ILLEGAL_MESSAGE)
             except OSError as error:
-                if not _of_the_socket(error):
+                if not _is_socket_error(error):
                     raise
                 return Received(self._lost())
 
@@ -303,17 +303,17 @@ class Mailbox:
         data, self._part = bytes(self._part), bytearray()
         return data
 
-    def _unfit(self) -> Code | None:
+    def _error_code(self) -> Code | None:
         if self.state is MailboxState.CLOSED:
             return Code.ILLEGAL_SESSION
         return None if self.state is MailboxState.ACTIVE else Code.NET_ERROR_ON_SESSION
 
-    def _spoil(self) -> None:
+    def _mark_failed(self) -> None:
         if self.state is MailboxState.ACTIVE:
             self.state = MailboxState.ERROR
 
     def _lost(self) -> Code:
-        self._spoil()
+        self._mark_failed()
         return Code.CONNECTION_CLOSED
 
 
@@ -321,6 +321,6 @@ def _left_s(until_s: float) -> float:
     return max(until_s - monotonic(), 0.0)
 
 
-def _of_the_socket(error: BaseException) -> bool:
+def _is_socket_error(error: BaseException) -> bool:
     """Whether an error is the socket's: a TimeoutError raised by a signal handler has no error number."""
     return isinstance(error, OSError) and error.errno is not None

@@ -19,7 +19,7 @@ from hopring.compat.constants import *  # noqa: F403
 from hopring.compat.constants import DROP_RECV, MAX_CLIENT_SCATTER_ELEMENTS, Code, text_of
 from hopring.compat.frames import Limits, Received
 from hopring.compat.mailbox import Mailbox, dial
-from hopring.compat.sp_membership import *  # noqa: F403  # noqa: F403
+from hopring.compat.sp_membership import *  # noqa: F403
 from hopring.spread.handshake import VERSION
 
 __all__ = [
@@ -108,7 +108,7 @@ def SP_connect_timeout(
 
 def SP_disconnect(mbox: int) -> int:
     """Ends the session and closes the mailbox."""
-    box = _take(mbox)
+    box = _remove(mbox)
     if box is None:
         return Code.ILLEGAL_SESSION
     box.disconnect()
@@ -117,7 +117,7 @@ def SP_disconnect(mbox: int) -> int:
 
 def SP_kill(mbox: int) -> None:
     """Closes the connection without telling the daemon; other members see the same."""
-    box = _take(mbox)
+    box = _remove(mbox)
     if box is not None:
         box.kill()
 
@@ -216,7 +216,7 @@ def SP_error(error: int) -> None:
     print(f"SP_error: ({int(error)}) {text_of(error)}", file=sys.stderr, flush=True)
 
 
-def _take(mbox: int) -> Mailbox | None:
+def _remove(mbox: int) -> Mailbox | None:
     # Removed from the table first: its number may soon be another session's.
     with _lock:
         return _sessions.pop(mbox, None)

@@ -136,13 +136,13 @@ class MailboxType:
     def poll(self) -> int:
         """The number of bytes that can be received."""
         self._check("poll")
-        return self._judged(self._box.poll())
+        return self._checked(self._box.poll())
 
     def receive(self) -> RegularMsgType | MembershipMsgType:
         """Waits for the next message, of any length."""
         self._check("receive")
         got = self._box.receive(Limits())
-        self._judged(got.ret)
+        self._checked(got.ret)
         if Is_regular_mess(got.service_type):
             return RegularMsgType(got.sender, got.groups, got.mess_type, got.endian_mismatch, got.mess)
         if Is_membership_mess(got.service_type):
@@ -151,7 +151,7 @@ class MailboxType:
 
     def _membership(self, got: Received) -> MembershipMsgType:
         info = membership_info(got.mess, got.service_type)
-        self._judged(info.ret)
+        self._checked(info.ret)
         extra = set_members(got.mess, info.my_vs_set, None).member_names
         gid = group_id(*info.gid) if got.mess else None
         return MembershipMsgType(got.sender, gid, got.groups, got.service_type & _CAUSES, extra)
@@ -167,9 +167,9 @@ class MailboxType:
 
     def _send(self, frame: bytes | Code) -> None:
         code = frame if isinstance(frame, Code) else self._box.send(frame)
-        self._judged(0 if code is None else code)
+        self._checked(0 if code is None else code)
 
-    def _judged(self, code: int) -> int:
+    def _checked(self, code: int) -> int:
         if code >= 0:
             return code
         if code in _ENDS:

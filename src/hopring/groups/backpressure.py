@@ -25,7 +25,7 @@ class Backpressure:
 
     sessions: LocalSessions
     own: Counter[GroupName] = field(default_factory=Counter)  # By group, the receivers here that are behind.
-    told: set[GroupName] = field(default_factory=set)  # The groups that the others were told to hold.
+    announced: set[GroupName] = field(default_factory=set)  # The groups that the others were told to hold.
     due: dict[GroupName, None] = field(default_factory=dict)  # Groups whose state may have changed since.
     others: dict[DaemonId, set[GroupName]] = field(default_factory=dict)  # Groups held by other daemons.
 
@@ -53,15 +53,15 @@ class Backpressure:
         while self.due and len(on) + len(off) < TOLD_MAX:
             group = next(iter(self.due))
             del self.due[group]
-            if group in self.own and group not in self.told:
+            if group in self.own and group not in self.announced:
                 on.append(group)
-            elif group in self.told and group not in self.own:
+            elif group in self.announced and group not in self.own:
                 off.append(group)
-        self.told.update(on)
-        self.told.difference_update(off)
+        self.announced.update(on)
+        self.announced.difference_update(off)
         return GroupHold(tuple(on), tuple(off)) if on or off else None
 
-    def heard(self, daemon: DaemonId, message: GroupHold) -> None:
+    def apply(self, daemon: DaemonId, message: GroupHold) -> None:
         """Applies a HOLD of another daemon."""
         held = self.others.setdefault(daemon, set())
         on = {GroupName(group) for group in message.on} - held
@@ -76,5 +76,5 @@ class Backpressure:
         for held in self.others.values():
             self.sessions.unblock(held)
         self.others.clear()
-        self.told.clear()
+        self.announced.clear()
         self.due = dict.fromkeys(self.own)

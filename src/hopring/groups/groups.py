@@ -122,7 +122,7 @@ class Groups:
         self._exchange: GroupsExchange | None = None  # In GGATHER and GGT.
         # Reliable and FIFO messages from daemons that already have all GROUPS; the senders' windows limit them.
         self._ahead: list[Delivered] = []
-        self._told: list[GroupName] = []  # The interest in this daemon's GROUPS.
+        self._exchanged: list[GroupName] = []  # The interest in this daemon's GROUPS.
         self._control: deque[SubmitMessage] = deque()
 
     @property
@@ -138,15 +138,15 @@ class Groups:
         """The size of a session's requests that are not submitted; 0 for an unknown session."""
         return self.requests.queued_bytes(session)
 
-    def named(self, name: str) -> bool:
+    def has_session(self, name: str) -> bool:
         """Whether a session of this daemon has this name."""
         return name in self.requests.sessions.by_name
 
-    def wanted(self, session: int) -> int:
+    def groups_count(self, session: int) -> int:
         """The number of groups that this session is in or asked to join."""
         return len(self.requests.sessions.by_number[session].wants)
 
-    def wants(self, session: int) -> Collection[GroupName]:
+    def groups_wanted(self, session: int) -> Collection[GroupName]:
         """The groups that this session is in or asked to join."""
         return self.requests.sessions.by_number[session].wants
 
@@ -198,9 +198,9 @@ class Groups:
         elif isinstance(event, Send):
             self.requests.send(event)
         elif isinstance(event, (JoinGroup, LeaveGroup)):
-            self._put(self.requests.ask(event))
+            self._emit(self.requests.ask(event))
         elif isinstance(event, Connect):
-            self._put(self.requests.connect(event))
+            self._emit(self.requests.connect(event))
         elif isinstance(event, Disconnect):
             self.requests.disconnect(event.session, now_us)
         elif isinstance(event, Rift):
@@ -212,7 +212,7 @@ class Groups:
         elif isinstance(event, Tick):
             self.own.tick(now_us)
 
-    def _put(self, output: Output | None) -> None:
+    def _emit(self, output: Output | None) -> None:
         if output is not None:
             self.views.out.append(output)
 
@@ -248,7 +248,7 @@ class Groups:
                 self.requests.known(self.own.announced(control))
         elif isinstance(control, GroupHold):
             if event.sender != self.me:
-                self.backpressure.heard(event.sender.daemon, control)
+                self.backpressure.apply(event.sender.daemon, control)
         elif isinstance(control, GroupPresence):
             self._present(event.sender, control)
         elif isinstance(control, (GroupJoin, GroupLeave, GroupKill)):
@@ -268,7 +268,7 @@ class Groups:
             return
         for one in control.answers:
             if one.daemon == self.me.daemon:
-                self._put(PresenceReport(one.session, Position(one.lts, one.site), sender, one.present))
+                self._emit(PresenceReport(one.session, Position(one.lts, one.site), sender, one.present))
 
     def _change(self, control: GroupJoin | GroupLeave | GroupKill, event: Delivered, now_us: int) -> None:
         sender, message = event.sender, event.message
@@ -280,7 +280,7 @@ class Groups:
             for name in self.table.groups_of(sender, message.session):
                 self._remove(event, name, Cause.DISCONNECT, now_us)
             if sender == self.me:
-                self._put(SessionGone(message.session, self.requests.sessions.end(message.session)))
+                self._emit(SessionGone(message.session, self.requests.sessions.end(message.session)))
 
     def _join(self, control: GroupJoin, event: Delivered) -> None:
         sender, message, name = event.sender, event.message, GroupName(control.group)
@@ -353,7 +353,7 @@ class Groups:
     def _resume(self) -> None:
         assert self.view is not None, "there is a view"
         self.state = GroupsState.GOP
-        self._put(Resume(self.view))
+        self._emit(Resume(self.view))
 
     # The exchange of GROUPS.
 
@@ -364,13 +364,13 @@ class Groups:
         if alike:
             self._control.append(_submission(GroupsPart(view, 0, 1, self.own.version)))
             return
-        self._told = sorted(self.own.told())
-        self.interest.wait()
+        self._exchanged = sorted(self.own.for_exchange())
+        self.interest.stop_pruning()
         local, version = self.table.in_order(), self.own.version
-        parts = groups_parts(view, self.me, local, self._told, version, self.options.groups_bytes_max)
+        parts = groups_parts(view, self.me, local, self._exchanged, version, self.options.groups_bytes_max)
         # Messages left in the queue are of a failed exchange, or an interest that GROUPS includes.
         self._control.clear()
-        self._put(Withdraw())
+        self._emit(Withdraw())
         self._control.extend([_submission(part) for part in parts])
 
     def _groups(self, sender: Process, control: GroupsPart) -> None:
@@ -386,7 +386,7 @@ class Groups:
         else:
             self.views.compute_notify(exchange.view, exchange.merge())
             self.interest.agree(exchange.interests())
-            self.requests.known(self._told)
+            self.requests.known(self._exchanged)
         self._catch_up()
         if self._signal is None:
             self._resume()

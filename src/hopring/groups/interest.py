@@ -36,7 +36,7 @@ class InterestTable(Destinations):
         self._site_of = dict(site_of)
         self._names = dict(names)
         # By group and daemon, the version of the last announcement; negative if it was `off`.
-        self._said: dict[GroupName, dict[DaemonId, int]] = {}
+        self._versions: dict[GroupName, dict[DaemonId, int]] = {}
         self._masks: dict[tuple[GroupName, ...], SiteMask] = {}
         self._agreed = False
 
@@ -71,7 +71,7 @@ class InterestTable(Destinations):
                 daemon = self._names.get(split_private(group)[1])
                 sites.update([] if daemon is None else [self._site_of[daemon]])
             else:
-                said = self._said.get(group, {})
+                said = self._versions.get(group, {})
                 sites.update([self._site_of[one] for one, version in said.items() if version >= 0])
         return mask_of(*sites)
 
@@ -81,25 +81,25 @@ class InterestTable(Destinations):
         """An INTEREST is delivered: no older one can follow, so entries that are `off` are removed."""
         self._apply(daemon, message)
         for group in message.off:
-            said = self._said.get(GroupName(group), {})
+            said = self._versions.get(GroupName(group), {})
             if said.get(daemon, 0) < 0:
                 del said[daemon]
             if not said:
-                self._said.pop(GroupName(group), None)
+                self._versions.pop(GroupName(group), None)
 
     def _apply(self, daemon: DaemonId, message: GroupInterest) -> None:
         self._masks.clear()
         for group in message.on:
-            self._say(daemon, GroupName(group), message.version, message.version)
+            self._set_version(daemon, GroupName(group), message.version, message.version)
         for group in message.off:
-            self._say(daemon, GroupName(group), message.version, -message.version)
+            self._set_version(daemon, GroupName(group), message.version, -message.version)
 
-    def _say(self, daemon: DaemonId, group: GroupName, version: int, said: int) -> None:
-        by_daemon = self._said.setdefault(group, {})
+    def _set_version(self, daemon: DaemonId, group: GroupName, version: int, signed: int) -> None:
+        by_daemon = self._versions.setdefault(group, {})
         if abs(by_daemon.get(daemon, 0)) < version:
-            by_daemon[daemon] = said
+            by_daemon[daemon] = signed
 
-    def wait(self) -> None:
+    def stop_pruning(self) -> None:
         """A new view with newcomers: nothing is pruned until `agree`."""
         self._agreed = False
 
@@ -107,26 +107,26 @@ class InterestTable(Destinations):
         """All daemons of the view have sent their interests; newer announcements stay."""
         self._agreed = True
         versions = {process.daemon: version for process, version, _ in interests}
-        for by_daemon in self._said.values():
+        for by_daemon in self._versions.values():
             old = [one for one, said in by_daemon.items() if abs(said) <= versions.get(one, NEVER)]
             for daemon in old:
                 del by_daemon[daemon]
         for process, version, groups in interests:
             for group in groups:
-                self._said.setdefault(group, {}).setdefault(process.daemon, version)
+                self._versions.setdefault(group, {}).setdefault(process.daemon, version)
         self._tidy()
 
     def keep(self, daemons: Collection[DaemonId]) -> None:
         """Removes the interests of all other daemons."""
-        for by_daemon in self._said.values():
+        for by_daemon in self._versions.values():
             for daemon in [one for one in by_daemon if one not in daemons]:
                 del by_daemon[daemon]
         self._tidy()
 
     def _tidy(self) -> None:
         self._masks.clear()
-        for group in [name for name, by_daemon in self._said.items() if not by_daemon]:
-            del self._said[group]
+        for group in [name for name, by_daemon in self._versions.items() if not by_daemon]:
+            del self._versions[group]
 
 
 @dataclass(slots=True)
@@ -164,8 +164,8 @@ class OwnInterest:
             self.known.discard(group)
         return GroupInterest(self.version, tuple(on), tuple(off))
 
-    def alone(self) -> list[GroupName]:
-        """In a view of one site nothing is pruned or announced; returns the groups that are known thereby."""
+    def agree_alone(self) -> list[GroupName]:
+        """Agrees in a view of one site, where nothing is pruned or announced; returns the new groups."""
         out = list(self.wanted)
         self.known.update(out)
         self.known.difference_update(self.over)
@@ -179,8 +179,8 @@ class OwnInterest:
             GroupName(name) for name in message.on if self.announcing.get(GroupName(name)) == message.version
         ]
 
-    def told(self) -> set[GroupName]:
-        """All groups of interest for GROUPS: an exchange is an announcement too."""
+    def for_exchange(self) -> set[GroupName]:
+        """The groups of interest to send in GROUPS: an exchange announces them too."""
         return self.known | set(self.announcing) | set(self.wanted)
 
     def agree(self, groups: Collection[GroupName]) -> None:

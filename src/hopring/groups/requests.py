@@ -115,7 +115,7 @@ class Requests:
         """The next INTEREST or message of a session, in state GOP; without priority it needs `bulk_open`."""
         if self.own.wanted or self.own.over:
             if one_site:
-                self.sessions.unpark(self.own.alone())
+                self.sessions.unpark(self.own.agree_alone())
             message = self.own.next_message()
             if message is not None:
                 return message

@@ -61,22 +61,22 @@ class Pace:
     _starting: bool = True  # The delay has never been above the empty path's.
 
     @property
-    def open(self) -> bool:
+    def bulk_open(self) -> bool:
         """Whether bulk may be submitted."""
         return self.under_way_bytes < self.room_bytes or self._starved
 
     @property
-    def passable(self) -> bool:
+    def priority_open(self) -> bool:
         """Whether any message may be submitted, even with priority."""
         return self.under_way_bytes < ROOM_BYTES_MAX
 
     @property
     def wake_at_us(self) -> int:
-        """The time at which `update` may open it."""
-        return NEVER if self.open else min(self._moved_at_us + LOST_US, self._bulk_at_us + STARVED_US)
+        """The time at which `update` may open it for bulk."""
+        return NEVER if self.bulk_open else min(self._moved_at_us + LOST_US, self._bulk_at_us + STARVED_US)
 
     def update(self, now_us: int) -> None:
-        """Updates `open` and `passable` for the present time; call it before reading them."""
+        """Updates `bulk_open` and `priority_open` for the present time; call it before reading them."""
         if self.under_way_bytes and now_us - self._moved_at_us >= LOST_US:
             self._forget()
         self._starved = now_us - self._bulk_at_us >= STARVED_US
@@ -88,7 +88,7 @@ class Pace:
             self._bulk_at_us, self._starved = now_us, False
         self.under_way_bytes += size_bytes
         self._submitted += 1
-        if bulk and not self._waits_for and not self.open:
+        if bulk and not self._waits_for and not self.bulk_open:
             self._waits_for, self._since_us = self._submitted, now_us
 
     def delivered(self, size_bytes: int, now_us: int) -> None:

@@ -137,7 +137,7 @@ class SessionServer:
     def next_submission(self, queue_open: bool, now_us: int) -> SubmitMessage | None:
         """Takes the next message for the engine, if there is one; bulk only while the pace allows it."""
         self.pace.update(now_us)
-        submit = self.groups.next_submission(queue_open and self.pace.passable, self.pace.open)
+        submit = self.groups.next_submission(queue_open and self.pace.priority_open, self.pace.bulk_open)
         if submit is not None and submit.session != CONTROL_SESSION:
             self.pace.submitted(len(submit.payload), now_us, not self.has_priority(submit.session))
         return submit
@@ -148,7 +148,7 @@ class SessionServer:
         if one is None:
             return []
         out = one.outgoing(bytes_max)
-        self.slow.taken(one)
+        self.slow.events_taken(one)
         return out
 
     def has_priority(self, session: int) -> bool:
@@ -327,12 +327,12 @@ class SessionServer:
     def _request(self, request: JoinGroup | LeaveGroup | Send, now_us: int) -> None:
         number = request.session
         self._charged.add(number)
-        if isinstance(request, JoinGroup) and self.groups.wanted(number) >= self.options.groups_max:
+        if isinstance(request, JoinGroup) and self.groups.groups_count(number) >= self.options.groups_max:
             self._refused(number, render.too_many_groups(request, self.options.groups_max), now_us)
         else:
             self._step_groups(request, now_us)
         if isinstance(request, JoinGroup) and number in self.sessions:
-            self.slow.wants(self.sessions[number])
+            self.slow.joined(self.sessions[number])
 
     # Outputs of the groups.
 

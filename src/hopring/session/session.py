@@ -98,7 +98,7 @@ class ConnectedSession:
             self.control.append(frame)
             self.control_bytes += len(frame)
 
-    def taken(self, credit: Credit) -> None:
+    def apply_credit(self, credit: Credit) -> None:
         """Counts a credit of the client: events that it has taken."""
         if credit.size_bytes > self.untaken_bytes:
             raise PeerError(Drop.OUT_OF_WINDOW, f"a credit of {credit.size_bytes} for {self.untaken_bytes}")
@@ -162,7 +162,7 @@ def check_and_charge(session: ConnectedSession, request: ClientRequest, window_b
         case SessionPhase.OPEN, JoinRequest() | LeaveRequest() | QueryRequest():
             session.charge(REQUEST_COST_BYTES, window_bytes)
         case ((SessionPhase.OPEN | SessionPhase.ENDING), Credit()):
-            session.taken(request)
+            session.apply_credit(request)
         case (SessionPhase.STRANGER, HelloRequest() | Admitted()) | (SessionPhase.OPEN, QuitRequest()):
             pass
         case _:

@@ -21,8 +21,8 @@ class SlowReceivers:
     def __init__(self, groups: Groups, options: SessionOptions, spills: Spills | None) -> None:
         """Without a factory of spills no client may choose SPILL."""
         self.pool = Pool()
-        self.stirred = False
-        """Set outside of a step when the next one has something to do."""
+        self.step_due = False
+        """Whether a step is due, because a client took events or its spill failed since the last one."""
         self._groups = groups
         self._options = options
         self._spills = spills
@@ -83,18 +83,18 @@ class SlowReceivers:
             return ""
         return f"more than {limit_bytes} bytes of answers wait for {session.name}"
 
-    def taken(self, session: ConnectedSession) -> None:
+    def events_taken(self, session: ConnectedSession) -> None:
         """Unblocks senders after a client took events, or notes that its spill is broken."""
         backlog = session.backlog
         if backlog.problem:
             self._broken.add(session.number)
-            self.stirred = True
+            self.step_due = True
         elif backlog.blocks and 2 * backlog.size_bytes <= backlog.limit_bytes:
             self._unblock(session)
-            self.stirred = True
+            self.step_due = True
 
-    def wants(self, session: ConnectedSession) -> None:
-        """After a join of a blocked receiver: senders to the new group wait too."""
+    def joined(self, session: ConnectedSession) -> None:
+        """After a request to join of a blocked receiver: senders to the new group wait too."""
         before = self._blocked.get(session.number)
         if before is not None:
             self._blocked[session.number] = self._groups_of(session)
@@ -111,7 +111,7 @@ class SlowReceivers:
 
     def late(self, sessions: Mapping[int, ConnectedSession], now_us: int) -> list[tuple[ConnectedSession, str]]:
         """The clients to end because of a deadline or a broken spill, with reasons."""
-        self.stirred = False
+        self.step_due = False
         out = [
             (sessions[one], f"{sessions[one].backlog.problem} for {sessions[one].name}")
             for one in sorted(self._broken)
@@ -146,7 +146,7 @@ class SlowReceivers:
         return ""
 
     def excess(self, sessions: Collection[ConnectedSession]) -> ConnectedSession | None:
-        """The client to end if all backlogs together are too large; with policy DROP its messages go first."""
+        """The client to end if all backlogs together are too large; with DROP it loses messages first."""
         if self.pool.size_bytes <= self._options.backlogs_bytes_max:
             return None
         biggest = max(sessions, key=lambda one: one.backlog.size_bytes, default=None)
@@ -161,7 +161,7 @@ class SlowReceivers:
 
     def _groups_of(self, session: ConnectedSession) -> tuple[GroupName, ...]:
         own = private_group(session.name, self._groups.names[self._groups.me.daemon])
-        return (own, *sorted(self._groups.wants(session.number)))
+        return (own, *sorted(self._groups.groups_wanted(session.number)))
 
     def _block(self, session: ConnectedSession, now_us: int) -> None:
         session.backlog.blocks, session.backlog.moved = True, False

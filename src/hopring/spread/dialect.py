@@ -56,7 +56,7 @@ from hopring.spread.frames import (
     encode_names,
 )
 from hopring.spread.handshake import IP, NULL, USER_BYTES_MAX, Handshake, HandshakeCode, HandshakeStage
-from hopring.spread.membership import Sets, group_id, own_leave, signal, view
+from hopring.spread.membership import Sets, encode_own_leave, encode_signal, encode_view, group_id
 from hopring.wire.bundle import BundleKey, encode_bundle
 
 DAEMON_BYTES_MAX: Final = 19
@@ -125,11 +125,11 @@ class SpreadConversation:
         self._reader = reader
         self._invent = invent
         self._slow = slow
-        self._heard = b""  # Bytes of the handshake that are not handled yet.
+        self._handshake_input = b""  # Bytes of the handshake that are not handled yet.
         self._private_group = ""
-        self._over = False  # All further input is ignored.
+        self._ignores_input = False  # All further input is ignored.
         # The common part of the last messages,
-        self._same: tuple[Bits, bool, bytes, bool, int, DaemonId] | None = None
+        self._last_fields: tuple[Bits, bool, bytes, bool, int, DaemonId] | None = None
         self._key: BundleKey | None = None  # and the key of their bundles; None if they had no group.
 
     @property
@@ -139,21 +139,21 @@ class SpreadConversation:
 
     def feed(self, chunk: bytes) -> None:
         """Takes bytes that the client has sent."""
-        if self._over:
+        if self._ignores_input:
             return
         if self.admitted:
             self._reader.feed(chunk)
         else:
-            self._heard += chunk
+            self._handshake_input += chunk
 
     def next(self) -> ClientRequest | None:
         """The next step of the handshake, or the next request."""
-        if self._over:
+        if self._ignores_input:
             return None
         if not self.admitted:
-            return self._shake()
+            return self._continue_handshake()
         while (batch := self._reader.next()) is not None:
-            if (said := self._said(batch)) is not None:
+            if (said := self._request_of(batch)) is not None:
                 return said
         return None
 
@@ -163,30 +163,30 @@ class SpreadConversation:
             case WelcomeReply():
                 self._private_group = message.private_group
                 self._handshake.accept(message.private_group)
-                return self._sent()
+                return self._handshake_output()
             case RefusedReply("hello"):
                 self._handshake.refuse(_CODES.get(message.reason, HandshakeCode.AUTH))
-                return self._sent()
+                return self._handshake_output()
             case ErrorNotice(reason) if reason == TOO_MANY_CLIENTS:
                 self._handshake.refuse(HandshakeCode.QUOTA)
-                return self._sent()
+                return self._handshake_output()
             case _:
                 return b""
 
     # The handshake.
 
-    def _shake(self) -> ClientRequest | None:
-        heard, self._heard = self._heard, b""
+    def _continue_handshake(self) -> ClientRequest | None:
+        heard, self._handshake_input = self._handshake_input, b""
         wants = self._handshake.receive(heard)
         if wants is not None:
             user = wants.user or self._invent()
             return HelloRequest(user, COUNT_MAX, wants.membership, self._slow, wants.priority)
         if self._handshake.stage is HandshakeStage.REFUSED:
-            self._over = True
-            return Admitted(self._sent(), "handshake refused")
-        return Admitted(self._sent()) if self.admitted else None
+            self._ignores_input = True
+            return Admitted(self._handshake_output(), "handshake refused")
+        return Admitted(self._handshake_output()) if self.admitted else None
 
-    def _sent(self) -> bytes:
+    def _handshake_output(self) -> bytes:
         out = b"".join(self._handshake.out)
         self._handshake.out.clear()
         if self.admitted:
@@ -195,12 +195,12 @@ class SpreadConversation:
 
     # Frames.
 
-    def _said(self, batch: SpreadBatch) -> ClientRequest | None:
+    def _request_of(self, batch: SpreadBatch) -> ClientRequest | None:
         if batch.sender != self._private_group:
             raise PeerError(Drop.FOREIGN_SENDER, f"a frame in the name of {batch.sender}")
         match batch.kind:
             case Bits.KILL:
-                self._over = True
+                self._ignores_input = True
                 return QuitRequest()
             case Bits.JOIN | Bits.LEAVE:
                 return self._change(batch)
@@ -225,7 +225,7 @@ class SpreadConversation:
     def _key_of(self, batch: SpreadBatch) -> BundleKey | None:
         daemon = self._groups.me.daemon
         same = batch.kind, batch.self_discard, batch.names, batch.big_endian, batch.free_bits, daemon
-        if same != self._same:
+        if same != self._last_fields:
             # A bundle names each group once; empty names stand for groups that cannot exist.
             groups = tuple([GroupName(one) for one in dict.fromkeys(batch.groups) if one])
             key = BundleKey(
@@ -238,7 +238,7 @@ class SpreadConversation:
                 spread_bits=batch.free_bits,
                 spread_groups=b"" if batch.names == shown_groups(groups) else batch.names,
             )
-            self._same, self._key = same, key if groups else None
+            self._last_fields, self._key = same, key if groups else None
         return self._key
 
 
@@ -281,7 +281,7 @@ class SpreadDialect:
     def _invented(self, session: int) -> str:
         """A name that no session of this daemon has."""
         number = session
-        while self._groups.named(name := f"r{number % _INVENTED_MAX}"):
+        while self._groups.has_session(name := f"r{number % _INVENTED_MAX}"):
             number += 1
         return name
 
@@ -313,15 +313,17 @@ class SpreadDialect:
         shown = show.view
         cause, sets, own = self._sets(shown)
         named = Sets(tuple([self._named(one) for one in sets]), own)
-        return shared_frame(view(shown.group, group_id(shown.id), self._named(shown.members), cause, named))
+        return shared_frame(
+            encode_view(shown.group, group_id(shown.id), self._named(shown.members), cause, named)
+        )
 
     def render_signal(self, show: ShowSignal) -> SharedFrame:
         """Renders a transitional signal as a membership message."""
-        return shared_frame(signal(show.group, group_id(show.id)))
+        return shared_frame(encode_signal(show.group, group_id(show.id)))
 
     def render_left(self, event: LeftGroup) -> SharedFrame:
         """Renders the end of a client's own membership."""
-        return shared_frame(own_leave(event.group))
+        return shared_frame(encode_own_leave(event.group))
 
     def _sets(self, shown: GroupView) -> tuple[Cause, tuple[tuple[GroupMember, ...], ...], int]:
         """The cause in Spread's terms, the virtual-synchrony sets, and the index of the receivers' own set."""

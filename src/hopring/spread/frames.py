@@ -113,7 +113,7 @@ class SpreadReader:
         types, bodies = [message_type], [data[names_end:end]]
         batch = SpreadBatch(kind, self_discard, sender, names, big_endian, types, bodies, free_bits)
         if kind not in REQUESTS:
-            self._go_on(batch, data[start:names_end], size)
+            self._add_alike(batch, data[start:names_end], size)
         return batch
 
     @property
@@ -131,7 +131,7 @@ class SpreadReader:
         if rest_bytes > limit:
             raise PeerError(Drop.LIMIT, f"groups and body of {rest_bytes} bytes, of {limit} at most")
 
-    def _go_on(self, batch: SpreadBatch, head: bytes, size: int) -> None:
+    def _add_alike(self, batch: SpreadBatch, head: bytes, size: int) -> None:
         """Adds the following frames with an equal head."""
         data, at = self._data, self._at
         types, bodies = batch.types, batch.bodies
@@ -140,7 +140,7 @@ class SpreadReader:
         room_bytes = self._batch_bytes_max - size
         while len(bodies) < MESSAGES_MAX:
             if not data.startswith(head, at):
-                found = self._alike(head, at, batch.big_endian)
+                found = self._next_alike(head, at, batch.big_endian)
                 if found is None:
                     break
                 head, size, message_type = found
@@ -153,7 +153,7 @@ class SpreadReader:
             at = end
         self._at = at
 
-    def _alike(self, head: bytes, at: int, big_endian: bool) -> tuple[bytes, int, int] | None:
+    def _next_alike(self, head: bytes, at: int, big_endian: bool) -> tuple[bytes, int, int] | None:
         """The next head, size and type, if the head is equal except for these; None otherwise."""
         data = self._data
         other = data[at : at + len(head)]

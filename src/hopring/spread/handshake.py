@@ -1,8 +1,8 @@
 """The handshake from both sides: version and name, methods of authentication, welcome. Pure: bytes in and out.
 
 Clients before 3.16 do not know methods and send none; those before 3.15 send and expect two bytes of version
-instead of three. The client's side never reads more than the daemon has to send, so that it takes nothing of
-the first frame.
+instead of three. The client's side never reads more than the daemon has to send, so that it
+reads nothing of the first frame.
 """
 
 from collections.abc import Callable
@@ -72,7 +72,7 @@ class Handshake:
         return bytes(self._buffer)
 
     def receive(self, chunk: bytes) -> HandshakeRequest | None:
-        """Takes bytes; returns the client's request once, and then waits for `accept` or `refuse`."""
+        """Adds bytes; returns the client's request once, and then waits for `accept` or `refuse`."""
         self._buffer += chunk
         wants = self._name() if self.stage is HandshakeStage.NAME else None
         if self.stage is HandshakeStage.METHODS:
@@ -81,10 +81,10 @@ class Handshake:
 
     def accept(self, private_group: str) -> None:
         """Accepts the name of the client."""
-        assert self.stage is HandshakeStage.WAITS, "it has said its name"
+        assert self.stage is HandshakeStage.WAITS, "the client has sent its name"
         self._private_group = private_group
         if self.version < _METHODS_SINCE:
-            self._judge()
+            self._decide()
             return
         methods = "".join(f"{one} " for one in self.methods).encode()
         self.out.append(bytes([len(methods)]) + methods)
@@ -133,9 +133,9 @@ class Handshake:
         if not names[0] or any(name not in self.methods for name in given):
             self.refuse(HandshakeCode.AUTH)
         else:
-            self._judge()
+            self._decide()
 
-    def _judge(self) -> None:
+    def _decide(self) -> None:
         if self.passes:
             self._welcome()
         else:
@@ -173,7 +173,7 @@ class SpreadRefusal(NamedTuple):
     code: int
 
 
-class Greeting:
+class ClientHandshake:
     """The client's side of a handshake: bytes to send, and the number of bytes to read next."""
 
     def __init__(self, user: bytes, membership: bool, priority: bool) -> None:
@@ -186,7 +186,7 @@ class Greeting:
         self._version = (0, 0, 0)
 
     def receive(self, data: bytes) -> None:
-        """Takes exactly the bytes that it wants."""
+        """Handles exactly as many bytes as `wants`."""
         assert self.wants
         assert len(data) == self.wants
         self.out, self.wants = b"", 0
@@ -218,11 +218,11 @@ class Greeting:
 
     def _answer(self, data: bytes) -> None:
         if data[0] == HandshakeCode.ACCEPT:
-            self._want(4, self._facts)
+            self._want(4, self._version_and_size)
         else:
             self._refuse(int.from_bytes(data, signed=True))
 
-    def _facts(self, data: bytes) -> None:
+    def _version_and_size(self, data: bytes) -> None:
         *version, length = data
         if any(one & _SIGN for one in version) or not 1 <= length <= _NAME_BYTES_MAX:
             self._refuse(CLOSED)

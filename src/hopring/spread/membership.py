@@ -50,7 +50,7 @@ class Sets(NamedTuple):
     own: int
 
 
-def view(group: str, group_id: GroupId, members: tuple[str, ...], cause: Cause, sets: Sets) -> bytes:
+def encode_view(group: str, group_id: GroupId, members: tuple[str, ...], cause: Cause, sets: Sets) -> bytes:
     """Encodes a regular membership message."""
     offset = sum(_COUNT.size + NAME_BYTES * len(one) for one in sets.sets[: sets.own])
     body = [_WORDS.pack(*group_id), _SETS.pack(len(sets.sets), offset)]
@@ -60,12 +60,12 @@ def view(group: str, group_id: GroupId, members: tuple[str, ...], cause: Cause, 
     return encode_frame(Bits.REG_MEMB | CAUSES[cause], group, members, hint_of(0), b"".join(body))
 
 
-def signal(group: str, group_id: GroupId) -> bytes:
+def encode_signal(group: str, group_id: GroupId) -> bytes:
     """Encodes a transitional message: the view of this id is closing."""
     return encode_frame(Bits.TRANSITION, group, (), hint_of(0), _WORDS.pack(*group_id))
 
 
-def own_leave(group: str) -> bytes:
+def encode_own_leave(group: str) -> bytes:
     """Encodes the message for a session's own leave."""
     return encode_frame(Bits.CAUSED_BY_LEAVE, group, (), hint_of(0), b"")
 
@@ -140,7 +140,7 @@ def names_at(body: bytes, names: SetAt) -> tuple[bytes, ...]:
     return tuple([cut(body[at : at + NAME_BYTES]) for at in range(names.at, end, NAME_BYTES)])
 
 
-def turned(body: bytes, order: ByteOrder, into: ByteOrder, *, view: bool) -> bytes:
+def in_byte_order(body: bytes, order: ByteOrder, into: ByteOrder, *, view: bool) -> bytes:
     """Converts a body to another byte order; an invalid one stays as it is."""
     if order == into:
         return body

@@ -26,7 +26,7 @@ from hopring.compat.constants import Code
 from hopring.compat.frames import Limits
 from hopring.compat.mailbox import Mailbox
 from hopring.compat.sp_membership import membership_info, set_members, sets_info
-from hopring.spread.handshake import Greeting, SpreadRefusal, SpreadWelcome
+from hopring.spread.handshake import ClientHandshake, SpreadRefusal, SpreadWelcome
 
 NAMES = (b"#alice#d1", b"#bob#d2")
 VIEW = frame(0x1800, b"grp", NAMES, view_body((1, 2, 3), (NAMES,)))
@@ -115,7 +115,7 @@ def test_any_answer_to_a_hello() -> None:
 
 def greeted(answer: bytes) -> SpreadWelcome | SpreadRefusal | None:
     """What comes of a greeting that is answered so."""
-    greeting = Greeting(b"alice", True, False)
+    greeting = ClientHandshake(b"alice", True, False)
     while greeting.wants and len(answer) >= greeting.wants:
         assert greeting.wants <= 90
         part, answer = answer[: greeting.wants], answer[greeting.wants :]

@@ -196,9 +196,9 @@ def test_the_time_of_a_cut_goes_on_while_another_configuration_is_taken(loop: Lo
             loop, facts, DeliveryCounters(), DaemonLog("eu1"), reload=dict, terminate=loop.stop
         )
         controls.cut(["eu2"], for_us=20_000)
-        controls.parts()
+        controls.suspend()
         run_until(loop, lambda: controls.status()["cut"] == [])
-        controls.again()
+        controls.resume()
         run_until(loop, lambda: all(one.size() == 2 for one in members.values()), 30_000_000)
 
 

@@ -109,7 +109,7 @@ def test_one_daemon_of_a_site_loses_interest_and_the_other_does_not() -> None:
 
 def test_until_all_have_told_everything_nothing_is_pruned() -> None:
     one = table()
-    one.wait()
+    one.stop_pruning()
     assert mask(one, "red") == SITES
 
     one.agree([(FAR, 0, {RED})])
@@ -120,7 +120,7 @@ def test_until_all_have_told_everything_nothing_is_pruned() -> None:
 
 def test_what_was_announced_after_groups_were_told_is_not_lost_with_them() -> None:
     one = table()
-    one.wait()
+    one.stop_pruning()
     one.heard(say(C, GroupInterest(4, ("old",))))
     one.heard(say(C, GroupInterest(6, ("red",))))
 

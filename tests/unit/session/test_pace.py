@@ -126,7 +126,7 @@ class Way:
         took_us: list[int] = []
         while len(took_us) < bundles:
             pace.update(self.now_us)
-            while pace.open:
+            while pace.bulk_open:
                 pace.submitted(BUNDLE_BYTES, self.now_us)
                 self.free_at_us = max(self.free_at_us, self.now_us) + self.each_us
                 self.under_way.append((self.now_us, self.free_at_us + self.empty_us))
@@ -201,11 +201,11 @@ def test_the_room_has_a_limit_and_grows_only_when_it_was_full() -> None:
 def test_what_is_never_delivered_does_not_hold_bulk_up_for_ever() -> None:
     pace = Pace()
     pace.submitted(ROOM_BYTES_MIN, 0)
-    assert not pace.open
+    assert not pace.bulk_open
     pace.update(LOST_US)
     assert pace.under_way_bytes == 0
     pace.submitted(ROOM_BYTES_MIN, LOST_US + 2)
-    assert not pace.open
+    assert not pace.bulk_open
     pace.begin()
 
-    assert pace.open
+    assert pace.bulk_open

@@ -201,7 +201,7 @@ def test_what_cannot_be_read_back_costs_the_session(tmp_path: Path) -> None:
     for file in tmp_path.iterdir():
         file.write_bytes(b"")
     drain(fake, 1, anna)
-    assert fake.server.slow.stirred
+    assert fake.server.slow.step_due
     fake.step(Tick())
     fake.exchange(1, anna)
 

@@ -201,7 +201,7 @@ def test_many_tiny_requests_are_held_back_too() -> None:
     fake.pump()
 
     assert fake.paused == set()
-    assert fake.server.groups.wanted(1) == 500
+    assert fake.server.groups.groups_count(1) == 500
 
 
 def test_nothing_behind_a_kill_counts() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from hopring.spread.handshake import (
     METHODS_BYTES,
-    Greeting,
+    ClientHandshake,
     Handshake,
     HandshakeCode,
     HandshakeRequest,
@@ -131,9 +131,9 @@ CHOSEN_NULL = b"NULL" + bytes(86)
 FACTS = bytes.fromhex("05 00 01 09")
 
 
-def told(*answers: bytes) -> Greeting:
+def told(*answers: bytes) -> ClientHandshake:
     """A greeting that got these, each of exactly the size that it wanted."""
-    greeting = Greeting(b"alice", True, False)
+    greeting = ClientHandshake(b"alice", True, False)
     for one in answers:
         assert greeting.wants == len(one)
         greeting.receive(one)
@@ -160,7 +160,7 @@ def test_the_handshake_of_a_real_client() -> None:
     [(False, False, 0), (True, False, 1), (True, True, 0x11), (False, True, 0x10)],
 )
 def test_flags_of_the_hello(membership: bool, priority: bool, flags: int) -> None:
-    assert Greeting(b"", membership, priority).out == bytes([5, 0, 1, flags, 0])
+    assert ClientHandshake(b"", membership, priority).out == bytes([5, 0, 1, flags, 0])
 
 
 @pytest.mark.parametrize("offer", [b"NULL ", b"NULL IP ", b"IP NULL ", b"PAM NULL"])
@@ -215,7 +215,7 @@ def test_the_oldest_daemon_that_is_good_enough() -> None:
 
 @pytest.mark.parametrize("user", [b"", b"alice"])
 def test_our_own_daemon_understands_it(user: bytes) -> None:
-    client, server = Greeting(user, True, True), Handshake()
+    client, server = ClientHandshake(user, True, True), Handshake()
     assert server.receive(client.out) == HandshakeRequest(user.decode(), True, True)
     server.accept("#alice#d1")
     while client.wants:

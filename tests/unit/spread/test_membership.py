@@ -20,12 +20,12 @@ from hopring.spread.membership import (
     SpreadViewBody,
     decode_id,
     decode_view,
+    encode_own_leave,
+    encode_signal,
+    encode_view,
     group_id,
+    in_byte_order,
     names_at,
-    own_leave,
-    signal,
-    turned,
-    view,
 )
 
 ID = GroupId(0x0A000001, 1_700_000_000, 3)
@@ -36,7 +36,7 @@ def field(name: str) -> bytes:
 
 
 def test_a_join_names_the_joiner_in_its_only_set() -> None:
-    data = view("grp", ID, ("#alice#d1",), Cause.JOIN, Sets((("#alice#d1",),), 0))
+    data = encode_view("grp", ID, ("#alice#d1",), Cause.JOIN, Sets((("#alice#d1",),), 0))
 
     word, name, count, hint, size = head_of(data)
     assert (word, name, count, hint, size) == (0x1100, field("grp"), 1, bytes.fromhex("80 00 00 80"), 56)
@@ -50,8 +50,8 @@ def test_after_a_merge_everybody_gets_the_same_sets_and_its_own_offset() -> None
     members = (*mine, "#c3#d3")
     sets = (("#c3#d3",), mine)
 
-    ours = view("grp", ID, members, Cause.NETWORK, Sets(sets, 1))
-    theirs = view("grp", ID, members, Cause.NETWORK, Sets(sets, 0))
+    ours = encode_view("grp", ID, members, Cause.NETWORK, Sets(sets, 1))
+    theirs = encode_view("grp", ID, members, Cause.NETWORK, Sets(sets, 0))
 
     assert head_of(ours)[0] == 0x1800
     assert head_of(ours)[4] == 156
@@ -66,20 +66,20 @@ def test_after_a_merge_everybody_gets_the_same_sets_and_its_own_offset() -> None
 
 
 def test_causes() -> None:
-    words = [head_of(view("g", ID, ("#a#d",), cause, Sets((("#a#d",),), 0)))[0] for cause in Cause]
+    words = [head_of(encode_view("g", ID, ("#a#d",), cause, Sets((("#a#d",),), 0)))[0] for cause in Cause]
 
     assert sorted(words) == [0x1100, 0x1200, 0x1400, 0x1800]
 
 
 def test_a_signal_has_the_id_of_the_view_that_closes() -> None:
-    data = signal("grp", ID)
+    data = encode_signal("grp", ID)
 
     assert head_of(data) == (0x2000, field("grp"), 0, bytes.fromhex("80 00 00 80"), 12)
     assert unpack_from("<III", data, 48) == ID
 
 
 def test_the_own_leave_has_nothing_in_it() -> None:
-    assert head_of(own_leave("grp")) == (0x200, field("grp"), 0, bytes.fromhex("80 00 00 80"), 0)
+    assert head_of(encode_own_leave("grp")) == (0x200, field("grp"), 0, bytes.fromhex("80 00 00 80"), 0)
 
 
 def test_every_view_has_an_id_of_its_own() -> None:
@@ -158,24 +158,24 @@ def test_a_set_outside_of_its_body_has_no_names(names: SetAt) -> None:
 
 
 def test_words_are_turned_and_names_are_not() -> None:
-    assert turned(merged(">"), "big", "little", view=True) == merged("<")
-    assert turned(merged("<"), "little", "big", view=True) == merged(">")
-    assert turned(merged("<"), "little", "little", view=True) == merged("<")
-    assert turned(pack(">III", *ID), "big", "little", view=False) == pack("<III", *ID)
+    assert in_byte_order(merged(">"), "big", "little", view=True) == merged("<")
+    assert in_byte_order(merged("<"), "little", "big", view=True) == merged(">")
+    assert in_byte_order(merged("<"), "little", "little", view=True) == merged("<")
+    assert in_byte_order(pack(">III", *ID), "big", "little", view=False) == pack("<III", *ID)
 
 
 def test_what_cannot_be_read_is_not_turned() -> None:
     wrong = merged(">", offset=1)
 
-    assert turned(wrong, "big", "little", view=True) == wrong
-    assert turned(b"short", "big", "little", view=False) == b"short"
+    assert in_byte_order(wrong, "big", "little", view=True) == wrong
+    assert in_byte_order(b"short", "big", "little", view=False) == b"short"
 
 
 def test_what_our_own_daemon_sends() -> None:
     sets = Sets((("#c3#d3",), ("#c1#d1", "#c2#d2")), 1)
-    data = view("grp", ID, ("#c1#d1", "#c2#d2", "#c3#d3"), Cause.NETWORK, sets)
+    data = encode_view("grp", ID, ("#c1#d1", "#c2#d2", "#c3#d3"), Cause.NETWORK, sets)
     delivery = decode_rest(decode_head(data[:HEAD_BYTES]), data[HEAD_BYTES:])
-    closing = signal("grp", ID)
+    closing = encode_signal("grp", ID)
 
     assert (delivery.bits, delivery.name) == (0x1800, b"grp")
     assert delivery.groups == (b"#c1#d1", b"#c2#d2", b"#c3#d3")
@@ -189,14 +189,14 @@ def test_any_body_is_read_or_refused(order: ByteOrder, struct: str) -> None:
     tally, good = Tally(), merged(struct)
 
     def judge(body: bytes) -> None:
-        there = turned(body, order, other, view=True)
+        there = in_byte_order(body, order, other, view=True)
         try:
             found = decode_view(body, order)
         except PeerError:
             assert there == body
             raise
         assert decode_view(there, other) == found
-        assert turned(there, other, order, view=True) == body
+        assert in_byte_order(there, other, order, view=True) == body
 
     @settings(deadline=None, derandomize=True, database=None)
     @given(st.binary(max_size=200), st.integers(0, len(good) - 1), st.integers(0, 255))

@@ -143,7 +143,7 @@ class DaemonControls:
         self._terminate = terminate
         self._cut: list[str] = []
         self._shapes: dict[str, Shape] = {}
-        self._parted = False
+        self._suspended = False
         self._expiry = loop.alarm(self._expire)
 
     def shape(self, daemons: Collection[str], shape: Shape) -> None:
@@ -157,7 +157,7 @@ class DaemonControls:
         """Cuts off exactly these daemons, for `for_us` if that is given."""
         self._cut = self._others(daemons)
         self._expiry.set(NEVER if for_us is None or not self._cut else self._loop.now_us() + for_us)
-        if not self._parted:
+        if not self._suspended:
             self._description.host.cut(self._cut)
         self._note()
 
@@ -182,13 +182,13 @@ class DaemonControls:
         """Ends the daemon, after the answer to this request."""
         self._loop.call_soon(self._terminate)
 
-    def parts(self) -> None:
-        """The daemon hears nobody while it changes its configuration; cuts made meanwhile apply afterwards."""
-        self._parted = True
+    def suspend(self) -> None:
+        """Suspends cuts while the daemon changes its configuration and ignores all others."""
+        self._suspended = True
 
-    def again(self) -> None:
-        """The sockets are new: cuts and shapes apply again to daemons that are still configured."""
-        self._parted = False
+    def resume(self) -> None:
+        """Applies cuts and shapes to the new sockets, for daemons that are still configured."""
+        self._suspended = False
         names = {daemon.name for daemon in self._description.config.daemons}
         self._shapes = {name: shape for name, shape in self._shapes.items() if name in names}
         for name, shape in self._shapes.items():

@@ -61,7 +61,7 @@ class ClientServer:
         self._host = host
         self._connections: dict[int, ClientConnection] = {}
         self._count = 0
-        self._pump_due = False
+        self._submit_due = False
         self._gathering = False  # Outputs of the engine are being handled: connections send after the last.
         self._ready: dict[int, None] = {}  # These connections.
         self._alarm = loop.alarm(lambda: self._step(Tick()))
@@ -164,7 +164,7 @@ class ClientServer:
     def fetch(self, number: int, bytes_max: int) -> list[bytes | memoryview]:
         """The bytes to send to a client next."""
         out = self.session_server.outgoing(number, bytes_max)
-        if self.session_server.slow.stirred:
+        if self.session_server.slow.step_due:
             self._loop.call_soon(self._check_slow_receivers)
         return out
 
@@ -180,12 +180,12 @@ class ClientServer:
 
     def _step(self, event: Input) -> None:
         self._carry_out(self.session_server.step(event, self._loop.now_us()))
-        if not self._pump_due:
-            self._pump_due = True
-            self._loop.call_soon(self._pump)
+        if not self._submit_due:
+            self._submit_due = True
+            self._loop.call_soon(self._submit_pending)
 
     def _check_slow_receivers(self) -> None:
-        if self.session_server.slow.stirred:
+        if self.session_server.slow.step_due:
             self._step(Tick())
 
     def _carry_out(self, outputs: Sequence[Output]) -> None:
@@ -224,8 +224,8 @@ class ClientServer:
     def _delayed(self, reason: str) -> None:
         self._log.say("client_delayed", reason=reason)
 
-    def _pump(self) -> None:
-        self._pump_due = False
+    def _submit_pending(self) -> None:
+        self._submit_due = False
         while (
             submit := self.session_server.next_submission(self._host.queue_open, self._loop.now_us())
         ) is not None:

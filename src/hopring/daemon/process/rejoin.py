@@ -112,7 +112,7 @@ class Rejoin:
                 self._change()
             case RejoinStep.PART if late:
                 self._log.say("refused", reload="it does not come to rest", then="the old configuration stays")
-                self._parts.controls.again()
+                self._parts.controls.resume()
                 self._finish()
             case RejoinStep.REJOIN if late or self._met:
                 if not self._met:
@@ -148,7 +148,7 @@ class Rejoin:
             out = parts.host.snapshot().window.used_bundles
             self._log.say("warning", text=f"{out} bundles may reach only some: reload waits no longer for them")
         self._go_to(RejoinStep.PART, PART_US_MAX)
-        parts.controls.parts()
+        parts.controls.suspend()
         parts.host.part([one for one in parts.description.names if one != me], CAUSE)
 
     def _change(self) -> None:
@@ -184,7 +184,7 @@ class Rejoin:
         signal = parts.host.renew(config, me, groups.interest, CAUSE)
         parts.host.hand_up(signal)
         parts.health_log.watch(parts.host)
-        parts.controls.again()
+        parts.controls.resume()
 
     def _finish(self) -> None:
         self.stop()

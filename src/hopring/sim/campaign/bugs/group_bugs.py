@@ -133,7 +133,7 @@ def _for_the_site(apply: Callable[[InterestTable, DaemonId, GroupInterest], None
         apply(self, daemon, word)
         site = self._site_of[daemon]
         for group in word.off:
-            said = self._said.get(GroupName(group), {})
+            said = self._versions.get(GroupName(group), {})
             for one in [other for other in said if self._site_of[other] == site]:
                 said[one] = -abs(said[one])
 
