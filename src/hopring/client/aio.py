@@ -439,7 +439,7 @@ class Group:
         )
 
     async def members(self) -> GroupMembers:
-        """The members of the group as the daemon knows them now; views tell them in the order of events."""
+        """The members of the group as the daemon knows them now; a view has them at its place in the order."""
         return await self.session.members(self.name)
 
     async def leave(self) -> None:

@@ -347,7 +347,7 @@ class Group:
         )
 
     def members(self, *, timeout_seconds: float | None = None) -> GroupMembers:
-        """The members of the group as the daemon knows them now; views tell them in the order of events."""
+        """The members of the group as the daemon knows them now; a view has them at its place in the order."""
         return self.session.members(self.name, timeout_seconds=timeout_seconds)
 
     def leave(self, *, timeout_seconds: float | None = None) -> None:

@@ -114,7 +114,7 @@ def multicast_many(
 def multicast_wait(
     core: ClientCore, sending: OutgoingMessage, now_us: int, seconds: float | None = None
 ) -> Call[Receipt]:
-    """Sends a message and waits for its receipt; an error says whether it was sent."""
+    """Sends a message and waits for its receipt; the kind of error shows whether it was sent."""
     if sending.service.loose:
         reason = "an Unreliable message has no place in the order, so it has no receipt"
         raise WrongValue("service", reason, "use multicast, or Service.RELIABLE or above")
@@ -244,7 +244,7 @@ def _ask(
     core: ClientCore, request: Request, ask: Callable[[str], None], now_us: int, seconds: float | None
 ) -> Call[None]:
     end_us = until_us(now_us, seconds)
-    # One call at a time waits for such an answer.
+    # Only one call at a time waits for the answer to this request.
     yield from _wait(lambda: core.may_ask() and request not in core.asking, end_us, seconds, request[0])
     core.asking.add(request)
     core.answers.pop(request, None)  # Of a call that was cancelled.

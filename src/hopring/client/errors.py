@@ -1,4 +1,4 @@
-"""Errors for applications: each says what happened and what to do, and carries fields."""
+"""Errors for applications: the text has the reason and a remedy, the fields have the details."""
 
 from hopring.errors import HopError
 
@@ -36,7 +36,7 @@ class NameInUse(ConnectError):
 
 
 class TimedOut(HopError, TimeoutError):
-    """The answer did not come in time."""
+    """The answer did not arrive in time."""
 
     def __init__(self, what: str, seconds: float) -> None:
         super().__init__(f"{what}: no answer for {seconds:g} s; is the daemon in a view, and reachable?")
@@ -71,7 +71,7 @@ class InDoubt(HopError):
 
 
 class NoReceipt(InDoubt, TimedOut):
-    """The receipt did not come in time; the message may still be delivered."""
+    """The receipt did not arrive in time; the message may still be delivered."""
 
     def __init__(self, groups: tuple[str, ...], seconds: float) -> None:
         self.groups = groups

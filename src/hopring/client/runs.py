@@ -196,7 +196,7 @@ class StreamEntry:
 def apart(delivered: DeliveredBundle, start: int, end: int) -> list[tuple[DeliveredBundle, int, int]]:
     """Splits messages of a bundle into ranges whose messages all go to the same groups.
 
-    Each range comes with a bundle that looks as if it were not mixed.
+    Each range has a bundle whose key is that of a bundle to these groups only.
     """
     bundle = delivered.bundle
     if not bundle.key.mixed:

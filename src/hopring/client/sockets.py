@@ -33,15 +33,15 @@ def now_us() -> int:
 
 
 LONGEST_BYTES: Final = 8 * 1024 * 1024
-"""The C library then keeps up to twice this size. The block is never touched, so it takes no memory itself."""
+"""The size of that block: the C library then keeps up to twice as much. Never touched, it takes no memory."""
 
 
 @cache
 def expect_blocks() -> None:
     """Makes the C library keep freed blocks, once per process; settings of the application take precedence.
 
-    Frames are blocks of up to some hundred kilobytes that come and go. By default the C library of Linux
-    returns such memory to the kernel at once, which clears each page again for the next frame: three tenths of
-    a receiver's time in a flood. It adapts how much it keeps to the longest block freed so far.
+    Frames are blocks of up to some hundred kilobytes with short lives. By default the C library of Linux
+    returns their memory to the kernel at once, which clears each page again for the next frame: three tenths
+    of a receiver's time under full load. The library keeps more after it has freed a long block once.
     """
     bytearray(LONGEST_BYTES)

@@ -1,4 +1,4 @@
-"""Calls that look into a message: its type (`Is_regular_mess` and others), group ids, memberships. Pure."""
+"""Calls that decode a message: its type (`Is_regular_mess` and others), group ids, memberships. Pure."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple

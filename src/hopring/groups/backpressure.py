@@ -2,8 +2,8 @@
 
 A daemon announces the groups with such receivers to the others (HOLD, FIFO); each of them holds back its own
 clients' messages for these groups until the daemon releases them.
-Invariants  nobody waits for a daemon outside of the view: each view starts without holds of others, and daemons
-            that still have receivers behind announce them again.
+Invariants  no sender waits for a daemon outside of the view: each view starts without holds of others, and
+            daemons that still have receivers behind announce them again.
 """
 
 from collections import Counter
@@ -25,7 +25,7 @@ class Backpressure:
 
     sessions: LocalSessions
     own: Counter[GroupName] = field(default_factory=Counter)  # By group, the receivers here that are behind.
-    announced: set[GroupName] = field(default_factory=set)  # The groups that the others were told to hold.
+    announced: set[GroupName] = field(default_factory=set)  # The groups that other daemons hold for this one.
     due: dict[GroupName, None] = field(default_factory=dict)  # Groups whose state may have changed since.
     others: dict[DaemonId, set[GroupName]] = field(default_factory=dict)  # Groups held by other daemons.
 

@@ -422,7 +422,7 @@ def renumber(groups: Groups, me: Process, site_of: Mapping[DaemonId, SiteId], na
     groups.members = frozenset([me])
     groups.names = groups.delivery.names = tuple(names)
     groups.requests.daemon = groups.early.me = me.daemon
-    # Other daemons announce their interest when they come; until then nothing is pruned.
+    # Other daemons announce their interest when they join the view; until then nothing is pruned.
     groups.interest = InterestTable(me.daemon, site_of, {name: DaemonId(at) for at, name in enumerate(names)})
     groups._site_of = dict(site_of)
     for session in groups.requests.sessions.by_number.values():

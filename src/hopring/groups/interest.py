@@ -1,8 +1,8 @@
 """Interest: the groups whose messages each daemon wants, so that bodies are sent only to sites that want them.
 
 Implements  thesis 3.4.2, with a correction: announce, then join. Without an announcement a joiner would be owed
-            messages that others had pruned before they heard of the join. So a daemon first announces its
-            interest to all by a Safe message. When that is delivered, everybody has received it, and every
+            messages that others had pruned before they knew of the join. So a daemon first announces its
+            interest to all by a Safe message. When that is delivered, all daemons have received it, and every
             bundle pruned before has a lower place in the order than a join sent now.
 Invariants  others apply an announcement when they receive it, before it is delivered, and of each daemon and
             group only the newest; the mask is computed when the bundle is stamped; nothing is pruned until the

@@ -106,7 +106,7 @@ CHANGES_BY: Final = Service.AGREED
 
 
 def service_of(message: GroupMessage) -> Service:
-    """The service that carries a group message: states and interests must reach everybody."""
+    """The service that carries a group message: GROUPS and INTEREST must reach all daemons."""
     if isinstance(message, GroupHold):
         return Service.FIFO
     return Service.SAFE if isinstance(message, GroupInterest | GroupsPart) else CHANGES_BY

@@ -14,7 +14,7 @@ Deviations  every view shown while the daemons' view is closing is closing itsel
             another view when the daemons have theirs. Members that had a signal and meet again are together
             only if their closing paths are equal. A group may close before the daemons' signal, at a rift: the
             table goes on as elsewhere, and the ids shown here diverge from it (`DivergedGroup`). A group that
-            loses nobody closes too, as soon as an ordered message reaches it behind the signal: daemons that
+            loses no member closes too, as soon as an ordered message reaches it behind the signal: daemons that
             did not stay together may have delivered something before it that is missing here.
 """
 
@@ -93,7 +93,7 @@ class DivergedGroup:
         """Advances the id for the next view shown here."""
         # No view of daemons has counter 0, so this sorts before any view that may follow in a path.
         place = ViewId(0, DaemonId(self.rift.site), Incarnation(self.rift.lts))
-        # Twice: a joiner elsewhere, where no rift is known, is shown an id with one such place.
+        # Twice: a joiner elsewhere, where no rift is known, is shown an id with this place once.
         path = (self.next_view, place, place)
         step = self.id.step + 1 if self.id.path == path else 1
         self.id = GroupViewId(self.view, path, step)

@@ -120,7 +120,7 @@ class Pool:
 
 
 class SpillFailed(Exception):
-    """A spill could not be written or read; the text says why."""
+    """A spill could not be written or read; the text has the reason."""
 
 
 class Spill(Protocol):
@@ -289,7 +289,7 @@ class Backlog:
     def _to_disk(self, one: SharedFrame) -> str:
         try:
             if self._spill is None:
-                assert self.spills is not None, "who cannot spill is refused"
+                assert self.spills is not None, "a client that cannot spill is refused"
                 self._spill = self.spills.open(self.number)
             self._spill.put(one.frame)
         except SpillFailed as failure:

@@ -38,7 +38,7 @@ LOST_US: Final = 2_000_000
 """After this time without any traffic the count of bytes in flight is reset: it must be wrong."""
 
 STARVED_US: Final = 200_000
-"""The next bulk message may go this long after the last, whatever is in flight."""
+"""The next bulk message may be submitted this long after the last, regardless of the bytes in flight."""
 
 
 @dataclass(slots=True)

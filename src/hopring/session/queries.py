@@ -42,7 +42,7 @@ UNTAKEN_MAX: Final = 4
 """A session with this many untaken control frames gets no further answer; one or two are just in transit."""
 
 UNTAKEN_US: Final = 50_000
-"""The delay until such a session is checked again."""
+"""The delay until a session with UNTAKEN_MAX frames is checked again."""
 
 VIEWS_KEPT: Final = 64
 """Past views that clients can still ask for one by one."""

@@ -1,4 +1,4 @@
-"""Receipts: tell a sender the place of its message in the order; the sender need not be a member.
+"""Receipts: the place of a message in the order, for its sender, which need not be a member.
 
 A client asks for a receipt with a ticket from 1 to 255 in the message's hints, which travel with the bundle. A
 daemon delivers all bundles of its own sessions, so it reads the tickets when a bundle returns in the order. A

@@ -196,7 +196,7 @@ class SessionServer:
         return self.groups.queued_bytes(number) + self.queries.queued_bytes(number)
 
     def end_all(self, reason: str, remedy: str) -> list[Output]:
-        """Ends every session because the daemon ends; the groups are not told."""
+        """Ends every session because the daemon ends; the groups are not informed."""
         for session in list(self.sessions.values()):
             self._close(
                 session, session.rest() + session.conversation.encode(ErrorNotice(reason, "", remedy)), reason
@@ -455,7 +455,7 @@ class SessionServer:
     def _end(self, session: ConnectedSession, reason: str, detail: str, remedy: str, now_us: int) -> None:
         """Ends a session because of an error; its earlier requests are still carried out."""
         message: ControlMessage = ErrorNotice(reason, detail[:1024], remedy)
-        # Control frames only: the backlog may be what the client did not take.
+        # Control frames only: a client that takes no events would not take the backlog either.
         last = session.control_frames() + session.conversation.encode(message)
         self._close(session, last, f"{reason}: {detail}" if detail else reason)
         if session.known and session.state is not SessionPhase.ENDING:

@@ -70,7 +70,7 @@ class SlowReceivers:
     def _crowded(self, session: ConnectedSession) -> bool:
         """Whether more messages wait than are allowed for a client that takes nothing.
 
-        Only for dialects without credits, in which a slow client cannot be told from a stopped one.
+        Only for dialects without credits, in which a slow client cannot be distinguished from a stopped one.
         """
         backlog = session.backlog
         counts = not session.dialect.native and backlog.policy is Slow.KICK

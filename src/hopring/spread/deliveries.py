@@ -1,7 +1,7 @@
 """Frames of Spread, as a client reads and writes them, in both byte orders.
 
-Lengths are checked before anything is read, types are not: real daemons pass on forged bits, and such a message
-must not end the sessions of its receivers. A frame with a service bit is a message, whatever other bits it has.
+Lengths are checked before anything is read, types are not: real daemons pass on forged bits, and a message with
+them must not end the sessions of its receivers. A frame with a service bit is a message, regardless of others.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""The admin channel of a daemon: a Unix socket for its own user, root, and its group if the mode says so.
+"""The admin channel of a daemon: a Unix socket for its own user, root, and, if the mode allows it, its group.
 
 There is none unless `--admin` or the configuration names a path.
 """
@@ -156,5 +156,5 @@ def caller_gids(sock: socket.socket) -> set[int]:
     try:
         others = array("I", sock.getsockopt(socket.SOL_SOCKET, _SO_PEERGROUPS, _GROUPS_BYTES_MAX))
     except OSError:
-        others = array("I")  # A kernel before 4.13 tells only the first one.
+        others = array("I")  # A kernel before 4.13 reports only the first one.
     return {int(gid), *others}

@@ -216,7 +216,7 @@ class DaemonControls:
         return sorted(set(daemons))
 
     def status(self) -> dict[str, object]:
-        """The status of the daemon, with cuts and shapes made by hand."""
+        """The status of the daemon, with the cuts and shapes of the admin channel."""
         return {
             **status_of(self._description, self._deliveries, self._loop.now_us()),
             "reloading": self._description.host.paused,

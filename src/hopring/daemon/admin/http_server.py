@@ -151,7 +151,7 @@ class HttpServer:
 
 
 def parse_place(text: str) -> tuple[str, int]:
-    """`ADDRESS:PORT`, or a port alone, which is that of loopback; ValueError says what is wrong."""
+    """Parses `ADDRESS:PORT`, or a port of loopback; raises ValueError with the reason."""
     address, _, port = text.rpartition(":")
     if not port.isascii() or not port.isdigit() or not 0 <= int(port) <= 0xFFFF:
         raise ValueError(f"{text!r} is no ADDRESS:PORT; write 127.0.0.1:9464, or [::1]:9464")

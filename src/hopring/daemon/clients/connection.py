@@ -39,7 +39,7 @@ _GATHER_MAX: Final = 512  # Well below IOV_MAX.
 
 
 class ConnectionOwner(Protocol):
-    """The owner of connections: it takes what they receive and supplies what they send."""
+    """The owner of connections: handles the bytes they receive, and supplies the bytes they send."""
 
     def received(self, number: int, chunk: bytes) -> None:
         """Bytes were received on this connection."""
@@ -77,7 +77,7 @@ class ClientConnection:
         loop.register(sock.fileno(), self._ready)
 
     def flush(self) -> None:
-        """Sends now; the owner may be told that the connection is lost before this returns."""
+        """Sends now; the owner's `lost` may be called before this returns."""
         if not self._full:
             self._flush()
 

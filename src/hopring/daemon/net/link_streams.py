@@ -104,7 +104,7 @@ class LinkStreams:
             self._loop.call_soon(connection.observe)
 
     def shape(self, neighbour: DaemonId, shape: Shape) -> None:
-        """Delays what is written to this neighbour, now and in later networks."""
+        """Delays writes to this neighbour, now and in later networks."""
         self._shapes[neighbour] = shape
         if neighbour in self._shapers:
             # It stays even without a delay: the bytes that it holds go first.

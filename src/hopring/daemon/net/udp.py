@@ -1,8 +1,8 @@
-"""UDP sockets: a train goes out in one system call, and comes in with one read.
+"""UDP sockets: a train is sent in one system call, and received with one read.
 
 With UDP_SEGMENT the kernel cuts a train into its datagrams, with UDP_GRO it joins those that arrive together.
-Where it cannot, or where a device refuses, the same datagrams go out one by one: nobody else can tell.
-The numbers of the kernel that Python does not name are here, too.
+If it does not support that, or a device refuses, the same datagrams are sent one by one; receivers see no
+difference. Constants of the kernel that Python does not name are defined here.
 """
 
 import contextlib
@@ -35,11 +35,11 @@ _SO_RCVBUFFORCE: Final = 33
 _SEGMENT_SIZE: Final = Struct("=H")
 _GRO_SIZE: Final = Struct("=i")
 ANCILLARY_BYTES: Final = socket.CMSG_SPACE(_GRO_SIZE.size)
-"""Room for what `joined_size` reads."""
+"""The size of the control message that `joined_size` reads."""
 
 
 def open_unicast(address: Address) -> socket.socket:
-    """A socket bound to an address of this host; its two versions of IP do not mix."""
+    """Opens a socket bound to an address of this host; one for IPv6 receives no IPv4."""
     family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
     if family == socket.AF_INET6:
@@ -49,9 +49,9 @@ def open_unicast(address: Address) -> socket.socket:
 
 
 def open_group(group: MulticastGroup) -> socket.socket:
-    """A socket that hears one group, and may send to it."""
+    """Opens a socket that receives the packets of one group, and may send to it."""
     sock = socket.socket(group.family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
-    # Other daemons, of any cluster, may listen too. A packet to a group goes to every one of them.
+    # Other daemons, of any cluster, may listen too. Each of them gets a copy of a packet to the group.
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     sock.bind(group.address)
     join(sock, group)
@@ -60,7 +60,7 @@ def open_group(group: MulticastGroup) -> socket.socket:
 
 
 def ask_buffers(sock: socket.socket, size: int) -> tuple[int, int]:
-    """Asks for send and receive buffers; what the kernel grants, by its own accounting."""
+    """Asks for send and receive buffers; returns the sizes that the kernel grants, by its own accounting."""
     return (
         _ask(sock, _SO_SNDBUFFORCE, socket.SO_SNDBUF, size),
         _ask(sock, _SO_RCVBUFFORCE, socket.SO_RCVBUF, size),
@@ -76,7 +76,7 @@ def _ask(sock: socket.socket, force: int, option: int, size: int) -> int:
 
 
 def ask_for_trains(sock: socket.socket) -> bool:
-    """Whether the kernel cuts trains (Linux 4.18); also has it join them (5.0) if it can."""
+    """Enables joined reads (Linux 5.0) if possible; returns whether the kernel cuts trains (4.18)."""
     with contextlib.suppress(OSError):
         sock.setsockopt(_SOL_UDP, _UDP_GRO, 1)
     try:
@@ -101,7 +101,7 @@ def joined_size(ancillary: list[tuple[int, int, bytes]]) -> int:
 
 
 class Unsent(StrEnum):
-    """Why a datagram never left; all of them look like loss to the links."""
+    """Reasons why a datagram was not sent; for the links all of them are loss."""
 
     QUEUE_FULL = "queue_full"
     UNREACHABLE = "unreachable"
@@ -111,7 +111,7 @@ class Unsent(StrEnum):
 
 @dataclass(slots=True)
 class SocketCounters:
-    """Counts since the start. A train is what one system call carried, however many datagrams that was."""
+    """Counters since the start. The datagrams of one system call are a train, even if there is only one."""
 
     trains_sent: int = 0
     datagrams_sent: int = 0
@@ -135,28 +135,28 @@ class SocketCounters:
 
 
 Receive = Callable[[memoryview, int, Address], None]
-"""Given a buffer of datagrams of one size, all from one sender, end to end; only the last may be shorter.
+"""Called with a buffer of datagrams, end to end, their size, and their sender; only the last may be shorter.
 
 The buffer is used again as soon as the call returns."""
 
 BUFFER_BYTES: Final = 8 << 20
-"""The socket buffer asked for in each direction; the kernel's limits may give less."""
+"""The socket buffer asked for in each direction; the kernel may grant less."""
 
 QUEUE_BYTES_MAX: Final = 4 << 20
-"""Bytes that are queued while the kernel takes no more."""
+"""Limit of the bytes that are queued while the kernel accepts no more."""
 
 READS_MAX: Final = 64
-"""Most reads in one turn, so that a flood does not starve the other sockets and the alarms."""
+"""Limit of reads in one turn, so that a flood does not starve the other sockets and the alarms."""
 
 SHORT_BYTES: Final = 1024
-"""After a shorter datagram no more are read in this turn: to find the socket empty costs an exception, more
-than the read. If there are more, the loop does not sleep before it has read them."""
+"""After a shorter datagram no more are read in this turn: a read of an empty socket raises an exception, which
+costs more than a read. If there are more, the loop does not sleep before it has read them."""
 
 DRAIN_READS_MAX: Final = 1024
 PLAIN_PEERS_MAX: Final = 4096
 RETRY_DELAY_US: Final = 1_000
 
-_TRUNCATED: Final = int(socket.MSG_TRUNC)  # A number: the enumeration makes an object each time it is asked.
+_TRUNCATED: Final = int(socket.MSG_TRUNC)  # An int: the enumeration would make an object for each test.
 _CUT_DATAGRAMS_MAX: Final = 64  # The kernel's UDP_MAX_SEGMENTS before 6.9; later ones allow more.
 _CUT_BYTES_MAX: Final = 65_000
 _DATAGRAM_BYTES_MAX: Final = 1 << 16
@@ -184,7 +184,7 @@ DEFAULTS: Final = UdpOptions()
 
 
 class UdpEndpoint:
-    """A bound socket on a loop, for one address of ours, or for a multicast group that it joins."""
+    """A bound socket on a loop, for one address of this host, or for a multicast group that it joins."""
 
     def __init__(
         self, loop: Loop, at: Address | MulticastGroup, receive: Receive, options: UdpOptions = DEFAULTS
@@ -196,29 +196,29 @@ class UdpEndpoint:
         self._socket = open_group(at) if isinstance(at, MulticastGroup) else open_unicast(at)
         self.send_buffer_bytes, self.receive_buffer_bytes = ask_buffers(self._socket, options.buffer_bytes)
         self.trains = options.trains and ask_for_trains(self._socket)
-        """Whether the kernel cuts trains for us."""
+        """Whether the kernel cuts trains."""
         self._buffer = memoryview(bytearray(_DATAGRAM_BYTES_MAX))
         self._queue: deque[tuple[Train, Address]] = deque()
         self._queued_bytes = 0
-        self._plain_peers: set[Address] = set()  # Towards these the kernel has refused to cut.
+        self._plain_peers: set[Address] = set()  # Addresses for which the kernel has refused to cut trains.
         self._retry = loop.alarm(self._flush)
         loop.register(self._socket.fileno(), self._ready)
 
     @property
     def address(self) -> Address:
-        """Where we are bound, with the port that the kernel chose."""
+        """The address of the socket, with the port that the kernel chose."""
         name: Address = self._socket.getsockname()
         return name
 
     def send(self, train: Train, address: Address) -> None:
-        """Sends now, or queues; what cannot be sent or queued is counted and forgotten."""
+        """Sends or queues a train; datagrams for which neither is possible are counted and dropped."""
         if self._queue:
             self._enqueue(train, address)
         else:
             self._send(train, address)
 
     def drain(self) -> None:
-        """Receives now what has already arrived, out of turn."""
+        """Receives all datagrams that have already arrived, before the loop would."""
         self._read(DRAIN_READS_MAX, 0)
 
     def close(self) -> None:
@@ -232,18 +232,18 @@ class UdpEndpoint:
         if events & WRITABLE:
             self._flush()
         if events & (READABLE | BROKEN):
-            # After a pause of this host a time-out must not blame a neighbour whose datagram is waiting here.
+            # After a pause of this host, a neighbour whose datagram waits here must not time out.
             self._read(READS_MAX, 0 if self._loop.alarm_due else SHORT_BYTES)
 
     def _read(self, reads_max: int, short_bytes: int) -> None:
-        """Reads at most so often, or until a datagram is shorter than SHORT_BYTES."""
+        """Reads at most `reads_max` times, or until a datagram is shorter than `short_bytes`."""
         for _ in range(reads_max):
             try:
                 size, ancillary, flags, address = self._socket.recvmsg_into([self._buffer], ANCILLARY_BYTES)
             except BlockingIOError:
                 return
             except OSError:
-                # An ICMP answer to something we sent. Reading it has cleared it, and links have time-outs.
+                # An ICMP answer to a datagram from here. The read has cleared it, and links have time-outs.
                 self.traffic.unsent[Unsent.REFUSED] += 1
                 continue
             if size == 0 or flags & _TRUNCATED:
@@ -256,11 +256,11 @@ class UdpEndpoint:
             traffic.bytes_received += size
             self._loop.later()
             self._receive(self._buffer[:size], segment_bytes, address)
-            if size < short_bytes or self._socket.fileno() < 0:  # Below 0 the receiver has closed us.
+            if size < short_bytes or self._socket.fileno() < 0:  # Below 0: the receiver has closed this socket.
                 return
 
     def _send(self, train: Train, address: Address) -> bool:
-        """Sends a train; False if the kernel took not all of it and the rest is queued."""
+        """Sends a train; False if the kernel did not accept all of it and the rest is queued."""
         size = train.segment_bytes
         pays = size < len(train.buffer) and 2 * size <= _CUT_BYTES_MAX
         if self.trains and pays and address not in self._plain_peers:
@@ -310,10 +310,10 @@ class UdpEndpoint:
         traffic.bytes_sent += size
 
     def _failed(self, error: OSError, rest: Train, address: Address, datagrams: int) -> bool:
-        """Queues what must wait, which ends the sending; what never will go, `datagrams` of it, is counted."""
+        """Queues the rest if the kernel has no room, and returns False; else counts `datagrams` as unsent."""
         if error.errno in (errno.EAGAIN, errno.ENOBUFS):
             self._enqueue(rest, address, first=True)
-            full_device = error.errno == errno.ENOBUFS  # Epoll cannot tell when that has room again.
+            full_device = error.errno == errno.ENOBUFS  # Epoll does not report when a device has room again.
             self._loop.modify(self._socket.fileno(), READABLE if full_device else READABLE | WRITABLE)
             if full_device:
                 self._retry.set(self._loop.now_us() + RETRY_DELAY_US)

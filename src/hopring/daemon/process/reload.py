@@ -87,6 +87,6 @@ class ConfigReload:
 
 
 def tune_log(log: DaemonLog, config: Config, arguments: argparse.Namespace) -> None:
-    """As the configuration says, but for what the command line says."""
+    """Applies the log settings of the configuration; flags of the command line override them."""
     given = arguments.log_format
     log.tune(config.log if given is None else replace(config.log, format=LogFormat(given)))
