@@ -141,7 +141,7 @@ def messages_of(delivered: DeliveredBundle, start: int, end: int) -> list[Messag
     groups: Iterable[tuple[str, ...]] = repeat(key.groups)
     if key.mixed:
         alone = [(group,) for group in key.groups]
-        groups = [alone[place] for place in delivered.bundle.places[start:end].tolist()]
+        groups = [alone[place] for place in delivered.bundle.group_indexes[start:end].tolist()]
     return list(map(Message, repeat(delivered.sender), groups, bodies, *shared))
 
 

@@ -226,10 +226,10 @@ class OutgoingRequests:
             return self._open_single(template, data, message_type)
         self._make_builder()
         builder, groups = self.builder, template.key.groups
-        if builder is None or not builder.takes(groups, service, self_discard):
+        if builder is None or not builder.accepts(groups, service, self_discard):
             return False
         cost = builder.cost_bytes(groups, len(data))
-        if self.charged_bytes + cost > self.welcome.window_bytes or not builder.has_room(cost - COLUMNS_BYTES):
+        if self.charged_bytes + cost > self.welcome.window_bytes or not builder.fits(cost - COLUMNS_BYTES):
             return False
         self._charge_open(cost)
         builder.append(data, message_type, 0, groups)
@@ -428,6 +428,6 @@ class OutgoingRequests:
 
 
 def _fits(builder: BundleBuilder, key: BundleKey, data: bytes) -> bool:
-    if not builder.takes(key.groups, key.service, key.self_discard):
+    if not builder.accepts(key.groups, key.service, key.self_discard):
         return False
-    return builder.has_room(builder.cost_bytes(key.groups, len(data)) - COLUMNS_BYTES)
+    return builder.fits(builder.cost_bytes(key.groups, len(data)) - COLUMNS_BYTES)

@@ -53,7 +53,7 @@ class MessageRun:
     @property
     def places(self) -> memoryview:
         """The index in `groups` of each message of a mixed run; otherwise empty."""
-        return self._delivered.bundle.places[self.start : self.end]
+        return self._delivered.bundle.group_indexes[self.start : self.end]
 
     @property
     def service(self) -> Service:

@@ -201,7 +201,7 @@ class GroupDelivery:
         if len(alike) > KINDS_MAX:
             return _split_by_group(deliver, members)
         indexes: list[list[int]] = [[] for _ in members]
-        for index, place in enumerate(bundle.places.tolist()):
+        for index, place in enumerate(bundle.group_indexes.tolist()):
             indexes[place].append(index)
         out: list[DeliverBundle] = []
         for some, alike_numbers in alike.items():

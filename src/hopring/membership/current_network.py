@@ -1,4 +1,4 @@
-"""The current network: the stack of a daemon's attempt or view, from its NEWMEMB to its end.
+"""The current network of a daemon: the stack of its attempt or view, from NEWMEMB to the end.
 
 Below       the stack, one for each attempt.
 Above       the membership, which handles the outputs and decides when the network is over.
@@ -73,7 +73,9 @@ class CurrentNetwork:
     stack: Stack | None = None
     started_at_us: int = 0
     measuring: Measuring = field(init=False)
-    round_trips_us: dict[Pair, int] = field(default_factory=dict)  # One and a half times the least measured.
+    round_trips_us: dict[Pair, int] = field(
+        default_factory=dict
+    )  # By link, one and a half times the least measured.
     learned: dict[Process, LearnedPath] = field(default_factory=dict)  # By neighbour, from earlier links.
     pending: deque[StackInput] = field(default_factory=deque)  # The event that is handled, and those behind it.
     stall_us: int = 0  # Duration of the last stall of this daemon.
@@ -128,7 +130,7 @@ class CurrentNetwork:
 
     @property
     def control_open(self) -> bool:
-        """Whether a control message may be sent; pending ones are not in the stack's queues yet."""
+        """Whether a control message may be sent: no event waits for the stack, and its queues are open."""
         return not self.pending and self.stack is not None and self.stack.control_open
 
     def moves(self) -> bool:
@@ -164,7 +166,7 @@ class CurrentNetwork:
         self.stall_until_us = now_us + STALL_PATIENCES * max(patiences_us)
 
     def cause_of_absence(self, reason: str, now_us: int) -> str:
-        """The cause of a loss because a member was not heard or gave up: a stall here, or this reason."""
+        """The cause of a loss after a member was not heard or gave up: a stall here, or this reason."""
         if now_us > self.stall_until_us:
             return reason
         return f"this daemon did not run for {self.stall_us / 1e6:.1f} s"
@@ -172,7 +174,7 @@ class CurrentNetwork:
     # Paths.
 
     def sample(self, now_us: int) -> PingLinks:
-        """Takes the samples of the links; returns the event that measures them again."""
+        """Records the samples of the links; returns the event for the stack that measures them again."""
         assert self.stack is not None, "a network is measured"
         samples = self.stack.samples()
         self.measuring.sample({self.site_of[daemon]: one for daemon, one in samples.items()}, now_us)

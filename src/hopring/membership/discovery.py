@@ -64,8 +64,8 @@ class Suspicions:
         """Processes of the site that seem not to hear this daemon."""
         return tuple(sorted(one for one, known in self.processes.items() if now_us < known.until_us))
 
-    def told(self, accuser: Process, suspects: Iterable[Process], now_us: int) -> None:
-        """A daemon names suspects: of each pair that does not hear each other, the higher one is left out."""
+    def accused_by(self, accuser: Process, suspects: Iterable[Process], now_us: int) -> None:
+        """A daemon names suspects: of two daemons that do not hear each other, the higher is left out."""
         self.leave_out([max(accuser, suspect) for suspect in suspects], now_us)
 
     def leave_out(self, processes: Iterable[Process], now_us: int) -> None:
@@ -189,7 +189,7 @@ class Discovery:
 
     def _new_gather(self, counter: int, now_us: int) -> Gather:
         suspects = self.suspicions.suspects(now_us)
-        self.suspicions.told(self.local.me, suspects, now_us)
+        self.suspicions.accused_by(self.local.me, suspects, now_us)
         self._forget_oldest()
         self._began_at_us = now_us
         self.gather = Gather(
@@ -269,9 +269,9 @@ class Discovery:
         return process in self.suspicions.left_out(now_us)
 
     def accused(self, message: DaemonAlive | DaemonJoin, now_us: int) -> None:
-        """Takes the suspects that a message names; the current search leaves them out too."""
+        """Notes the suspects that a message names; the current search leaves them out too."""
         if isinstance(message, DaemonAlive):
-            self.suspicions.told(message.sender, message.suspects, now_us)
+            self.suspicions.accused_by(message.sender, message.suspects, now_us)
         if self.gather is not None:
             self.gather.excluded = self._left_out(now_us)
 

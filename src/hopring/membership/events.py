@@ -43,7 +43,7 @@ class NetworkStarted(Value):
     def __init__(self, own: Identity, streams: tuple[DaemonId, ...], ring: tuple[DaemonId, ...] = ()) -> None:
         self.own: Final = own
         self.streams: Final = streams
-        self.ring: Final = ring  # The daemons of the own site, this one too: whom SendSite is for.
+        self.ring: Final = ring  # The daemons of the own site, with this one: the receivers of SendSite.
 
 
 DriverEvent = PacketReceived | ControlReceived | StreamChanged

@@ -180,7 +180,7 @@ class Gather:
         if self.site_of[sender.daemon] != self.site_of[self.me.daemon]:
             return self._say_refer(sender)
         if message.active:
-            # Tells whether its view and this site's daemons all hear each other.
+            # So it learns whether its view and this site's daemons all hear each other.
             return self._say_alive_to(self.connectivity.others, now_us)
         if sender.daemon <= self._lowest(now_us) and self._speaks_for_me(message, now_us):
             return self._represented_by(sender, now_us)

@@ -2,7 +2,7 @@
 
 Implements  thesis 3.3: the membership service gives each server "the link weights of the current overlay
             network", and so all compute the same trees.
-Below       the stack, whose links carry PING; `routing.weights`, which turns samples into a weight.
+Below       the stack, whose links carry PING; `routing.weights`, which computes a weight from samples.
 Above       discovery, which puts this daemon's reports into its records; the membership, which puts the agreed
             weights into NEWMEMB.
 Invariants  the trees of a network follow from its NEWMEMB alone: no daemon routes by its own measurement, and
@@ -68,7 +68,7 @@ class Measuring:
         self.wake_at_us = NEVER
 
     def sample(self, samples: Mapping[SiteId, LinkSample], now_us: int) -> None:
-        """Takes the samples of the links to these sites; only representatives have any."""
+        """Adds the samples of the links to these sites; only representatives have any."""
         self.wake_at_us = now_us + self.period_us if samples else NEVER
         for site, sample in samples.items():
             link = self.links.setdefault(pair(self.site, site), MeasuredLink())

@@ -1,4 +1,4 @@
-"""Membership: extended virtual synchrony among daemons. The main class of the package.
+"""Membership: extended virtual synchrony among daemons. It is the main class of the package.
 
 Implements  thesis 6.1: the states OP, SEG, REP, GATHER, STATETRANS and EVS.
 Below       datagrams for control messages; a network (stack) for each attempt, which becomes the view's.
@@ -499,7 +499,7 @@ class Membership(Engine[DriverEvent, DriverEffect]):
             self._install(now_us)
 
     def _early(self, output: Receive | Promised | ReceiveLoose, now_us: int) -> None:
-        """Data of the new view: its sender knows that all members are done, so this daemon may install too."""
+        """Data of the new view arrives: its sender knows that all members are done, so this daemon installs."""
         attempt = self.attempt
         if attempt is None or not attempt.bound:
             raise PeerError(Drop.INCONSISTENT, "data of a view that is not agreed on")

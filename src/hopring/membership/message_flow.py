@@ -110,8 +110,8 @@ class SendWindow:
         self.out_bundles += 1
         return message
 
-    def stable(self, entries: Iterable[Entry], me: int) -> None:
-        """These entries are stable: own ones leave the window."""
+    def release_stable(self, entries: Iterable[Entry], me: int) -> None:
+        """Removes own messages from the window; these entries are stable."""
         for entry in entries:
             if entry.message is not None and entry.message.daemon == me:
                 self.out_bytes -= len(entry.message.payload)
@@ -122,13 +122,13 @@ class SendWindow:
         """Whether Unreliable messages fill a quarter of the window."""
         return 4 * len(self.loose) >= self.window_bundles or 4 * self.loose_bytes >= self.window_bytes
 
-    def left(self, message: OrderedMessage, lts: int) -> None:
+    def note_loose(self, message: OrderedMessage, lts: int) -> None:
         """Notes the clock at which an Unreliable message is sent."""
         self.loose.append((lts, len(message.payload)))
         self.loose_bytes += len(message.payload)
 
-    def overtaken(self, aru: int) -> None:
-        """The stability line is here: Unreliable messages sent below it leave the window."""
+    def release_loose(self, aru: int) -> None:
+        """Removes Unreliable messages sent below the stability line from the window."""
         while self.loose and self.loose[0][0] < aru:
             size = self.loose.popleft()[1]
             self.loose_bytes -= size
@@ -136,7 +136,7 @@ class SendWindow:
             self.out_bundles -= 1
 
     def put_back(self, messages: Iterable[OrderedMessage]) -> None:
-        """Returns messages to the head of the queue that were taken and not sent; the oldest comes first."""
+        """Returns messages that were admitted and not sent to the head of the queue; the oldest comes first."""
         for message in reversed(list(messages)):
             if message.session == CONTROL_SESSION:
                 self.control.appendleft(message)
@@ -144,8 +144,8 @@ class SendWindow:
             self.waiting.appendleft(message)
             self.waiting_bytes += len(message.payload) + MESSAGE_COST_BYTES
 
-    def settle(self) -> None:
-        """A new view begins: the window is empty."""
+    def reset(self) -> None:
+        """Empties the window, because a new view begins."""
         self.out_bytes = self.out_bundles = self.loose_bytes = 0
         self.loose.clear()
 
@@ -165,11 +165,11 @@ class MessageFlow:
     updates: AruUpdates
     destinations: Destinations = field(default_factory=Destinations)
     holds: bool = False  # Each view begins with clients' messages held until `Resume`.
-    shown_aru: int = 0  # The line that the token last took along.
+    shown_aru: int = 0  # The local ARU that was last written on the token.
 
     def begin(self, options: MembershipOptions, order: Order) -> None:
         """A new view: promises and the window start afresh."""
-        self.window.settle()
+        self.window.reset()
         self.window.held = self.holds
         self.shown_aru = 0
         self.updates = aru_updates(options, self.site, order.sites, order.agreed_line)
@@ -202,15 +202,15 @@ class MessageFlow:
         out = delivered(view, order.deliver())
         gone = order.discard()
         if gone:
-            self.window.stable(gone, self.me)
+            self.window.release_stable(gone, self.me)
         if self.window.loose:
-            self.window.overtaken(order.aru)
+            self.window.release_loose(order.aru)
         stack.local_aru = order.agreed_line
         stack.settling = order.safe_waiting > 0
         return out
 
     def receive(self, view: InstalledView, received: Receive, now_us: int) -> list[Output]:
-        """Takes a bundle, or its meta-data, into the order."""
+        """Adds a received bundle, or its meta-data, to the order."""
         message = None if received.bundle is None else decode_message(received.bundle)
         if message is not None and message.daemon not in view.processes:
             raise PeerError(Drop.FOREIGN_SENDER, f"message of daemon {message.daemon}")
@@ -249,14 +249,14 @@ class MessageFlow:
         return out
 
     def promised(self, view: InstalledView, promised: Promised, now_us: int) -> None:
-        """Takes the promise of another site."""
+        """Records the promise of another site."""
         update = promised.update
         view.order.promise(update.source, update.seq, update.lts)
         view.order.stable(update.source, update.aru)
         self.updates.distance.reach(view.order.aru, now_us)
 
     def visited(self, view: InstalledView, stack: Stack, visited: Visited, now_us: int) -> Promise | None:
-        """The token was here: its line counts at once in this site, and elsewhere when promised."""
+        """A visit has ended: the token's values count at once in this site, and in others when promised."""
         order = view.order
         order.promise(self.site, visited.site_seq, visited.site_lts + 1)
         order.stable(self.site, visited.site_aru)
@@ -298,7 +298,7 @@ def submit_loose(
 ) -> MulticastLoose:
     """An Unreliable message for the network; it enters the window."""
     lts = order.clock + 1
-    window.left(message, lts)
+    window.note_loose(message, lts)
     bundle = encode_message(message)
     return MulticastLoose(destinations.mask(bundle, sites), bundle, lts, window.loose_crowded)
 

@@ -1,6 +1,7 @@
 """Timers and limits of the membership. Windows must be the same at all daemons; timers may differ.
 
-`config.tuning` lists those that `[membership]` of the configuration sets; the others are tuned to each other.
+`config/settings.py` lists those that `[membership]` of the configuration sets; the others are tuned to each
+other.
 """
 
 from dataclasses import dataclass
@@ -28,8 +29,9 @@ class MembershipOptions:
     round_trip_us: int = 100_000  # Estimate between sites before any was measured.
     measure_us: int = 500_000  # Interval of measurements of links, if weights are measured.
     flap_us: int = 5_000_000  # A link that fails sooner after the start of its network is suspect.
-    back_off_us: int = 2_000_000  # A link that failed so twice is left out this long; doubles up to
-    back_off_us_max: int = 16_000_000
+    # How long a link that is suspect twice is left out; doubles with each failure.
+    back_off_us: int = 2_000_000
+    back_off_us_max: int = 16_000_000  # The limit of the doubling.
     mend_us: int = 600_000_000  # A view without a suspect link tries it again after this time.
     counter_ahead_max: int = 1 << 32  # A view counter further ahead is a fault or an attack.
     window_bytes: int = 2 * 1024 * 1024  # Of own bundles that are sent and not stable.

@@ -6,9 +6,9 @@ Invariants  all processes that come from the same view and take part in the same
             because the decision depends on their STATETRANS messages only.
 
 Terms: T is the set of processes that come from the same view. A hole is a bundle that is known to exist and
-that nobody in T has, or whose body nobody in T has although a site in T wants it. A rift is a place in the
-order that some of T passed before the view broke, because its bundle is not for their sites, while the members
-it is for could not pass it: it is a hole, or Safe and not stable.
+that nobody in T has, or whose body nobody in T has although a site in T wants it. A rift is a position in
+the order that some of T passed before the view broke, because its bundle is not for their sites, while the
+members that the bundle is for could not pass it: it is a hole, or Safe and not stable.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ from hopring.membership.messages import SiteState, StateTrans
 from hopring.ordering.entry import Position
 
 NOWHERE = Position(NUMBER_MAX + 1, 0)
-"""A place behind every stamp that a packet can carry."""
+"""A position after every stamp that a packet can carry."""
 
 Key = tuple[SiteId, int]
 
@@ -37,7 +37,7 @@ class HeldBundle:
 
 @dataclass(frozen=True, slots=True)
 class DecidedRift:
-    """A rift: a place in the order, and the sites that its bundle is for."""
+    """A rift: a position in the order, and the sites that its bundle is for."""
 
     position: Position
     mask: int
@@ -51,8 +51,8 @@ class Decision:
     together: tuple[Process, ...]  # T, sorted.
     items: Mapping[Key, HeldBundle]  # Unstable bundles that somebody in T has.
     holes: frozenset[Key]
-    delivered: Position  # The furthest place that anybody in T delivered in order before the view broke.
-    edge: Position  # The place of the first hole.
+    delivered: Position  # The last position that a member of T delivered in order before the view broke.
+    edge: Position  # The position of the first hole.
     lines: Mapping[SiteId, int]  # By site, the last sequence promised in this or an earlier attempt.
     commit: frozenset[Process]
     rifts: tuple[DecidedRift, ...] = ()  # In order.
@@ -129,7 +129,7 @@ def _collect(mine: list[StateTrans], aru: int) -> dict[Key, HeldBundle]:
 def _holes(
     mine: list[StateTrans], items: Mapping[Key, HeldBundle], aru: int, sites: set[SiteId]
 ) -> tuple[frozenset[Key], Position]:
-    """All holes, and the place of the first one."""
+    """All holes, and the position of the first one."""
     holes: set[Key] = set()
     first = NOWHERE
     for key, item in items.items():
@@ -148,8 +148,8 @@ def _holes(
 def _lines(mine: list[StateTrans], items: Mapping[Key, HeldBundle], edge: Position) -> dict[SiteId, int]:
     """By site, the last bundle below the edge, or the line that a failed attempt bound some of T to.
 
-    A promise covers the bundles known when it was given. A single line through all sites, by place in the
-    order, would also cover bundles that only others knew of, and with them bundles behind a hole.
+    A promise covers the bundles known when it was given. A single line through all sites, by position in
+    the order, would also cover bundles that only others knew of, and with them bundles behind a hole.
     """
     lines: dict[SiteId, int] = {}
     for state in mine:
@@ -188,7 +188,7 @@ def _is_pruned_behind(
 def _unknown(
     site: SiteId, states: list[SiteState], items: Mapping[Key, HeldBundle], aru: int
 ) -> list[tuple[int, Position]]:
-    """Sequences of a site that are known to exist and that nobody in T has, with lower bounds of their places.
+    """Sequences of a site that exist and that no member of T has, with lower bounds of their positions.
 
     Up to the highest contiguous sequence, somebody holds each bundle, or it was stable and is discarded.
     """

@@ -1,4 +1,4 @@
-"""The membership as a snapshot, for everybody outside of it."""
+"""Makes the snapshot of a membership, which is all that other packages read of it."""
 
 from enum import Enum
 from typing import TYPE_CHECKING, Final, get_args
@@ -48,7 +48,7 @@ def state_of(membership: "Membership") -> EngineState:
 
 
 def snapshot_of(membership: "Membership") -> Snapshot:
-    """All that is to be known of a membership."""
+    """The whole snapshot of a membership."""
     view, stack = membership.view, membership.network.stack
     gather = membership.discovery.gather
     searches = membership.phase is MembershipPhase.SEARCH and gather is not None
@@ -73,7 +73,7 @@ def snapshot_of(membership: "Membership") -> Snapshot:
 
 
 def network_snapshot(stack: Stack) -> NetworkSnapshot:
-    """The links of a network, with what they have counted."""
+    """The links of a network with their counters."""
     links = tuple(
         [
             LinkSnapshot(peer, link.kind, link.counters, link.backlog_bytes)
@@ -138,7 +138,7 @@ def _overlay(membership: "Membership", network: Network | None) -> OverlaySnapsh
 
 
 def _uses(network: Network) -> dict[Pair, RouteUse]:
-    """What a network does with each link between its sites."""
+    """How a network uses each link between its sites."""
     used = edges_used(network.trees)
     idle: RouteUse = "spare" if network.topology.measured else "unused"
     return {

@@ -59,7 +59,7 @@ class InstalledView:
             self.bound = self._known()
 
     def _known(self) -> dict[SiteId, int]:
-        """By site, the last sequence below the first place where an unknown bundle may be."""
+        """By site, the last sequence below the first position where an unknown bundle may be."""
         order, edge = self.order, self.order.edge
         out = dict.fromkeys(order.sites, 0)
         for entry in order.listed:

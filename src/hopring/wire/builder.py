@@ -1,4 +1,4 @@
-"""Bundles in the making: messages of one session are added until one is full, or differs too much."""
+"""Builds bundles: messages of one session are added until the bundle is full, or a message does not match."""
 
 from dataclasses import dataclass, field
 
@@ -24,10 +24,10 @@ def mixes(key: BundleKey) -> bool:
 
 @dataclass(slots=True)
 class BundleBuilder:
-    """A bundle that still takes messages; `finish` ends it.
+    """A bundle to which messages are added until `finish`.
 
-    From the second message on it takes no more than the aim: bodies, what each message adds to them, and names
-    of groups. Messages that go to one group each may share it, whichever that is, if all else is the same.
+    With more than one message, its bodies, columns and names of groups are at most `aim_bytes`. Messages that
+    go to one group each may share a bundle even if the groups differ, if all else is the same.
     """
 
     key: BundleKey  # Of the first message.
@@ -37,11 +37,11 @@ class BundleBuilder:
     finished: bool = False
     _mixes: bool = False
     _names_bytes: int = 0
-    _where: dict[tuple[GroupName, ...], int] = field(default_factory=dict)  # The places of groups.
+    _where: dict[tuple[GroupName, ...], int] = field(default_factory=dict)  # The index of each group.
     _bodies: list[bytes | memoryview] = field(default_factory=list)
     _types: list[int] = field(default_factory=list)
     _hints: bytearray = field(default_factory=bytearray)
-    _places: bytearray = field(default_factory=bytearray)
+    _group_indexes: bytearray = field(default_factory=bytearray)
 
     def __post_init__(self) -> None:
         self._mixes = mixes(self.key)
@@ -52,12 +52,12 @@ class BundleBuilder:
         return len(self._bodies)
 
     def cost_bytes(self, groups: tuple[GroupName, ...], body_bytes: int) -> int:
-        """What such a message adds at most."""
+        """The most bytes that a message of this size to these groups adds."""
         names_bytes = 0 if groups in self._where else len(encode_groups(groups))
         return body_bytes + COLUMNS_BYTES + names_bytes
 
-    def takes(self, groups: tuple[GroupName, ...], service: Service, self_discard: bool) -> bool:
-        """Whether a message to these groups may be added, as long as there is room."""
+    def accepts(self, groups: tuple[GroupName, ...], service: Service, self_discard: bool) -> bool:
+        """Whether a message with these properties may be added, if it fits."""
         key = self.key
         if self.finished or key.service is not service or key.self_discard is not self_discard:
             return False
@@ -65,8 +65,8 @@ class BundleBuilder:
             return True
         return self._mixes and len(groups) == 1 and len(self._where) < GROUPS_MAX
 
-    def has_room(self, body_bytes: int) -> bool:
-        """Whether a message of this size may be added; into an empty one it always may."""
+    def fits(self, body_bytes: int) -> bool:
+        """Whether a message of this size may be added; the first one only has to be a legal message."""
         count, bodies_bytes = len(self._bodies), self.bodies_bytes + body_bytes
         if bodies_bytes > self.message_bytes_max or count >= MESSAGES_MAX:
             return False
@@ -79,21 +79,21 @@ class BundleBuilder:
         hints: int = 0,
         groups: tuple[GroupName, ...] = (),
     ) -> None:
-        """Adds a message, to these groups or to those of the first; look at `takes` and `has_room` before."""
+        """Adds a message, to these groups or to those of the first; call `accepts` and `fits` before."""
         assert not self.finished, "nothing is appended to a finished bundle"
         bodies_bytes = self.bodies_bytes + len(body)
         # Written out, because this is done for each message.
-        assert bodies_bytes <= self.message_bytes_max, "look at has_room before append"
-        assert len(self._bodies) < MESSAGES_MAX, "look at has_room before append"
-        place = self._where.get(groups or self.key.groups)
-        if place is None:
-            place = self._where[groups] = len(self._where)
+        assert bodies_bytes <= self.message_bytes_max, "call fits before append"
+        assert len(self._bodies) < MESSAGES_MAX, "call fits before append"
+        group_index = self._where.get(groups or self.key.groups)
+        if group_index is None:
+            group_index = self._where[groups] = len(self._where)
             self._names_bytes += len(encode_groups(groups))
         self.bodies_bytes = bodies_bytes
         self._bodies.append(body)
         self._types.append(message_type)
         self._hints.append(hints)
-        self._places.append(place)
+        self._group_indexes.append(group_index)
 
     def finish(self) -> BundleParts:
         """Ends the bundle and returns it in parts; it is stamped next."""
@@ -103,4 +103,4 @@ class BundleBuilder:
             return bundle_parts(self.key, self._bodies, self._types, self._hints)
         groups = tuple([group for (group,) in self._where])
         key = self.key.replace(groups=groups, mixed=True)
-        return bundle_parts(key, self._bodies, self._types, self._hints, self._places)
+        return bundle_parts(key, self._bodies, self._types, self._hints, self._group_indexes)

@@ -1,14 +1,13 @@
-"""Bundles: a run of messages of one session, in columns; the unit that is stamped and ordered.
+"""Bundles: consecutive messages of one session, in columns; the unit that is stamped and ordered.
 
-A bundle is a head, the columns of its messages (offsets, types, hints, and places if it is mixed), the names of
-its groups, what only Spread clients can say and see, a mark if it is of a batch (wire/batch_mark.py), and then
-all bodies end to end. The messages of a
-mixed bundle go to one of its groups each, and their places say which; otherwise every message goes to all.
-Offsets and bodies are Arrow's binary layout, and the offsets start at a multiple of 8, so that both can be
-mapped without a copy. Daemons look at the head; they never parse a body. Sequence and stamp are not in here:
-they come with the fragments (wire.routed).
+A bundle is a head, the columns of its messages (offsets, types, hints, and group indexes if it is mixed), the
+names of its groups, the fields that only Spread clients use, a mark if it is of a batch (wire/batch_mark.py),
+and then all bodies. Each message of a mixed bundle goes to one of the groups, by its group index; otherwise
+every message goes to all groups. Offsets and bodies are Arrow's binary layout, and the offsets start at a
+multiple of 8, so that both can be mapped without a copy. Daemons read the head; they never parse a body.
+Sequence and stamp are not part of the bundle: they come with the fragments (wire.routed).
 
-Invariant   offsets rise from 0 to the bytes of all bodies; whoever holds a Bundle may slice by them.
+Invariant   offsets rise from 0 to the bytes of all bodies, so a decoded `Bundle` may be sliced by them.
 Limit       columns are mapped in place, so the machine has to be little-endian.
 """
 
@@ -35,7 +34,7 @@ BUNDLE_HEAD_BYTES: Final = _HEAD.size
 _DAEMON_AT: Final = 4
 _OFFSET_BYTES: Final = 4
 COLUMNS_BYTES: Final = _OFFSET_BYTES + 2 + 1 + 1
-"""Offset, type, hints and place of one message."""
+"""The bytes of a message in the columns: offset, type, hints and group index."""
 SELF_DISCARD_FLAG: Final = 0x01
 _BIG_ENDIAN: Final = 0x02
 _MIXED: Final = 0x04
@@ -44,7 +43,7 @@ _SPREAD: Final = 0x08
 MESSAGES_MAX: Final = 4096
 GROUPS_MAX: Final = 128
 GROUP_NAME_BYTES_MAX: Final = 128
-_PLACES: Final = bytes(range(GROUPS_MAX))
+_GROUP_INDEXES: Final = bytes(range(GROUPS_MAX))
 CHANNELS_MAX: Final = 8
 SPREAD_NAME_BYTES: Final = 32
 """One name in the list of groups of a Spread client, padded."""
@@ -52,22 +51,22 @@ SPREAD_GROUPS_MAX: Final = 100
 _SPREAD_HEAD_BYTES: Final = 2
 MESSAGE_BYTES_DEFAULT: Final = 144 * 1024
 MESSAGE_BYTES_MAX: Final = 16 * 1024 * 1024 - 64 * 1024
-"""The hard limit for a message, and for all bodies of a bundle together; no bundle then passes 16 MiB."""
+"""The hard limit for a message, and for all bodies of a bundle together; so no bundle exceeds 16 MiB."""
 
 _GROUP_LISTS_KEPT_MAX: Final = 256
 _EVEN_OFFSETS_KEPT_MAX: Final = 64
 
 _Numbers = tuple[int, int, int, int, int, int, int, int, int, int]
-"""The head, unpacked: with a type compiled code reckons with it quickly."""
+"""The type of an unpacked head; with it, compiled code computes faster."""
 
 Column = memoryview
-"""A part of a bundle, mapped with the type of its items; mypyc needs a name of ours for it."""
+"""A part of a bundle, mapped with the type of its items; mypyc needs an alias for it."""
 
 
 def bundle_bytes_of(message_bytes_max: int) -> int:
     """The largest bundle whose bodies together have this many bytes."""
     columns_bytes = _OFFSET_BYTES + MESSAGES_MAX * COLUMNS_BYTES
-    # With a mark it goes to one group, and has room for it where the names of others would be.
+    # A bundle with a mark goes to one group; the mark is shorter than the names of other groups could be.
     names_bytes = GROUPS_MAX * (1 + GROUP_NAME_BYTES_MAX)
     return BUNDLE_HEAD_BYTES + columns_bytes + names_bytes + message_bytes_max
 
@@ -75,7 +74,7 @@ def bundle_bytes_of(message_bytes_max: int) -> int:
 assert MARK_BYTES_MAX <= (GROUPS_MAX - 1) * (1 + GROUP_NAME_BYTES_MAX), "names of others are longer than a mark"
 assert _SPREAD_HEAD_BYTES + 2 * SPREAD_GROUPS_MAX * SPREAD_NAME_BYTES <= GROUPS_MAX * (
     1 + GROUP_NAME_BYTES_MAX
-), "so are they than all groups of a Spread client, and its list of them"
+), "the fields of Spread clients are shorter than the names of all groups"
 
 
 BUNDLE_BYTES_DEFAULT: Final = bundle_bytes_of(MESSAGE_BYTES_DEFAULT)
@@ -106,13 +105,14 @@ class BundleKey(Value):
         self.groups: Final = groups  # Distinct, in the order in which the sender named them.
         self.self_discard: Final = self_discard
         self.channel: Final = channel
-        # Whether its sender writes integers so; for receivers that want to know.
+        # Whether the sender's machine is big-endian; passed on to receivers.
         self.big_endian: Final = big_endian
-        self.mark: Final = mark  # Of a batch that may come again; such a bundle goes to one group.
-        self.mixed: Final = mixed  # Each message goes to one of the groups, and not to all; from Causal on.
-        # Bits 23 to 30 of a Spread client's type word; no daemon knows a meaning of them.
+        self.mark: Final = mark  # Of a batch that may be sent again; such a bundle goes to one group.
+        # Each message goes to one of the groups, not to all; Causal, Agreed and Safe only.
+        self.mixed: Final = mixed
+        # Bits 23 to 30 of a Spread client's type field; daemons pass them on.
         self.spread_bits: Final = spread_bits
-        # The list of groups as a Spread client wrote it, if `groups` is not just that.
+        # The list of groups as a Spread client wrote it, if it differs from `groups`.
         self.spread_groups: Final = spread_groups
 
 
@@ -126,7 +126,7 @@ class Bundle(Value):
         offsets: Column,
         types: Column,
         hints: Column,
-        places: Column,
+        group_indexes: Column,
         bodies: Column,
         whole: Column,
     ) -> None:
@@ -134,9 +134,10 @@ class Bundle(Value):
         self.offsets: Final = offsets
         self.types: Final = types
         self.hints: Final = hints
-        self.places: Final = places  # Of a mixed bundle: for each message, where its group is in `key.groups`.
+        # Of a mixed bundle: for each message, where its group is in `key.groups`.
+        self.group_indexes: Final = group_indexes
         self.bodies: Final = bodies
-        self.whole: Final = whole  # All of it, as it was decoded.
+        self.whole: Final = whole  # The encoded bundle.
 
     def __len__(self) -> int:
         return len(self.types)
@@ -147,14 +148,14 @@ class Bundle(Value):
         return self.bodies[self.offsets[index] : self.offsets[index + 1]]
 
     def messages(self) -> list[memoryview]:
-        """All bodies in their order."""
+        """The bodies of all messages, in order."""
         ends = self.offsets.tolist()
         bodies = self.bodies
         return [bodies[start:end] for start, end in pairwise(ends)]
 
     def groups_of(self, index: int) -> tuple[GroupName, ...]:
         """The groups to which one message goes."""
-        return (self.key.groups[self.places[index]],) if self.key.mixed else self.key.groups
+        return (self.key.groups[self.group_indexes[index]],) if self.key.mixed else self.key.groups
 
     def lengths(self) -> list[int]:
         """The bytes of each body."""
@@ -170,12 +171,12 @@ class BundleParts(NamedTuple):
 
 
 def messages_in(bundle: bytes | memoryview) -> int:
-    """How many messages a bundle has, as its head says, unchecked: to be counted and nothing else."""
+    """The number of messages according to the head, which is not checked: for counters only."""
     return int.from_bytes(bundle[12:16], "little")
 
 
 def with_daemon(bundle: bytes | memoryview, daemon: DaemonId) -> bytes:
-    """The same bundle of a sender whose daemon has another number."""
+    """The same bundle with another number of the sender's daemon."""
     return b"".join([bundle[:_DAEMON_AT], daemon.to_bytes(2, "little"), bundle[_DAEMON_AT + 2 :]])
 
 
@@ -184,10 +185,10 @@ def encode_bundle(
     bodies: Sequence[bytes | memoryview],
     types: Sequence[int],
     hints: Sequence[int],
-    places: Sequence[int] = b"",
+    group_indexes: Sequence[int] = b"",
 ) -> bytes:
-    """A bundle of these messages."""
-    return b"".join(bundle_parts(key, bodies, types, hints, places).parts)
+    """Encodes a bundle of these messages."""
+    return b"".join(bundle_parts(key, bodies, types, hints, group_indexes).parts)
 
 
 def bundle_parts(
@@ -195,12 +196,14 @@ def bundle_parts(
     bodies: Sequence[bytes | memoryview],
     types: Sequence[int],
     hints: Sequence[int],
-    places: Sequence[int] = b"",
+    group_indexes: Sequence[int] = b"",
 ) -> BundleParts:
-    """The same in parts, for who joins it with something else: the bodies are copied once then."""
+    """Encodes a bundle in parts, for a caller that joins them with other bytes, to copy the bodies once."""
     assert 0 < len(bodies) <= MESSAGES_MAX, "a bundle holds 1 to MESSAGES_MAX messages"
     assert len(bodies) == len(types) == len(hints), "one type and one set of hints for each message"
-    assert len(places) == (len(bodies) if key.mixed else 0), "one place for each message of a mixed bundle"
+    assert len(group_indexes) == (len(bodies) if key.mixed else 0), (
+        "one group index for each message of a mixed bundle"
+    )
     assert 0 <= key.channel < CHANNELS_MAX, "no such channel"
     offsets = _offsets_of(list(map(len, bodies)))
     bodies_bytes = int.from_bytes(offsets[-_OFFSET_BYTES:], "little")
@@ -220,12 +223,21 @@ def bundle_parts(
         len(names),
         bodies_bytes,
     )
-    front = [head, offsets, array("H", types).tobytes(), bytes(hints), bytes(places), names, spread, mark]
+    front = [
+        head,
+        offsets,
+        array("H", types).tobytes(),
+        bytes(hints),
+        bytes(group_indexes),
+        names,
+        spread,
+        mark,
+    ]
     return BundleParts([*front, *bodies], sum(map(len, front)) + bodies_bytes)
 
 
 def _offsets_of(sizes: list[int]) -> bytes:
-    """The column of offsets of bodies with these sizes, which mostly are all the same."""
+    """The column of offsets of bodies with these sizes, which often are all equal."""
     if sizes.count(sizes[0]) == len(sizes):
         return _even_offsets(sizes[0], len(sizes))
     return array("i", list(accumulate(sizes, initial=0))).tobytes()
@@ -233,12 +245,12 @@ def _offsets_of(sizes: list[int]) -> bytes:
 
 @lru_cache(maxsize=_EVEN_OFFSETS_KEPT_MAX)
 def _even_offsets(size_bytes: int, count: int) -> bytes:
-    """The same of so many bodies of one size; remembered, because a sender's messages are alike."""
+    """The column of offsets of bodies of one size; cached, because a sender's messages often have one size."""
     return array("i", [size_bytes * at for at in range(count + 1)]).tobytes()
 
 
 def _mark(key: BundleKey, messages: int) -> bytes:
-    assert key.mark is not None, "look first"
+    assert key.mark is not None, "check for a mark before"
     assert len(key.groups) == 1, "a bundle with a mark goes to one group"
     return encode_mark(key.mark, messages)
 
@@ -248,12 +260,12 @@ def _is_spread(key: BundleKey) -> bool:
 
 
 def _spread(key: BundleKey) -> bytes:
-    assert key.mark is None, "Spread clients have no batches that count once"
-    assert not key.mixed, "what is mixed is of native clients"
+    assert key.mark is None, "bundles of Spread clients have no mark"
+    assert not key.mixed, "bundles of Spread clients are not mixed"
     count, rest_bytes = divmod(len(key.spread_groups), SPREAD_NAME_BYTES)
     assert not rest_bytes, "names have one size"
     assert count <= SPREAD_GROUPS_MAX, "the list is too long"
-    assert len(encode_groups(key.groups)) <= SPREAD_GROUPS_MAX * SPREAD_NAME_BYTES, "it has them all"
+    assert len(encode_groups(key.groups)) <= SPREAD_GROUPS_MAX * SPREAD_NAME_BYTES, "the list has all groups"
     return bytes([key.spread_bits, count]) + key.spread_groups
 
 
@@ -263,23 +275,23 @@ def _flags(key: BundleKey) -> int:
 
 
 def rows_of(bundle: Bundle, start: int, end: int) -> list[tuple[int, int, int]]:
-    """Messages of a mixed bundle in a row to the same group: its place, the first, and behind the last."""
-    places = bundle.places.tolist()
+    """Consecutive messages of a mixed bundle to the same group, as (group index, first, one after the last)."""
+    group_indexes = bundle.group_indexes.tolist()
     out: list[tuple[int, int, int]] = []
     for at in range(start + 1, end + 1):
-        if at == end or places[at] != places[start]:
-            out.append((places[start], start, at))
+        if at == end or group_indexes[at] != group_indexes[start]:
+            out.append((group_indexes[start], start, at))
             start = at
     return out
 
 
-def as_of(bundle: Bundle, place: int) -> Bundle:
-    """A mixed bundle as if all its messages went to the group in this place.
+def as_of(bundle: Bundle, group_index: int) -> Bundle:
+    """A mixed bundle as if all its messages went to the group with this index.
 
-    It has the same columns: who goes on with it looks only at the messages that do go there.
+    It has the same columns: the caller uses only the messages that go to the group.
     """
-    key = _keys_by_group(bundle.key)[place]
-    columns = bundle.offsets, bundle.types, bundle.hints, bundle.places, bundle.bodies, bundle.whole
+    key = _keys_by_group(bundle.key)[group_index]
+    columns = bundle.offsets, bundle.types, bundle.hints, bundle.group_indexes, bundle.bodies, bundle.whole
     return Bundle(key, *columns)
 
 
@@ -290,22 +302,22 @@ def _keys_by_group(key: BundleKey) -> tuple[BundleKey, ...]:
 
 
 def pick(bundle: Bundle, indexes: Sequence[int]) -> bytes:
-    """A bundle of some messages of this mixed one, with no name of a group that none of them goes to."""
-    old = [bundle.places[index] for index in indexes]
+    """Encodes a bundle of some messages of a mixed one, with the names of their groups only."""
+    old = [bundle.group_indexes[index] for index in indexes]
     kept = sorted(set(old))
-    groups = tuple([bundle.key.groups[place] for place in kept])
+    groups = tuple([bundle.key.groups[group_index] for group_index in kept])
     key = bundle.key.replace(groups=groups, mixed=len(groups) > 1)
     return encode_bundle(
         key,
         [bundle.message(index) for index in indexes],
         [bundle.types[index] for index in indexes],
         [bundle.hints[index] for index in indexes],
-        [kept.index(place) for place in old] if key.mixed else b"",
+        [kept.index(group_index) for group_index in old] if key.mixed else b"",
     )
 
 
 def decode_bundle(buffer: bytes | memoryview) -> Bundle:
-    """A bundle as it lies in the buffer, which must hold nothing else; bodies are not touched."""
+    """Decodes a bundle in place; it must fill the buffer. Bodies are not read."""
     size = len(buffer)
     if size < BUNDLE_HEAD_BYTES:
         raise PeerError(Drop.TRUNCATED, f"bundle of {size} bytes")
@@ -321,9 +333,9 @@ def decode_bundle(buffer: bytes | memoryview) -> Bundle:
     _check_amounts(groups, names_bytes, count, bodies_bytes)
     types_at = BUNDLE_HEAD_BYTES + _OFFSET_BYTES * (count + 1)
     hints_at = types_at + 2 * count
-    places_at = hints_at + count
+    group_indexes_at = hints_at + count
     mixed = flags & _MIXED != 0
-    names_at = places_at + (count if mixed else 0)
+    names_at = group_indexes_at + (count if mixed else 0)
     spread_at = names_at + names_bytes
     view = memoryview(buffer)
     mark_at = spread_at
@@ -340,7 +352,7 @@ def decode_bundle(buffer: bytes | memoryview) -> Bundle:
     if mark_bytes and groups != 1:
         raise PeerError(Drop.INCONSISTENT, f"bundle with a mark for {groups} groups")
     if mixed:
-        _check_places(bytes(view[places_at:names_at]), groups, service)
+        _check_group_indexes(bytes(view[group_indexes_at:names_at]), groups, service)
     return Bundle(
         BundleKey(
             DaemonId(daemon),
@@ -357,15 +369,15 @@ def decode_bundle(buffer: bytes | memoryview) -> Bundle:
         ),
         offsets,
         view[types_at:hints_at].cast("H"),
-        view[hints_at:places_at],
-        view[places_at:names_at],
+        view[hints_at:group_indexes_at],
+        view[group_indexes_at:names_at],
         view[bodies_at:],
         view,
     )
 
 
 def peek_groups(buffer: memoryview) -> tuple[GroupName, ...]:
-    """The groups of a bundle, without a look at its messages."""
+    """Decodes only the names of the groups of a bundle."""
     size = len(buffer)
     if size < BUNDLE_HEAD_BYTES:
         raise PeerError(Drop.TRUNCATED, f"bundle of {size} bytes")
@@ -380,13 +392,13 @@ def peek_groups(buffer: memoryview) -> tuple[GroupName, ...]:
 
 
 def _spread_bytes(view: Column, at: int, names_bytes: int) -> int:
-    """The size of what only Spread clients can say and see, which begins there."""
+    """The size of the fields that only Spread clients use, which begin at this offset."""
     if len(view) < at + _SPREAD_HEAD_BYTES:
         raise PeerError(Drop.LENGTH, f"bundle of {len(view)} bytes, its names end at {at}")
     bits: int = view[at]
     count: int = view[at + 1]
     if not bits and not count:
-        raise PeerError(Drop.INCONSISTENT, "bundle of a Spread client that says nothing of its own")
+        raise PeerError(Drop.INCONSISTENT, "bundle of a Spread client that has no fields of its own")
     if count > SPREAD_GROUPS_MAX or names_bytes > SPREAD_GROUPS_MAX * SPREAD_NAME_BYTES:
         raise PeerError(Drop.LIMIT, f"a list of {count} groups beside names of {names_bytes} bytes")
     return _SPREAD_HEAD_BYTES + SPREAD_NAME_BYTES * count
@@ -404,26 +416,26 @@ def _check_offsets(offsets: Column, count: int, bodies_bytes: int) -> None:
     end: int = offsets[1]
     if count == 1 and first == 0 and end == bodies_bytes:
         return
-    # Mostly all messages have one size; then there is a shorter way to see that.
+    # Often all messages have one size, which is faster to check.
     if end * count == bodies_bytes and offsets.tobytes() == _even_offsets(end, count):
         return
     every = offsets.tolist()
-    # Sorting what is sorted is one pass without a Python loop.
+    # Sorting a sorted list is one pass without a Python loop.
     if first != 0 or every[-1] != bodies_bytes or sorted(every) != every:
         raise PeerError(Drop.INCONSISTENT, f"offsets do not rise from 0 to {bodies_bytes}")
 
 
-def _check_places(places: bytes, groups: int, service: Service) -> None:
-    if places.translate(None, _PLACES[:groups]):
+def _check_group_indexes(group_indexes: bytes, groups: int, service: Service) -> None:
+    if group_indexes.translate(None, _GROUP_INDEXES[:groups]):
         raise PeerError(Drop.INCONSISTENT, f"a message for another than the {groups} groups of its bundle")
     if not service.total:
-        # What overtakes a join is kept by its groups, and all of it has the same.
+        # Messages that arrive before an earlier join are stored with one list of groups for the bundle.
         raise PeerError(Drop.INCONSISTENT, f"mixed bundle of service {service}")
 
 
 @lru_cache(maxsize=_GROUP_LISTS_KEPT_MAX)
 def encode_groups(groups: tuple[GroupName, ...]) -> bytes:
-    """Names behind their lengths; remembered, because sessions send to the same groups again and again."""
+    """Encodes names, each after its length; cached, because sessions send to the same groups repeatedly."""
     assert 0 < len(groups) <= GROUPS_MAX, "a bundle goes to 1 to GROUPS_MAX groups"
     assert len(set(groups)) == len(groups), "a bundle goes to each group once"
     names = [name.encode() for name in groups]
@@ -433,7 +445,7 @@ def encode_groups(groups: tuple[GroupName, ...]) -> bytes:
 
 @lru_cache(maxsize=_GROUP_LISTS_KEPT_MAX)
 def decode_groups(names: bytes, count: int) -> tuple[GroupName, ...]:
-    """The names that fill these bytes exactly; remembered like the other way round."""
+    """Decodes names, which must fill these bytes exactly; cached like `encode_groups`."""
     groups: list[GroupName] = []
     at = 0
     while at < len(names) and len(groups) < count:

@@ -58,7 +58,7 @@ def test_what_everybody_has_makes_room() -> None:
         box.put(message(1))
     taken(box)
 
-    box.stable([entry(message(1)), entry(message(1))], ME)
+    box.release_stable([entry(message(1)), entry(message(1))], ME)
 
     assert taken(box) == 2
 
@@ -69,7 +69,7 @@ def test_the_messages_of_others_make_no_room() -> None:
         box.put(message(1))
     taken(box)
 
-    box.stable([entry(message(1, daemon=1))], ME)
+    box.release_stable([entry(message(1, daemon=1))], ME)
 
     assert taken(box) == 0
 
@@ -93,7 +93,7 @@ def test_a_new_view_begins_with_an_open_window() -> None:
         box.put(message(1))
     taken(box)
 
-    box.settle()
+    box.reset()
 
     assert taken(box) == 3
 
@@ -118,22 +118,22 @@ def test_an_unreliable_message_takes_its_place_until_the_line_has_passed_its_sen
     for _ in range(5):
         box.put(loose())
     for lts in (7, 8):
-        box.left(box.admit_next(), lts)
+        box.note_loose(box.admit_next(), lts)
     assert not box.ready
 
-    box.overtaken(7)
+    box.release_loose(7)
     assert not box.ready
-    box.overtaken(8)
+    box.release_loose(8)
 
     assert (box.out_bundles, box.out_bytes, box.ready) == (1, 1, True)
 
 
 def test_a_quarter_of_the_window_is_a_crowd() -> None:
     bundles, in_bytes = outbox(window_bundles=8), outbox(window_bundles=8)
-    bundles.left(loose(1), 1)
+    bundles.note_loose(loose(1), 1)
     assert not bundles.loose_crowded
-    bundles.left(loose(1), 1)
-    in_bytes.left(loose(25), 1)
+    bundles.note_loose(loose(1), 1)
+    in_bytes.note_loose(loose(25), 1)
 
     assert bundles.loose_crowded
     assert in_bytes.loose_crowded
@@ -143,11 +143,11 @@ def test_a_new_view_forgets_what_left_in_the_old_one() -> None:
     box = outbox(window_bundles=2)
     box.put(loose())
     box.put(loose())
-    box.left(box.admit_next(), 7)
+    box.note_loose(box.admit_next(), 7)
 
-    box.settle()
-    box.left(box.admit_next(), 3)
-    box.overtaken(8)
+    box.reset()
+    box.note_loose(box.admit_next(), 3)
+    box.release_loose(8)
 
     assert (box.out_bundles, box.out_bytes) == (0, 0)
 

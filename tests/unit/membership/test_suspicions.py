@@ -82,7 +82,7 @@ def test_one_that_did_not_hear_us_twice_is_named_for_a_while() -> None:
 def test_of_two_that_do_not_hear_each_other_the_higher_is_left_out_whoever_says_so() -> None:
     for accuser, suspect in ((A, B), (B, A)):
         one = suspicions()
-        one.told(accuser, (suspect,), 0)
+        one.accused_by(accuser, (suspect,), 0)
 
         assert one.left_out(0) == {B}
         assert one.left_out(2 * SECOND_US) == frozenset()

@@ -21,8 +21,8 @@ def test_a_builder_takes_messages_until_it_is_full() -> None:
     builder = BundleBuilder(KEY, message_bytes_max=10)
     builder.append(b"12345678", message_type=5, hints=6)
 
-    assert builder.has_room(2)
-    assert not builder.has_room(3)
+    assert builder.fits(2)
+    assert not builder.fits(3)
     with pytest.raises(AssertionError):
         builder.append(b"123")
     assert b"".join(builder.finish().parts) == encode_bundle(KEY, [b"12345678"], [5], [6])
@@ -33,7 +33,7 @@ def test_a_builder_takes_no_more_messages_than_a_bundle_may_hold() -> None:
     for _ in range(MESSAGES_MAX):
         builder.append(b"")
 
-    assert not builder.has_room(0)
+    assert not builder.fits(0)
     assert len(decode_bundle(b"".join(builder.finish().parts))) == MESSAGES_MAX
 
 
@@ -51,7 +51,7 @@ def test_nothing_is_appended_to_a_sealed_bundle() -> None:
 def test_messages_to_one_group_each_share_a_bundle() -> None:
     builder = BundleBuilder(ONE)
     for name, body in (("orders", b"1"), ("news", b"2"), ("orders", b"3")):
-        assert builder.takes(to(name), Service.AGREED, False)
+        assert builder.accepts(to(name), Service.AGREED, False)
         builder.append(body, 7, 0, to(name))
     bundle = decode_bundle(b"".join(builder.finish().parts))
 
@@ -81,8 +81,8 @@ def test_what_differs_in_more_than_its_one_group_does_not_share(
     builder = BundleBuilder(key)
     builder.append(b"first")
 
-    assert builder.takes(key.groups, key.service, key.self_discard)
-    assert not builder.takes(groups, service, self_discard)
+    assert builder.accepts(key.groups, key.service, key.self_discard)
+    assert not builder.accepts(groups, service, self_discard)
 
 
 def test_a_bundle_has_no_more_groups_than_it_may() -> None:
@@ -91,8 +91,8 @@ def test_a_bundle_has_no_more_groups_than_it_may() -> None:
     for at in range(1, GROUPS_MAX):
         builder.append(b"", groups=to(f"group {at}"))
 
-    assert builder.takes(to("group 5"), Service.AGREED, False)
-    assert not builder.takes(to("one more"), Service.AGREED, False)
+    assert builder.accepts(to("group 5"), Service.AGREED, False)
+    assert not builder.accepts(to("one more"), Service.AGREED, False)
     assert len(decode_bundle(b"".join(builder.finish().parts)).key.groups) == GROUPS_MAX
 
 
