@@ -14,7 +14,7 @@ from hopring.sim.cluster import CLUSTER, SimCluster
 from hopring.sim.engine import SimEngine
 from hopring.sim.network import SimNetwork
 from hopring.sim.path import Quality
-from hopring.sim.tcp.links import PENDING_MAX, SimTcpLinks
+from hopring.sim.tcp.links import PENDING_MAX, PENDING_US_MAX, SimTcpLinks
 from hopring.stack_events import Identity, StreamChanged
 from hopring.testing.scenario.daemon_commands import parse_cluster
 from hopring.wire.header import Family
@@ -126,6 +126,34 @@ def test_the_number_of_pending_connections_is_limited() -> None:
         pair.restart(A)
 
     assert pair.ends[B].pending == PENDING_MAX
+
+
+def test_a_pending_connection_waits_for_a_limited_time() -> None:
+    pair = Pair()
+    own = pair.begin(A, 5)
+    pair.run()
+    pair.greet(own, B)
+    pair.run()
+    assert pair.ends[B].pending == 1
+
+    pair.engine.run_for(PENDING_US_MAX)
+
+    assert pair.ends[B].pending == 0
+
+
+def test_a_later_connection_of_a_neighbour_replaces_the_pending_one() -> None:
+    pair = Pair()
+    for _ in range(3):
+        pair.restart(A)  # B does not notice the end of the connection before.
+        own = pair.begin(A, 5)
+        pair.run()
+        pair.greet(own, B)
+        pair.run()
+
+    assert pair.ends[B].pending == 1
+
+    pair.begin(B, 5)
+    assert pair.told[B][0] == (5, A, StreamOpened())
 
 
 def tcp_cluster(loss: float = 0.0, **counts: int) -> SimCluster:

@@ -1,15 +1,20 @@
 """TCP connections of a daemon's links, from network to network.
 
 The lower daemon of a pair connects, the higher one accepts. An accepted connection is pending until its
-greeting names the network it is for. If that network has not begun here, the connection waits on, and its
-events are kept for that moment.
+greeting names the network it is for. If that network has not begun here, the connection is early: it waits on,
+and its bytes are kept for that moment.
+
+Anybody can connect and write a greeting, so an early connection must not keep the real neighbour out: a later
+connection of the same neighbour replaces it, and it waits for EARLY_US_MAX at most.
 
 Invariants  every reported event bears the generation of the network that the connection was made for, and is
-            reported in order; at most EARLY_MAX connections wait for a network, each with at most
-            EARLY_EVENTS_MAX events; at most PENDING_MAX connections are pending, each at most
-            GREETING_TIMEOUT_US: one more closes the oldest, so silent peers cannot keep others out for long.
+            reported in order; one connection of a neighbour is early at a time, and EARLY_MAX in all, each with
+            at most EARLY_BYTES_MAX and one read (the rest stays in the kernel); one that ends is removed at
+            once; at most PENDING_MAX connections are pending, each at most GREETING_TIMEOUT_US. One more, of
+            either kind, closes the oldest, so silent peers cannot keep others out for long.
 """
 
+import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from random import Random
@@ -22,15 +27,18 @@ from hopring.daemon.net.shaper import Shape, StreamShaper
 from hopring.daemon.net.tcp import ConnectionEvent, Sink, TcpConnection, TcpListener
 from hopring.daemon.net.udp import Address, SocketCounters
 from hopring.errors import Drop, PeerError
-from hopring.ids import DaemonId, Generation
+from hopring.ids import NEVER, DaemonId, Generation
 from hopring.links.events import StreamClosed, StreamOpened, StreamReceived
 from hopring.stack_events import Identity
 from hopring.wire.header import Header
 from hopring.wire.stream import GREETING_BYTES, decode_greeting
 
 EARLY_MAX: Final = 64
-EARLY_EVENTS_MAX: Final = 64
-"""Events kept for a connection whose network has not begun here; more close it."""
+EARLY_BYTES_MAX: Final = 256 * 1024
+"""Bytes kept for a connection whose network has not begun here; with more, it is not read until then."""
+
+EARLY_US_MAX: Final = 3_000_000
+"""How long a connection waits for its network: the neighbour's link gives up after this time."""
 
 Tell = Callable[[Generation, DaemonId, ConnectionEvent], None]
 """Called with the network, the neighbour and the event of a connection."""
@@ -55,7 +63,8 @@ class LinkStreams:
         self._generation: Generation | None = None
         self._wanted: set[DaemonId] = set()  # Neighbours of the present network that have yet to dial.
         self._connections: dict[DaemonId, TcpConnection] = {}  # Of the present network.
-        self._early: dict[tuple[DaemonId, Generation], _Early] = {}  # The oldest first.
+        self._early: dict[DaemonId, _Early] = {}  # The oldest first.
+        self._expire = loop.alarm(self._drop_expired)
         self._cut: frozenset[DaemonId] = frozenset()
         self._shapes: dict[DaemonId, Shape] = {}
         self._shapers: dict[DaemonId, StreamShaper] = {}  # Of the connections in `_connections`.
@@ -67,6 +76,7 @@ class LinkStreams:
         """Ends all connections and accepts no more."""
         self._listener.close()
         self._pending.close()
+        self._expire.set(NEVER)
         for connection in [*self._connections.values(), *[one.connection for one in self._early.values()]]:
             connection.close()
         self._early.clear()
@@ -81,15 +91,17 @@ class LinkStreams:
         self._generation = own.generation
         for neighbour in neighbours:
             if self._me < neighbour:
-                self._bind(neighbour, TcpConnection.dial(self._loop, self._addresses[neighbour]))
+                self._dial(neighbour, own.generation)
                 continue
-            self._wanted.add(neighbour)
-            early = self._early.pop((neighbour, own.generation), None)
-            if early is not None:
-                self._wanted.remove(neighbour)
-                self._keep(neighbour, early.connection)
-                # The layer above is in the middle of a step and takes no events now.
-                self._loop.call_soon(early.let_in)
+            early = self._early.get(neighbour)
+            if early is None or early.generation != own.generation:
+                self._wanted.add(neighbour)
+                continue
+            del self._early[neighbour]
+            early.begun = True
+            self._keep(neighbour, early.connection)
+            # The layer above is in the middle of a step and takes no events now.
+            self._loop.call_soon(early.let_in)
 
     def write(self, neighbour: DaemonId, data: bytes) -> None:
         """Writes bytes to a link of the present network."""
@@ -115,9 +127,19 @@ class LinkStreams:
     def cut(self, daemons: Collection[DaemonId]) -> None:
         """Blocks traffic to and from exactly these daemons: their connections are paused."""
         self._cut = frozenset(daemons)
-        early = [(sender, one.connection) for (sender, _), one in self._early.items()]
+        early = [(sender, one.connection) for sender, one in self._early.items()]
         for neighbour, connection in [*self._connections.items(), *early]:
             connection.pause(neighbour in self._cut)
+
+    def _dial(self, neighbour: DaemonId, generation: Generation) -> None:
+        try:
+            connection = TcpConnection.dial(self._loop, self._addresses[neighbour])
+        except OSError as error:
+            # No descriptor is free: that is the failure of this link only.
+            closed = StreamClosed(f"no socket for the connection ({os.strerror(error.errno or 0)})")
+            self._loop.call_soon(lambda: self._tell(generation, neighbour, closed))
+        else:
+            self._bind(neighbour, connection)
 
     def _keep(self, neighbour: DaemonId, connection: TcpConnection) -> None:
         self._connections[neighbour] = connection
@@ -139,7 +161,7 @@ class LinkStreams:
     def _admit(self, header: Header, connection: TcpConnection) -> bool:
         """Whether an accepted connection belongs to a link of this network, or maybe of the next one."""
         sender, generation = header.sender, header.generation
-        if sender >= self._me or sender in self._cut or (sender, generation) in self._early:
+        if sender >= self._me or sender in self._cut:
             return False
         if generation == self._generation:
             if sender not in self._wanted:
@@ -147,33 +169,68 @@ class LinkStreams:
             self._wanted.remove(sender)
             self._bind(sender, connection)
             return True
+        self._drop_early(sender)
         if len(self._early) == EARLY_MAX:
-            oldest = next(iter(self._early))
-            self._early.pop(oldest).connection.close()
-        self._early[sender, generation] = _Early(self._tell, generation, sender, connection)
+            self._drop_early(next(iter(self._early)))
+        early = self._early[sender] = _Early(self._tell, self._loop.now_us(), sender, generation, connection)
+        early.ended = lambda: self._drop_early(sender)
+        self._expire.set(next(iter(self._early.values())).since_us + EARLY_US_MAX)
         return True
+
+    def _drop_early(self, sender: DaemonId) -> None:
+        early = self._early.pop(sender, None)
+        if early is not None:
+            early.connection.close()
+
+    def _drop_expired(self) -> None:
+        expired_us = self._loop.now_us() - EARLY_US_MAX
+        for sender in [sender for sender, one in self._early.items() if one.since_us <= expired_us]:
+            self._drop_early(sender)
+        for oldest in self._early.values():
+            self._expire.set(oldest.since_us + EARLY_US_MAX)
+            return
 
 
 class _Early:
-    """A connection of a network that has not begun here: its events are kept until then."""
+    """A connection of a network that has not begun here: its bytes are kept until then."""
 
-    def __init__(self, tell: Tell, generation: Generation, sender: DaemonId, connection: TcpConnection) -> None:
+    def __init__(
+        self, tell: Tell, since_us: int, sender: DaemonId, generation: Generation, connection: TcpConnection
+    ) -> None:
         self.connection = connection
+        self.since_us = since_us
+        self.generation = generation
+        self.begun = False
+        """Whether its network has begun, so that its end has to be reported."""
+        self.ended: Callable[[], None] = _ignore
         self._tell: Sink = lambda event: tell(generation, sender, event)
-        self._events: list[ConnectionEvent] = []
+        self._bytes = bytearray()
+        self._closed: StreamClosed | None = None
         connection.sink = self._keep
 
     def let_in(self) -> None:
         """Its network has begun: reports the kept events, and later ones as they happen."""
-        for event in self._events:
-            self._tell(event)
         self.connection.sink = self._tell
+        self._tell(StreamOpened())
+        self._tell(StreamReceived(bytes(self._bytes)))
+        self._bytes.clear()
+        if self._closed is not None:
+            self._tell(self._closed)
 
     def _keep(self, event: ConnectionEvent) -> None:
-        if len(self._events) == EARLY_EVENTS_MAX:
-            event = StreamClosed("too much came before its network began")
-            self.connection.close()
-        self._events.append(event)
+        match event:
+            case StreamReceived(chunk=chunk):
+                self._bytes += chunk
+                if len(self._bytes) > EARLY_BYTES_MAX and not self.begun:
+                    self.connection.pause(True)
+            case StreamClosed():
+                self._closed = event
+                if not self.begun:
+                    self.ended()
+
+
+def _ignore() -> None:
+    """Does nothing."""
 
 
 PENDING_MAX: Final = 64

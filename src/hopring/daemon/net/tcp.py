@@ -166,8 +166,8 @@ class TcpConnection:
                 self._close("closed by the other end")
                 return
             self.sink(StreamReceived(bytes(self._buffer[:size])))
-            # A short read has emptied the kernel's buffer; the sink may have closed us.
-            if self._gone or size < READ_BYTES:
+            # A short read has emptied the kernel's buffer; the sink may have closed or paused us.
+            if self._gone or self._paused or size < READ_BYTES:
                 return
 
     def _flush_soon(self) -> None:

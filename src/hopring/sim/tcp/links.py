@@ -5,7 +5,9 @@ greeting names the network it belongs to. If that network has not begun here yet
 events are kept for that moment.
 
 Invariants  every event carries the generation of the network that its connection was made for; at most
-            PENDING_MAX connections wait, each with at most PENDING_EVENTS_MAX events.
+            PENDING_MAX connections wait, each for at most PENDING_US_MAX and with at most PENDING_EVENTS_MAX
+            events and PENDING_BYTES_MAX; of those with a greeting, one of each neighbour: a later one replaces
+            it, and one that ends is removed at once.
 
 `SimTcpHost` is the TCP of one simulated host: listeners, connections, and a reset for segments that belong to
 neither. A crash of the host takes it away with everything else; after a restart a new one answers segments of
@@ -192,6 +194,8 @@ def _nobody(_event: StreamEvent) -> None:
 STREAM_PORT: Final = 4892
 PENDING_MAX: Final = 16
 PENDING_EVENTS_MAX: Final = 64
+PENDING_BYTES_MAX: Final = 256 * 1024
+PENDING_US_MAX: Final = 3_000_000
 
 Tell = Callable[[Generation, DaemonId, StreamEvent], None]
 """Receives the events of a connection: the generation of its network, the neighbour, the event."""
@@ -207,10 +211,13 @@ class PendingConnection:
         self.connection = SimTcpConnection(self._keep)
         self._links = links
         self._received = b""
+        self._size_bytes = 0
 
     def _keep(self, event: StreamEvent) -> None:
         self.events.append(event)
-        if isinstance(event, StreamClosed) or len(self.events) > PENDING_EVENTS_MAX:
+        self._size_bytes += len(event.chunk) if isinstance(event, StreamReceived) else 0
+        full = len(self.events) > PENDING_EVENTS_MAX or self._size_bytes > PENDING_BYTES_MAX
+        if full or isinstance(event, StreamClosed):
             self._links.reject(self)
         elif isinstance(event, StreamReceived) and self.greeting is None:
             self._received += event.chunk
@@ -223,7 +230,7 @@ class PendingConnection:
         except PeerError:
             self._links.reject(self)
         else:
-            self._links.admit()
+            self._links.greeted(self)
 
 
 class SimTcpLinks:
@@ -273,6 +280,13 @@ class SimTcpLinks:
         if generation == self._generation and neighbour in self._connections:
             self._connections[neighbour].observe()
 
+    def greeted(self, waiting: PendingConnection) -> None:
+        """Drops earlier connections of the same neighbour, and assigns this one if its network has begun."""
+        for earlier in list(self._pending):
+            if earlier is not waiting and earlier.remote == waiting.remote and earlier.greeting is not None:
+                self.reject(earlier)
+        self.admit()
+
     def admit(self) -> None:
         """Assigns the pending connections that the present network waits for."""
         for waiting in list(self._pending):
@@ -298,5 +312,11 @@ class SimTcpLinks:
     def _accept(self, remote: str) -> SimTcpConnection:
         if len(self._pending) == PENDING_MAX:
             self.reject(self._pending[0])
-        self._pending.append(PendingConnection(self, self._numbers[remote]))
-        return self._pending[-1].connection
+        waiting = PendingConnection(self, self._numbers[remote])
+        self._pending.append(waiting)
+        self._host.network.timer(self._host.name, self._host.now_us + PENDING_US_MAX, self._expire, waiting)
+        return waiting.connection
+
+    def _expire(self, waiting: PendingConnection) -> None:
+        if waiting in self._pending:
+            self.reject(waiting)
