@@ -172,8 +172,9 @@ class LinkStreams:
         self._drop_early(sender)
         if len(self._early) == EARLY_MAX:
             self._drop_early(next(iter(self._early)))
-        early = self._early[sender] = _Early(self._tell, self._loop.now_us(), sender, generation, connection)
-        early.ended = lambda: self._drop_early(sender)
+        early = _Early(self._tell, self._drop_early, sender, generation, connection)
+        early.since_us = self._loop.now_us()
+        self._early[sender] = early
         self._expire.set(next(iter(self._early.values())).since_us + EARLY_US_MAX)
         return True
 
@@ -195,14 +196,19 @@ class _Early:
     """A connection of a network that has not begun here: its bytes are kept until then."""
 
     def __init__(
-        self, tell: Tell, since_us: int, sender: DaemonId, generation: Generation, connection: TcpConnection
+        self,
+        tell: Tell,
+        drop: Callable[[DaemonId], None],
+        sender: DaemonId,
+        generation: Generation,
+        connection: TcpConnection,
     ) -> None:
         self.connection = connection
-        self.since_us = since_us
+        self.since_us = 0
         self.generation = generation
         self.begun = False
         """Whether its network has begun, so that its end has to be reported."""
-        self.ended: Callable[[], None] = _ignore
+        self._drop: Callable[[], None] = lambda: drop(sender)
         self._tell: Sink = lambda event: tell(generation, sender, event)
         self._bytes = bytearray()
         self._closed: StreamClosed | None = None
@@ -226,11 +232,7 @@ class _Early:
             case StreamClosed():
                 self._closed = event
                 if not self.begun:
-                    self.ended()
-
-
-def _ignore() -> None:
-    """Does nothing."""
+                    self._drop()
 
 
 PENDING_MAX: Final = 64
