@@ -97,10 +97,10 @@ class Hopd:
         if groups is not None:
             places = client_places(arguments, state, config, me.daemon)
             options = session_options(config, arguments)
-            allow_descriptors(options.sessions_max)
+            connections_max = allow_descriptors(options.sessions_max)
             spills = spill_place(state / f"{config.cluster}.{name}.spill")
             self._clients = ClientServer(
-                loop, self.log, self._host, groups, places, options, spills, config.order_names
+                loop, self.log, self._host, groups, places, options, spills, config.order_names, connections_max
             )
             self._above: OutputHandler = self._clients.handle_engine_outputs
             where = where_clients_come(places)

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.daemon.waiting import run_until
 
 from hopring.daemon.loop.event_loop import Loop
-from hopring.daemon.process.environment import end_with_descriptor
+from hopring.daemon.process.environment import DESCRIPTORS_RESERVED, end_with_descriptor, for_clients
 
 
 def test_the_end_of_a_pipe_is_told_once_and_what_is_written_is_not(loop: Loop) -> None:
@@ -65,3 +65,11 @@ def faults(*arguments: str) -> int:
 def test_free_memory_is_kept_for_the_next_packets() -> None:
     assert faults("keep") < 1_000
     assert faults() > 10 * 1_000  # Without: all pages of all packets come from the kernel again and again.
+
+
+@pytest.mark.parametrize(
+    ("descriptors", "clients"),
+    [(4096 + DESCRIPTORS_RESERVED, 4096), (1024, 1024 - DESCRIPTORS_RESERVED), (64, 32)],
+)
+def test_some_descriptors_are_not_for_clients(descriptors: int, clients: int) -> None:
+    assert for_clients(descriptors) == clients

@@ -1,5 +1,7 @@
 """Spills on a real disk."""
 
+import os
+import resource
 from pathlib import Path
 from random import Random
 
@@ -67,3 +69,30 @@ def test_all_clients_together_have_a_limit(tmp_path: Path) -> None:
     other = place.open(2)
     with pytest.raises(SpillFailed, match="of all clients wait on disk"):
         other.put(encode_frame(FrameKind.MESSAGES, bytes(spill.PIECE_BYTES)))
+
+
+def test_spills_hold_no_descriptors_between_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spill, "PIECE_BYTES", 1_000)
+    monkeypatch.setattr(spill, "SEGMENT_BYTES", 2_000)
+    place = SpillPlace(tmp_path)
+    before = len(os.listdir("/proc/self/fd"))
+    files = [place.open(number) for number in range(5)]
+    for file in files:
+        for frame in frames(Random(1), 40, 500):
+            file.put(frame)
+        file.take()
+
+    assert len(list(tmp_path.iterdir())) > 10
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_spill_without_a_free_descriptor_fails_for_its_client_only(tmp_path: Path) -> None:
+    file = SpillPlace(tmp_path).open(7)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    frame = encode_frame(FrameKind.MESSAGES, bytes(spill.PIECE_BYTES))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) - 1, limits[1]))
+    try:
+        with pytest.raises(SpillFailed, match="cannot be written to disk"):
+            file.put(frame)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)

@@ -22,7 +22,7 @@ from hopring.client.queries import DaemonFacts, DaemonView, LinkFacts
 from hopring.config import Config, Daemon, Site, cluster_hash
 from hopring.daemon.net.multicast import MulticastGroup, interface_of
 from hopring.daemon.net.udp import BUFFER_BYTES, ask_buffers, open_group
-from hopring.daemon.process.environment import DESCRIPTORS_BESIDE
+from hopring.daemon.process.environment import wanted_descriptors
 from hopring.errors import Drop, HopError
 from hopring.links.kinds import KINDS
 from hopring.session.options import SessionOptions
@@ -332,7 +332,7 @@ def check_limits(report: DoctorReport, config: Config) -> None:
     sessions_max = config.clients.sessions_max or SessionOptions().sessions_max
     # hopd raises its own soft limit as far as the hard one.
     _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = sessions_max + DESCRIPTORS_BESIDE
+    wanted = wanted_descriptors(sessions_max)
     if files == resource.RLIM_INFINITY or files >= wanted:
         report.good("host", f"hopd may open enough files for {sessions_max} clients")
     else:

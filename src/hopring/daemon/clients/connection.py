@@ -32,6 +32,9 @@ CONNECTS_PER_SECOND: Final = 500
 CONNECTS_BURST: Final = 1_000
 """How fast a daemon accepts; connections above this rate wait in the listen backlog."""
 
+NO_DESCRIPTORS: Final = (
+    "all descriptors for clients are in use; raise the limit of open files (LimitNOFILE, ulimit -n)"
+)
 TOO_FAST: Final = f"more than {CONNECTS_PER_SECOND} new connections a second"
 NO_DESCRIPTORS_DELAY_US: Final = 100_000
 _CREDENTIALS: Final = Struct("3i")  # The kernel's struct ucred.
@@ -219,9 +222,14 @@ class ClientListener:
         welcome: Callable[[socket.socket], None],
         rate: Bucket | None = None,
         delayed: Callable[[str], None] | None = None,
+        has_room: Callable[[], bool] | None = None,
     ) -> None:
-        """`delayed` is called with the reason why connections wait in the listen backlog."""
+        """`delayed` is called with the reason why connections wait in the listen backlog.
+
+        Without room nothing is accepted, so that descriptors are left for others.
+        """
         self._delayed = delayed
+        self._has_room = has_room
         self._rate = rate or Bucket(CONNECTS_PER_SECOND, CONNECTS_BURST)  # A connection counts as a byte.
         self._loop = loop
         self._socket = sock
@@ -241,6 +249,9 @@ class ClientListener:
         for _ in range(ACCEPTS_MAX):
             if self._rate.ready_at_us > now_us:
                 self._rest_until(self._rate.ready_at_us, TOO_FAST)
+                return
+            if self._has_room is not None and not self._has_room():
+                self._rest_until(now_us + NO_DESCRIPTORS_DELAY_US, NO_DESCRIPTORS)
                 return
             try:
                 sock, _address = self._socket.accept()

@@ -53,13 +53,19 @@ class ClientServer:
         options: SessionOptions | None = None,
         spills: Spills | None = None,
         order: Sequence[str] = (),
+        connections_max: int | None = None,
     ) -> None:
-        """Listens; BindError if it cannot. The order is that of the daemons in the configuration file."""
+        """Listens; BindError if it cannot. The order is that of the daemons in the configuration file.
+
+        With `connections_max` connections, further ones wait in the listen backlog: other descriptors are kept
+        for links, admin and metrics.
+        """
         self.session_server = SessionServer(groups, host.payload_bytes_max, options, spills)
         self._loop = loop
         self._log = log
         self._host = host
         self._connections: dict[int, ClientConnection] = {}
+        self._connections_max = connections_max
         self._count = 0
         self._submit_due = False
         self._gathering = False  # Outputs of the engine are being handled: connections send after the last.
@@ -136,7 +142,9 @@ class ClientServer:
         def welcome(sock: socket.socket) -> None:
             self._welcome(sock, dialect)
 
-        self._listeners.append(ClientListener(self._loop, sock, welcome, self._rate, self._delayed))
+        self._listeners.append(
+            ClientListener(self._loop, sock, welcome, self._rate, self._delayed, self._has_room)
+        )
         if path is not None:
             self._paths.append(path)
 
@@ -147,6 +155,9 @@ class ClientServer:
             with contextlib.suppress(OSError):
                 path.unlink()
         self._listeners, self._paths = [], []
+
+    def _has_room(self) -> bool:
+        return self._connections_max is None or len(self._connections) < self._connections_max
 
     def _welcome(self, sock: socket.socket, dialect: Dialect | None) -> None:
         self._count += 1

@@ -3,11 +3,15 @@
 A client's frames are appended to segments and read back in their order; a segment is deleted when it has been
 read, all of them when the session ends. Nothing is synced, because no spill outlives the process: files of an
 earlier run are deleted at the start. Writes go to the page cache in pieces of a quarter of a megabyte.
+
+A segment is opened for each piece that is written or read, so the spills of all clients together hold one
+descriptor at most, and none between two pieces.
 """
 
 import contextlib
 import os
 from collections import deque
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -74,9 +78,9 @@ class SpillFile:
         return frames
 
     def close(self) -> None:
-        """Closes and deletes the file."""
+        """Deletes the files of this client."""
         while self._segments:
-            self._place.size_bytes -= self._segments.popleft().close()
+            self._place.size_bytes -= self._segments.popleft().delete()
         self._unwritten.clear()
         self.size_bytes = self._unwritten_bytes = 0
 
@@ -107,7 +111,7 @@ class SpillFile:
         if first.read_bytes == first.written_bytes:
             # Also if it is the last segment: the next write begins another.
             self._segments.popleft()
-            self._place.size_bytes -= first.close()
+            self._place.size_bytes -= first.delete()
         return piece
 
 
@@ -118,23 +122,32 @@ class _Segment:
         self.written_bytes = 0
         self.read_bytes = 0
         self._path = path
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
     def write(self, piece: bytes) -> None:
         rest = memoryview(piece)
-        while rest:
-            size = os.pwrite(self._file, rest, self.written_bytes)
-            self.written_bytes += size
-            rest = rest[size:]
+        with self._opened(os.O_WRONLY) as file:
+            while rest:
+                size = os.pwrite(file, rest, self.written_bytes)
+                self.written_bytes += size
+                rest = rest[size:]
 
     def read(self) -> bytes:
-        piece = os.pread(self._file, PIECE_BYTES, self.read_bytes)
+        with self._opened(os.O_RDONLY) as file:
+            piece = os.pread(file, PIECE_BYTES, self.read_bytes)
         self.read_bytes += len(piece)
         return piece
 
-    def close(self) -> int:
+    def delete(self) -> int:
         """Deletes the file; returns the bytes that were written to it."""
-        os.close(self._file)
         with contextlib.suppress(OSError):
             self._path.unlink()
         return self.written_bytes
+
+    @contextlib.contextmanager
+    def _opened(self, flags: int) -> Iterator[int]:
+        file = os.open(self._path, flags | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            yield file
+        finally:
+            os.close(file)

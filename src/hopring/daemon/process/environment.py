@@ -11,6 +11,7 @@ import ctypes
 import gc
 import os
 import resource
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -25,8 +26,15 @@ from hopring.engine import Snapshot
 from hopring.ids import DaemonId, Process
 from hopring.session.options import SessionOptions
 
-DESCRIPTORS_BESIDE: Final = 512
-"""Open files beside those of clients: the daemon's own, and spills."""
+DESCRIPTORS_RESERVED: Final = 512
+"""Descriptors that connections of clients cannot use: for links, admin, metrics, files and spills.
+
+Links take one for each other site, and 128 for connections without a greeting or a network; admin and metrics
+take 16 each; all spills together take one. Where the system allows fewer than twice as many, half of all
+descriptors are reserved."""
+
+DESCRIPTORS_FOR_REFUSALS: Final = 64
+"""For clients above the limit of sessions, which are told so; further ones wait in the listen backlog."""
 
 NO_SOCKET: Final = (
     "no Unix socket for clients: the state directory cannot be written, or the path is longer than "
@@ -88,13 +96,29 @@ def client_places(arguments: argparse.Namespace, state: Path, config: Config, me
     return ClientAddresses(path, tcp_place(own, arguments.listen), spread_path, spread)
 
 
-def allow_descriptors(clients: int) -> None:
-    """Raises the limit of open files to the number that clients need, as far as the system allows."""
-    wanted = clients + DESCRIPTORS_BESIDE
+def wanted_descriptors(clients: int) -> int:
+    """The limit of open files that a daemon with so many clients needs."""
+    return clients + DESCRIPTORS_FOR_REFUSALS + DESCRIPTORS_RESERVED
+
+
+def allow_descriptors(clients: int) -> int:
+    """Raises the limit of open files to what clients need, as far as the system allows.
+
+    Returns how many descriptors connections of clients may use.
+    """
+    wanted = wanted_descriptors(clients)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        more = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (more, hard))
+    if soft == resource.RLIM_INFINITY:
+        return sys.maxsize
+    if soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return for_clients(soft)
+
+
+def for_clients(descriptors: int) -> int:
+    """How many of these descriptors connections of clients may use."""
+    return descriptors - min(DESCRIPTORS_RESERVED, descriptors // 2)
 
 
 def spill_place(directory: Path) -> SpillPlace | None:
