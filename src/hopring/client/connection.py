@@ -108,7 +108,7 @@ SHORT_BYTES: Final = 4 * 1024
 _MESSAGES: Final = int(FrameKind.MESSAGES)
 _CREDIT: Final = int(FrameKind.CREDIT)
 
-PASSING: Final = frozenset({"the daemon ends", "too many clients", "no HELLO in time"})
+RETRY_REASONS: Final = frozenset({"the daemon ends", "too many clients", "no HELLO in time"})
 """Reasons of ERROR after which another daemon, or a later try, may accept the session."""
 
 
@@ -121,7 +121,7 @@ class DaemonConnection:
     state: SessionState
     welcome: WelcomeReply | None = None
     ended: HopError | None = None
-    passing: bool = False
+    may_retry: bool = False
     """Whether another connection may succeed after this end."""
     quit_done: bool = False
     outgoing: OutgoingRequests | None = None
@@ -171,14 +171,14 @@ class DaemonConnection:
     def lost(self, reason: str, remedy: str = "connect again") -> None:
         """Ends the connection because it was lost."""
         if self.ended is None:
-            self._end(SessionClosed(reason, remedy), passing=True)
+            self._end(SessionClosed(reason, remedy), may_retry=True)
 
-    def _end(self, error: SessionClosed, *, passing: bool) -> None:
+    def _end(self, error: SessionClosed, *, may_retry: bool) -> None:
         if self.welcome is None:
             self.ended = ConnectError(self.url, error.reason, error.remedy)
         else:
             self.ended = error
-        self.passing = passing
+        self.may_retry = may_retry
 
     # Frames of the daemon.
 
@@ -229,7 +229,7 @@ class DaemonConnection:
                 self._frame(frame)
         except PeerError as error:
             reason = f"the daemon sent an invalid frame ({error})"
-            self._end(SessionClosed(reason, "check the address"), passing=False)
+            self._end(SessionClosed(reason, "check the address"), may_retry=False)
             return True
         return frame is not None
 
@@ -264,10 +264,10 @@ class DaemonConnection:
             error = kind(
                 f"{message.reason} ({message.detail})" if message.detail else message.reason, message.remedy
             )
-            self._end(error, passing=message.reason in PASSING)
+            self._end(error, may_retry=message.reason in RETRY_REASONS)
         elif isinstance(message, GoodbyeReply):
             self.quit_done = True
-            self._end(SessionClosed("it was closed here"), passing=False)
+            self._end(SessionClosed("it was closed here"), may_retry=False)
         else:
             raise PeerError(Drop.INCONSISTENT, f"{frame.kind.name} of a daemon")
 
@@ -322,7 +322,7 @@ class DaemonConnection:
         if message.request == "hello":
             error = NameInUse if message.reason == NAME_IN_USE else ConnectError
             self.ended = error(self.url, f"{message.reason}: {message.name!r}", message.remedy)
-            self.passing = message.reason == NAME_IN_USE
+            self.may_retry = message.reason == NAME_IN_USE
             return
         kinds: dict[str, type[RequestRefused]] = {
             NOT_A_MEMBER: NotMember,
@@ -333,6 +333,6 @@ class DaemonConnection:
         if message.request == "join" and request not in self.state.pending:
             # It was repeated automatically: no call waits for the answer.
             reason = f"{message.name} could not be joined again: {message.reason}"
-            self._end(SessionClosed(reason, message.remedy), passing=False)
+            self._end(SessionClosed(reason, message.remedy), may_retry=False)
             return
         self.state.answer(request, refused)

@@ -129,7 +129,7 @@ class SessionConnections:
     answer_by_us: int = NEVER
     tries: ReconnectSchedule = field(init=False)
     _loss: ConnectionLoss | None = None
-    _again: deque[Request] = field(default_factory=deque)  # Requests to repeat.
+    _to_repeat: deque[Request] = field(default_factory=deque)  # Requests to repeat.
     _quitting: bool = False
 
     def __post_init__(self) -> None:
@@ -203,7 +203,7 @@ class SessionConnections:
         connection = self.connection
         self.stream.now_us = self.epoch_us + now_us
         left = connection.feed(chunk)
-        if self._again:
+        if self._to_repeat:
             self._follow_connection(connection, now_us)  # Credits may have arrived.
         while left and connection.take_frame():
             self._follow_connection(connection, now_us)
@@ -238,10 +238,10 @@ class SessionConnections:
         if self.ended is not None:
             return
         if connection.ended is not None:
-            self._over(connection, connection.ended, now_us)
+            self._connection_ended(connection, connection.ended, now_us)
         elif connection.welcome is not None and connection.welcome is not self.welcome:
             self._welcomed(connection.welcome, now_us)
-        elif self._again:
+        elif self._to_repeat:
             self._repeat_requests()
 
     def _welcomed(self, welcome: WelcomeReply, now_us: int) -> None:
@@ -255,18 +255,18 @@ class SessionConnections:
         gap = ReconnectGap(since, now, loss.reason, self.state.last, loss.in_doubt, self.tries.count)
         groups = tuple(sorted(self.groups))
         self.stream.put(Reconnected(groups, welcome.daemon, welcome.private_group, gap), 0)
-        self._again.extend([("join", group) for group in groups])
-        self._again.extend(self.state.pending)
+        self._to_repeat.extend([("join", group) for group in groups])
+        self._to_repeat.extend(self.state.pending)
         self._repeat_requests()
 
     def _repeat_requests(self) -> None:
-        while self._again and self._outgoing.has_room_for_request():
-            request, group = self._again.popleft()
+        while self._to_repeat and self._outgoing.has_room_for_request():
+            request, group = self._to_repeat.popleft()
             self._outgoing.append_request(
                 JoinRequest(group) if request == "join" else LeaveRequest(group), REQUEST_COST_BYTES
             )
 
-    def _over(self, connection: DaemonConnection, error: HopError, now_us: int) -> None:
+    def _connection_ended(self, connection: DaemonConnection, error: HopError, now_us: int) -> None:
         self.answer_by_us = NEVER
         self.quit_done = connection.quit_done
         if connection.outgoing is not None:
@@ -274,7 +274,7 @@ class SessionConnections:
         if self.welcome is None:
             self._first_failed(connection, error, now_us)
             return
-        wanted = self.reconnect is not None and not self._quitting and connection.passing
+        wanted = self.reconnect is not None and not self._quitting and connection.may_retry
         at_us = self.tries.next(now_us) if wanted else None
         if at_us is None:
             self._end(error)
@@ -289,7 +289,7 @@ class SessionConnections:
             del self.state.query_answers[serial]
         self.tries.lost(now_us)
         self.stream.forget_credits()
-        self._again.clear()
+        self._to_repeat.clear()
         for request, group in [one for one in self.state.pending if one[0] == "leave"]:
             if group in self.groups:
                 # The membership ended with the connection, and is not renewed.
@@ -300,7 +300,7 @@ class SessionConnections:
     def _first_failed(self, connection: DaemonConnection, error: HopError, now_us: int) -> None:
         """Tries each daemon once; a name in use is an error for the application."""
         self.tries.count += 1
-        if connection.passing and type(error) is ConnectError and self.tries.count < len(self.tries.urls):
+        if connection.may_retry and type(error) is ConnectError and self.tries.count < len(self.tries.urls):
             self.tries.move_on()
             self.dial_at_us = now_us
         else:
@@ -354,7 +354,7 @@ class ClientCore(SessionConnections):
         """Whether new requests may be made; an error if the session has ended."""
         if self.ended is not None:
             raise self.ended
-        return self.connection.is_open and not self._again
+        return self.connection.is_open and not self._to_repeat
 
     def may_ask(self) -> bool:
         """Whether the window has room for another join, leave or query; an error if the session has ended."""
@@ -399,7 +399,7 @@ class ClientCore(SessionConnections):
         """
         connection = self.connection
         outgoing = connection.outgoing
-        if outgoing is None or connection.ended is not None or self.ended is not None or self._again:
+        if outgoing is None or connection.ended is not None or self.ended is not None or self._to_repeat:
             return False
         if type(groups) is not str or type(data) is not bytes or type(message_type) is not int:
             return False

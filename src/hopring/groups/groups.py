@@ -232,7 +232,7 @@ class Groups:
                 self._ahead.append(event)
                 return
             if self.state is GroupsState.GTRANS and message.service.total:
-                self.views.touch(groups_of(message.payload))
+                self.views.close_addressed(groups_of(message.payload))
             self.views.out.extend(self.delivery.deliver(event))
             return
         control = decode_group_message(message.payload, message.service)
@@ -332,7 +332,7 @@ class Groups:
         self._one_site = len({self._site_of[one.daemon] for one in self.members}) == 1
         if signal is None or left is None:
             assert self.views.ids.view == NOWHERE, "every view but the first follows a signal"
-            self.views.go_on(event.view)
+            self.views.begin_unchanged(event.view)
             self._resume()
             return
         # The exchange of GROUPS failed for all that stay together: groups still have the views before it.
@@ -345,7 +345,7 @@ class Groups:
         self.interest.keep({one.daemon for one in together})
         alike = together == self.members and self.state is GroupsState.GTRANS and not event.uneven
         if alike and len(self.members) == 1:
-            self.views.go_on(event.view)
+            self.views.begin_unchanged(event.view)
             self._resume()
         else:
             self._gather(event.view, alike)
@@ -382,7 +382,7 @@ class Groups:
             return
         self._exchange = None
         if exchange.alike:
-            self.views.go_on(exchange.view)
+            self.views.begin_unchanged(exchange.view)
         else:
             self.views.compute_notify(exchange.view, exchange.merge())
             self.interest.agree(exchange.interests())

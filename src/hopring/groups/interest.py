@@ -137,40 +137,40 @@ class OwnInterest:
     version: int = 0
     known: set[GroupName] = field(default_factory=set)  # Known to all daemons: joins may be sent.
     announcing: dict[GroupName, int] = field(default_factory=dict)  # With the version of the INTEREST sent.
-    wanted: dict[GroupName, None] = field(default_factory=dict)  # To be announced, the oldest first.
-    over: dict[GroupName, None] = field(default_factory=dict)  # To be withdrawn.
+    to_announce: dict[GroupName, None] = field(default_factory=dict)  # The oldest first.
+    to_withdraw: dict[GroupName, None] = field(default_factory=dict)  # To be withdrawn.
     # When unused interest is withdrawn; sorted, as all linger equally long.
     idle_at_us: dict[GroupName, int] = field(default_factory=dict)
 
     def want(self, group: GroupName) -> None:
         """A session is going to join this group."""
         self.idle_at_us.pop(group, None)
-        self.over.pop(group, None)
+        self.to_withdraw.pop(group, None)
         if group not in self.known and group not in self.announcing:
-            self.wanted[group] = None
+            self.to_announce[group] = None
 
     def next_message(self) -> GroupInterest | None:
         """The next INTEREST to send, if anything changed."""
-        on = list(self.wanted)[:ANNOUNCED_MAX]
-        off = list(self.over)[:ANNOUNCED_MAX]
+        on = list(self.to_announce)[:ANNOUNCED_MAX]
+        off = list(self.to_withdraw)[:ANNOUNCED_MAX]
         if not on and not off:
             return None
         self.version += 1
         for group in on:
-            del self.wanted[group]
+            del self.to_announce[group]
             self.announcing[group] = self.version
         for group in off:
-            del self.over[group]
+            del self.to_withdraw[group]
             self.known.discard(group)
         return GroupInterest(self.version, tuple(on), tuple(off))
 
     def agree_alone(self) -> list[GroupName]:
         """Agrees in a view of one site, where nothing is pruned or announced; returns the new groups."""
-        out = list(self.wanted)
+        out = list(self.to_announce)
         self.known.update(out)
-        self.known.difference_update(self.over)
-        self.wanted.clear()
-        self.over.clear()
+        self.known.difference_update(self.to_withdraw)
+        self.to_announce.clear()
+        self.to_withdraw.clear()
         return out
 
     def announced(self, message: GroupInterest) -> list[GroupName]:
@@ -181,14 +181,14 @@ class OwnInterest:
 
     def for_exchange(self) -> set[GroupName]:
         """The groups of interest to send in GROUPS: an exchange announces them too."""
-        return self.known | set(self.announcing) | set(self.wanted)
+        return self.known | set(self.announcing) | set(self.to_announce)
 
     def agree(self, groups: Collection[GroupName]) -> None:
         """All daemons know of the interest in these groups."""
         self.known.update(groups)
         for group in groups:
             self.announcing.pop(group, None)
-            self.wanted.pop(group, None)
+            self.to_announce.pop(group, None)
 
     # Withdrawal.
 
@@ -202,7 +202,7 @@ class OwnInterest:
         for group, _ in list(takewhile(lambda one: one[1] <= now_us, self.idle_at_us.items())):
             del self.idle_at_us[group]
             if group in self.known:
-                self.over[group] = None
+                self.to_withdraw[group] = None
             elif group in self.announcing:
                 self.idle(group, now_us)
 

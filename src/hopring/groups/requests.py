@@ -113,7 +113,7 @@ class Requests:
         self, one_site: bool, queue_open: bool, bulk_open: bool
     ) -> GroupInterest | SubmitMessage | None:
         """The next INTEREST or message of a session, in state GOP; without priority it needs `bulk_open`."""
-        if self.own.wanted or self.own.over:
+        if self.own.to_announce or self.own.to_withdraw:
             if one_site:
                 self.sessions.unpark(self.own.agree_alone())
             message = self.own.next_message()

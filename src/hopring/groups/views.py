@@ -187,7 +187,7 @@ class GroupViews:
             if group.breaks(together):
                 self._close(group)
 
-    def touch(self, names: Collection[GroupName]) -> None:
+    def close_addressed(self, names: Collection[GroupName]) -> None:
         """An ordered message to these groups follows the daemons' signal: closes them."""
         for name in names:
             group = self.table.groups.get(name)
@@ -227,7 +227,7 @@ class GroupViews:
                 group.id, group.closing_path = aside.id, (self.ids.view,)
         self.diverged.clear()
 
-    def go_on(self, view: ViewId) -> None:
+    def begin_unchanged(self, view: ViewId) -> None:
         """A new view without newcomers, in which all know the same: closing groups get their view."""
         self.ids = ViewNumbering(view)
         for group in self.table.in_order():

@@ -270,7 +270,7 @@ def test_one_view_has_one_id_also_aside() -> None:
 
 
 def no_signal_behind_the_signal(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(GroupViews, "touch", lambda *_: None)
+    patch.setattr(GroupViews, "close_addressed", lambda *_: None)
 
 
 def only_losers_close_at_a_hole(patch: pytest.MonkeyPatch) -> None:
@@ -289,7 +289,7 @@ def nobody_is_waited_for(patch: pytest.MonkeyPatch) -> None:
         if not alike:
             gather(self, view, alike)
             return
-        self.views.go_on(view)
+        self.views.begin_unchanged(view)
         self._resume()
 
     patch.setattr(Groups, "_gather", at_once)

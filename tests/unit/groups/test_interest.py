@@ -178,10 +178,10 @@ def test_the_earliest_of_many_idle_groups_is_called_off_first_whatever_happened_
 
     assert own.wake_at_us == min(own.idle_at_us.values()) == 11
     own.tick(13)
-    assert list(own.over) == names[1:4]
+    assert list(own.to_withdraw) == names[1:4]
     assert own.wake_at_us == 14
     own.tick(18)
-    assert set(own.over) == set(names)
+    assert set(own.to_withdraw) == set(names)
     assert own.wake_at_us == NEVER
 
 
