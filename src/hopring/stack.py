@@ -395,7 +395,7 @@ class Stack:
         if self.ring.urgent_open if urgent else self.ring.transit_open:
             self._step_ring(Submit(encode_item(item), urgent=urgent), now_us)
         else:
-            self._fail("the ring does not keep up with what comes from other sites", now_us)
+            self._fail("the ring does not keep up with the data from other sites", now_us)
 
     # Up: from the links to the layer above.
 

@@ -3,7 +3,7 @@
 Below       segments in any order, with duplicates (wire.data).
 Above       a link, which wants whole packets and requests missing segments.
 Invariants  all stored segments of one packet are of one cut; every stored packet is incomplete.
-Limit       none of its own: a link adds only what lies in its receive window.
+Limit       none of its own: a link adds only segments of packets in its receive window.
 """
 
 from dataclasses import dataclass, field

@@ -28,7 +28,7 @@ class SiteConnectivity:
     said: dict[DaemonId, dict[DaemonId, int]] = field(default_factory=dict)  # By hearer and heard, when.
 
     def heard(self, message: DaemonAlive | DaemonJoin, now_us: int) -> None:
-        """Notes that the sender is heard, and whom it hears: ALIVE lists them, and a JOIN hears its members."""
+        """Notes that the sender is heard, and which daemons it hears: those in ALIVE, or members in JOIN."""
         sender = message.sender.daemon
         if sender not in self.others:
             return
@@ -186,7 +186,7 @@ def _lowest_by_site(record: GatherRecord, site_of: Mapping[DaemonId, SiteId]) ->
 def missing_links(
     component: Records, site_of: Mapping[DaemonId, SiteId], view_cut: Iterable[SitePair]
 ) -> set[Pair]:
-    """The cut links of the next view: those that nobody hears through, and those that somebody suspects.
+    """The cut links of the next view: those over which no representatives hear each other, and suspect ones.
 
     A cut link of the current view stays cut unless representatives of both its ends are in the component.
     """

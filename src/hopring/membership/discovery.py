@@ -154,7 +154,7 @@ class Discovery:
         self.refresh(now_us)
         return gather.probe(view.members, now_us, wide or bool(view.cut))
 
-    def rest(self, view: InstalledView, now_us: int) -> None:
+    def end_search(self, view: InstalledView, now_us: int) -> None:
         """The view is whole and the search ends: for `probe_us` the records that it heard start no new one.
 
         Only the records that it heard: two views whose searches miss each other would dismiss each other for
@@ -173,7 +173,7 @@ class Discovery:
         self.probe_at_us = NEVER
 
     def refresh(self, now_us: int) -> None:
-        """Updates the current search with the suspicions of this moment."""
+        """Updates the current search with the current suspicions."""
         gather = self.gather
         if gather is None:
             return
@@ -287,7 +287,7 @@ class Discovery:
         return any(is_news(one, self._known) and dismissed.get(one.rep) != _sense(one) for one in others)
 
     def _said_to_be_left_out(self, message: DaemonJoin, now_us: int) -> set[Process]:
-        """Processes that anybody left out lately: a search would have the same result again."""
+        """Processes that any record left out lately: a search would have the same result again."""
         lately = [
             known.record for known in self._known.values() if now_us - known.at_us < self.options.probe_us
         ]

@@ -61,7 +61,7 @@ class FormView:
 
 @dataclass(frozen=True, slots=True)
 class KeepView:
-    """The result of a probe: there is nobody new, the view goes on."""
+    """The result of a probe: there are no other daemons, the view goes on."""
 
 
 GatherOutput = SendControl | FormView | KeepView
@@ -187,7 +187,7 @@ class Gather:
         return []
 
     def _lowest(self, now_us: int) -> DaemonId:
-        """The representative of this daemon: the lowest of the site with whom it hears each other."""
+        """The representative of this daemon: the lowest of the site such that the two hear each other."""
         hear_me = [one for one in self.segment if self.connectivity.mutual(self.me.daemon, one, now_us)]
         return min([self.me.daemon, *[one for one in hear_me if one not in self.declined]])
 
@@ -388,9 +388,16 @@ class Gather:
         near = self._near(members)
         heard = [one for one in self.heard_at_us if self._hears(one, now_us)]
         hears = sorted(one for one in heard if self._hears_all(near, one, now_us))
-        left_out = tuple(sorted(self.excluded))
-        who = tuple(sorted(members)), tuple(hears)
-        return GatherRecord(self.me, self.seq, *who, self.counter, self.cut, left_out, self.reports)
+        return GatherRecord(
+            self.me,
+            self.seq,
+            tuple(sorted(members)),
+            tuple(hears),
+            self.counter,
+            self.cut,
+            tuple(sorted(self.excluded)),
+            self.reports,
+        )
 
     def _members(self, now_us: int) -> list[Process]:
         """The processes that this daemon represents: a whole view, or daemons of the site in mutual contact."""
@@ -407,8 +414,8 @@ class Gather:
 
     def _far(self, rep: DaemonId) -> set[DaemonId]:
         """The daemons of this site that another representative of it represents."""
-        lives = [known for known in self.known.values() if known.record.rep.daemon == rep]
-        members = max(lives, key=lambda known: known.at_us).record.members if lives else ()
+        incarnations = [known for known in self.known.values() if known.record.rep.daemon == rep]
+        members = max(incarnations, key=lambda known: known.at_us).record.members if incarnations else ()
         return {rep, *self._near(members)}
 
     def _hears_all(self, near: list[DaemonId], rep: DaemonId, now_us: int) -> bool:

@@ -6,6 +6,9 @@ Above       a layer that wants messages and views in one ordered stream.
 Invariants  the installed view, its store and its promises change only by an installation, however many attempts
             fail; view ids only grow; packets of any network but the current one are ignored.
 Deviations  see docs/protocols/membership.md.
+
+A view is *whole* from its installation until it breaks (phase OP). An *attempt* is the work from a NEWMEMB to
+the installation of its view; it has a network of its own.
 """
 
 from collections import Counter, deque
@@ -231,8 +234,8 @@ class Membership(Engine[DriverEvent, DriverEffect]):
     # Messages of the layer above.
 
     def _submit(self, event: SubmitMessage) -> None:
-        room = self.network.stack_options.bundle_bytes_max - MESSAGE_HEAD_BYTES
-        assert len(event.payload) <= room, "check the size where the message is made"
+        payload_bytes_max = self.network.stack_options.bundle_bytes_max - MESSAGE_HEAD_BYTES
+        assert len(event.payload) <= payload_bytes_max, "check the size where the message is made"
         message = OrderedMessage(event.service, self.local.me.daemon, event.session, event.payload)
         self.flow.window.put(message)
 
@@ -371,7 +374,7 @@ class Membership(Engine[DriverEvent, DriverEffect]):
             self._carry_out(gather.decline(message, now_us), now_us)
 
     def _search_heard(self, message: DaemonAlive | DaemonJoin, now_us: int) -> None:
-        """Another daemon searches, or reports whom it hears."""
+        """Another daemon searches, or reports which daemons it hears."""
         discovery, sender = self.discovery, message.sender
         discovery.accused(message, now_us)
         if discovery.is_left_out(sender, now_us):
@@ -430,7 +433,7 @@ class Membership(Engine[DriverEvent, DriverEffect]):
             if isinstance(output, SendControl):
                 self._out.append(output)
             elif isinstance(output, KeepView):
-                self.discovery.rest(self.view, now_us)
+                self.discovery.end_search(self.view, now_us)
             elif isinstance(output, FormView):
                 self._counter(self.counter + 1)
                 view = ViewId(self.counter, self.local.me.daemon, self.local.me.incarnation)
@@ -474,7 +477,7 @@ class Membership(Engine[DriverEvent, DriverEffect]):
         self._send_recovery(now_us)
 
     def _send_recovery(self, now_us: int) -> None:
-        """Sends as many recovery messages as the network has room for; there may be many to resend."""
+        """Sends recovery messages while the network's queues are open; there may be many to resend."""
         while self._unsent and self.network.control_open:
             self._step_stack(Tell(encode_control(self._unsent.popleft())), now_us)
 
@@ -544,7 +547,7 @@ class Membership(Engine[DriverEvent, DriverEffect]):
         self.flow.begin(self.options, order)
         self.network.measuring.installed(now_us)
         self.deadline_us = self.repeat_at_us = NEVER
-        self.discovery.rest(self.view, now_us)
+        self.discovery.end_search(self.view, now_us)
         self._out.append(Installed(self.view.id, members, decision.together, self.cause, decision.uneven))
         self.cause = "merge"
 

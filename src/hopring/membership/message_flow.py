@@ -10,7 +10,7 @@ Invariants  the window limits a daemon's own bundles that are sent and not stabl
             more than the others for long. A daemon's own messages (session CONTROL_SESSION) go before clients'
             messages and are outside of the window's limit.
             An Unreliable message is never stable. It leaves the window when the stability line has passed a
-            clock value that nobody had promised when it was sent: then a round of promises has crossed the
+            clock value that no site had promised when it was sent: then a round of promises has crossed the
             whole network since the send. Otherwise an idle system, whose line is above its clock, would let
             out any number of them at once. The site's clock takes that step when they fill a quarter of the
             window, and otherwise some time later: every step puts the stamps of ordered messages above the

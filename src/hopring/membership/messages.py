@@ -67,14 +67,14 @@ JOIN_BYTES = 48_000
 def joins(own: GatherRecord, others: Iterable[GatherRecord], active: bool) -> list[DaemonJoin]:
     """The JOINs that carry these records: one, or several above `JOIN_BYTES`; each begins with `own`."""
     out: list[list[GatherRecord]] = [[own]]
-    room = JOIN_BYTES - _record_bytes(own)
+    left = JOIN_BYTES - _record_bytes(own)
     for record in others:
         size = _record_bytes(record)
-        if size > room and len(out[-1]) > 1:
+        if size > left and len(out[-1]) > 1:
             out.append([own])
-            room = JOIN_BYTES - _record_bytes(own)
+            left = JOIN_BYTES - _record_bytes(own)
         out[-1].append(record)
-        room -= size
+        left -= size
     return [DaemonJoin(tuple(records), active) for records in out]
 
 
@@ -99,7 +99,7 @@ class DaemonDecline(msgspec.Struct, frozen=True, array_like=True, tag="X"):
 
 
 class DaemonLeave(msgspec.Struct, frozen=True, array_like=True, tag="L"):
-    """LEAVE: the sender stops, so nobody has to detect its silence."""
+    """LEAVE: the sender stops, so that the others need not detect its silence."""
 
     sender: Process
 

@@ -18,7 +18,7 @@ class MembershipOptions:
     # A daemon that has not heard its representative for this long searches again.
     represented_us: int = 300_000
     statetrans_us: int = 400_000  # An attempt without progress is given up after this and four round trips.
-    attempt_us_max: int = 60_000_000  # Limit of an attempt, whatever its progress.
+    attempt_us_max: int = 60_000_000  # Limit of an attempt, even with progress.
     newmemb_us: int = 30_000  # Interval of NEWMEMB to members that have not answered.
     probe_us: int = 2_000_000  # Interval at which a whole view looks for daemons outside.
     # Least time between two promises of a site, unless they are urgent; shorter between near sites.

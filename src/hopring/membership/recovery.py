@@ -6,7 +6,7 @@ Invariants  all processes that come from the same view and take part in the same
             because the decision depends on their STATETRANS messages only.
 
 Terms: T is the set of processes that come from the same view. A hole is a bundle that is known to exist and
-that nobody in T has, or whose body nobody in T has although a site in T wants it. A rift is a position in
+that no member of T has, or whose body none has although a site of T wants it. A rift is a position in
 the order that some of T passed before the view broke, because its bundle is not for their sites, while the
 members that the bundle is for could not pass it: it is a hole, or Safe and not stable.
 """
@@ -49,7 +49,7 @@ class Decision:
     """The decision that all of T carry out."""
 
     together: tuple[Process, ...]  # T, sorted.
-    items: Mapping[Key, HeldBundle]  # Unstable bundles that somebody in T has.
+    items: Mapping[Key, HeldBundle]  # Unstable bundles that a member of T has.
     holes: frozenset[Key]
     delivered: Position  # The last position that a member of T delivered in order before the view broke.
     edge: Position  # The position of the first hole.
@@ -63,7 +63,7 @@ class Decision:
         return {key: bool(item.mask >> site & 1) for key, item in self.items.items() if key not in self.holes}
 
     def resends(self, me: Process, site_of: Mapping[DaemonId, SiteId]) -> list[tuple[Key, bool]]:
-        """The bundles that this process resends: the lowest holder sends a bundle that somebody in T lacks."""
+        """The bundles that this process resends: the lowest holder sends a bundle that a member of T lacks."""
         out: list[tuple[Key, bool]] = []
         for key, item in sorted(self.items.items()):
             if key in self.holes:
@@ -102,7 +102,7 @@ def decide(states: Iterable[StateTrans], installed: ViewId, site_of: Mapping[Dae
 
 
 def _collect(mine: list[StateTrans], aru: int) -> dict[Key, HeldBundle]:
-    """The unstable bundles that somebody in T has."""
+    """The unstable bundles that a member of T has."""
     known: dict[Key, tuple[int, int]] = {}
     bodies: dict[Key, set[Process]] = {}
     metas: dict[Key, set[Process]] = {}
@@ -190,11 +190,12 @@ def _unknown(
 ) -> list[tuple[int, Position]]:
     """Sequences of a site that exist and that no member of T has, with lower bounds of their positions.
 
-    Up to the highest contiguous sequence, somebody holds each bundle, or it was stable and is discarded.
+    Up to the highest contiguous sequence, a member of T has each bundle, or it was stable and is discarded.
     """
     low = max(state.cseq for state in states)
     high = max(state.highest for state in states)
-    # Nobody in T lacks anything below its own next_lts, so the hole's stamp is at least the highest of those.
+    # No member of T lacks anything below its own next_lts, so the hole's stamp is at least the highest of
+    # those.
     floor = max([aru, *[state.next_lts for state in states]])
     out: list[tuple[int, Position]] = []
     for seq in range(low + 1, high + 1):

@@ -127,12 +127,12 @@ class InstalledView:
     def bind(self, decision: Decision) -> None:
         """Binds this daemon to the decision, even if the attempt fails."""
         self.commit = decision.commit
-        # Not beyond its own knowledge: a bundle that it lacks now is a hole, which nobody will deliver.
+        # Not beyond its own knowledge: a bundle that it lacks now is a hole, which no member delivers.
         for site, line in self.order.lines.items():
             self.bound[site] = min(decision.lines.get(site, 0), max(line.highest, line.cseq))
 
     def before_signal(self, decision: Decision) -> list[Entry]:
-        """The entries to deliver before the signal: somebody in T had delivered them in order."""
+        """The entries to deliver before the signal: a member of T had delivered them in order."""
         return [entry for entry in self._rest() if entry.position <= decision.delivered]
 
     def after_signal(self, decision: Decision) -> list[Entry]:

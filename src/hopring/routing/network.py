@@ -2,7 +2,7 @@
 
 Implements  Stanton (thesis 2002) properties 2.21 to 2.23, 3.3 and 3.4.2; Amir and Stanton (report 1998) 3.2.
 Below       the ring of the own site; for its representative also the links to representatives of other sites.
-            Each hands up what it receives at most once, in any order.
+            Each hands up every packet at most once, in any order.
 Above       ordering, which gets every bundle of the view: with its body where the bundle's mask names the own
             site, as meta-data otherwise. Own bundles do not come up here: the stack hands them up itself.
 Invariants  the mask in the object decides, never a table of a forwarder; nothing waits for anything earlier;
@@ -166,13 +166,13 @@ class Network:
         self.ring = tuple([daemon for daemon in self.members if site_of[daemon] == self.site])
         self.left_out = frozenset(cut)
         self.trees = build_trees(self.sites, self.topology.weights, cut)
-        assert len(islands(self.trees)) == 1, "membership leaves out what cannot be reached"
+        assert len(islands(self.trees)) == 1, "membership leaves out sites that cannot be reached"
         self.neighbours = self._find_neighbours() if self.is_representative else ()
         self.spares = self._find_spares() if self.is_representative and self.topology.measured else ()
         self._routes = {source: self._route(tree) for source, tree in self.trees.items()}
 
     def step(self, event: Input) -> list[Output]:
-        """Takes one event; returns what to send and what to hand up."""
+        """Takes one event; returns the items to send and to hand up."""
         if self.failure is not None:
             return []
         if isinstance(event, FromRing):
@@ -187,7 +187,7 @@ class Network:
         assert_never(event)
 
     def forward_own(self, fragment: Routed) -> list[ToLink]:
-        """What of an own fragment goes to other sites; the stack itself puts `ring_part` on the ring."""
+        """The parts of an own fragment for other sites; the stack itself puts `ring_part` on the ring."""
         assert fragment.source == self.site, "a daemon originates for its own site only"
         return [] if self.failure is not None else self._forward(fragment)
 
@@ -283,7 +283,7 @@ def _prune(item: Item, below: SiteMask) -> Iterable[Item]:
         if item.mask & below:
             return (item,)
         return (item.meta(),) if item.index == 0 else ()
-    # Nobody waits for an Unreliable bundle, so nobody needs to hear that there was one.
+    # No daemon waits for an Unreliable bundle, so its meta-data is not needed.
     return () if isinstance(item, Unreliable) and not item.mask & below else (item,)
 
 

@@ -20,7 +20,7 @@ _FRAMED: Final = Struct("<BBHQBBI")
 SEGMENTS_MAX: Final = 46  # Their datagrams, at 1400 bytes each, fit in one 64 KiB send.
 SEGMENT_BYTES_DEFAULT: Final = 1400
 SEGMENT_OVERHEAD_BYTES: Final = HEAD_BYTES + FRAME_HEAD_BYTES + DATA_HEAD_BYTES
-TRAIN_BYTES_MAX: Final = 65_000  # What one UDP send may carry, with room for IP options.
+TRAIN_BYTES_MAX: Final = 65_000  # Limit of one UDP send, less some bytes for IP options.
 PACKET_BYTES_MAX: Final = TRAIN_BYTES_MAX
 
 

@@ -17,7 +17,7 @@ STAMP_MASK: Final = 0xFFFF_FFFF
 
 @final
 class Ack(Value):
-    """A report of what one end has received and sent so far; both ends send it.
+    """A report of one end: the packets that it has received and sent so far.
 
     `stamp_us` is the sender's clock, `echo_us` the last stamp that it received, or 0 if there is none yet, and
     `echo_delay_us` the time since then.

@@ -15,7 +15,7 @@ _OBJECT: Final = Struct("<BBH")
 OBJECT_HEAD_BYTES: Final = _OBJECT.size
 OBJECT_BODY_BYTES_MAX: Final = 0xFFFF
 OBJECTS_MAX: Final = 0x4000
-"""Limit of the objects in one packet; so many empty ones fit in PACKET_BYTES_MAX."""
+"""Limit of the objects in one packet: the number of empty ones that fit in PACKET_BYTES_MAX."""
 
 VIEW_BYTES_MIN: Final = 16 * 1024
 """A received piece of at least this size is used in place, as a view of its packet. A shorter one is copied, so

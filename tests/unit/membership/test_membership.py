@@ -179,7 +179,7 @@ def test_a_search_dismisses_what_it_heard_and_nothing_that_was_known_before_it()
         assert search.gather is not None
         for message in heard:
             search.gather.join(message, at_us)
-        search.rest(view, at_us)
+        search.end_search(view, at_us)
 
     probe(now_us, said(1))
     assert not search.concerns(said(2), view, now_us + 1)

@@ -1,7 +1,7 @@
 """Congestion control of Hop: a window that is fair to TCP, and a token bucket that paces packets.
 
 Implements  CUBIC (RFC 9438), which TCP flows on the same path use: growth by the cubic of the time since the
-            last loss, never below what Reno would have; multiplicative decrease once per round trip of losses;
+            last loss, never below the window of Reno; multiplicative decrease once per round trip of losses;
             slow start that grows four times slower while the round trip is above its least (the
             conservative phase of HyStart++, RFC 9406) and ends at the first loss. The bucket is the papers'
             leaky bucket (thesis 4.3).
@@ -83,7 +83,7 @@ class Congestion:
             return
         self.window_bytes = before.window_bytes / 2
         if not before.slow_start:
-            # As if all of it had met a loss: slow start for the rest of the way, then the cubic.
+            # As after a loss at the old window: slow start up to the threshold, then the cubic.
             self.peak_segments = before.window_bytes / self.segment_bytes
             self.threshold_bytes = before.window_bytes * _DECREASE
             self.start_segments = self.reno_segments = self.threshold_bytes / self.segment_bytes

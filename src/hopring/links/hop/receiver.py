@@ -16,7 +16,7 @@ from hopring.wire.data import MISSING_MAX, Data, Missing, Segment
 
 @final
 class Patience(Value):
-    """The limit of requests for one packet; beyond it the link fails: after so many, and for so long.
+    """The limit of requests for one packet, by number and by time; beyond both the link fails.
 
     The number alone would fail a short link in a short outage, the time alone a slow link with many losses.
     """

@@ -33,8 +33,8 @@ class Wish(Value):
 class Release(Value):
     """The answer to `Visit`: the token may go on.
 
-    `site_seq` and `site_lts` are the token's, raised by what was stamped. `local_aru` is this daemon's part of
-    the site's ARU, the line below which it has everything. The objects all leave in this visit.
+    `site_seq` and `site_lts` are the token's, raised by the stamped bundles. `local_aru` is this daemon's part
+    of the site's ARU, the line below which it has everything. The objects all leave in this visit.
     """
 
     def __init__(

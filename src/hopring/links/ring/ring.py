@@ -2,12 +2,12 @@
 
 Implements  Amir, Stanton (1998) 3.2 and figure 3.3; Stanton's thesis (2002) 4.1.
 Below       datagrams to one member or to all, which may be lost, reordered or duplicated.
-Above       ordering, which stamps during a visit; routing, which submits what comes from other sites. They get
-            every packet of the others at once, in any order.
-Invariants  only the token's holder numbers packets; a member keeps each packet until all members have it; a
-            payload is delivered at most once; no packet is numbered further above what all have than
-            unstable_packets_max; a visit sends at most the personal window, and urgent objects in a window
-            of their own (options has the exceptions).
+Above       ordering, which stamps during a visit; routing, which submits data from other sites. They get every
+            packet of the others at once, in any order.
+Invariants  only the token's holder numbers packets; a member stores each packet until all members have it; a
+            payload is delivered at most once; no packet number is more than unstable_packets_max above the last
+            packet that all members have; a visit sends at most the personal window, and urgent objects in a
+            window of their own (options has the exceptions).
 Deviations  tokens are numbered, and sent again until there is a sign that they arrived; the token is held at
             a member in the three cases below; each ARU has its own modifier (token.py); every member has a fair
             share of the global window (options.py); requests stay on the token until a member can answer them,

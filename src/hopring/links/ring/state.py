@@ -37,7 +37,7 @@ ANSWERS_MISSED: Final = -16
 
 @dataclass(slots=True)
 class Keeping:
-    """What a member knows of held tokens: of the one that it keeps itself, and of HELD from others."""
+    """A member's knowledge of held tokens: its own kept one, and HELD from other members."""
 
     came_at_us: int = 0  # When the token came.
     last_seq: int = -1  # The last packet that this member numbered.

@@ -98,7 +98,7 @@ def check_token(token: Token, members: tuple[DaemonId, ...], passed: Token, stor
 
 def _check_modifier(modifier: DaemonId, members: tuple[DaemonId, ...]) -> None:
     if modifier != NOBODY and modifier not in members:
-        raise PeerError(Drop.INCONSISTENT, f"token with an ARU lowered by {modifier}, who is no member")
+        raise PeerError(Drop.INCONSISTENT, f"token with an ARU lowered by {modifier}, which is no member")
 
 
 def next_token(
