@@ -8,8 +8,8 @@ ciphertext.
 | magic, version | 2 + 1 | `HR`, 2 |
 | form | 1 | 1 datagram, 2 segment of a train, 3 challenge, 4 response |
 | key | 4 | id of the cluster key |
-| sender, receiver | 2 + 2 | daemon numbers; receiver 0xFFFF is the whole site |
-| incarnation | 8 | nonce of the sender's start |
+| sender, incarnation | 2 + 8 | daemon number, and nonce of its start: where a clear head has them |
+| receiver | 2 | daemon number; 0xFFFF is the whole site |
 | counter | 8 | number of the packet among those of this process; also the nonce of the cipher |
 | index, count, bytes | 1 + 1 + 4 | only in trains: which segment, of how many, bytes of the whole ciphertext |
 """
@@ -28,7 +28,7 @@ SEALED_VERSION: Final = 2
 EVERYBODY: Final = DaemonId(0xFFFF)
 """The receiver of packets for the whole site."""
 
-_HEAD: Final = Struct("<2sBBIHHQQ")
+_HEAD: Final = Struct("<2sBBIHQHQ")
 HEAD_BYTES: Final = _HEAD.size
 _PLACE: Final = Struct("<BBI")
 PLACE_BYTES: Final = _PLACE.size
@@ -37,6 +37,8 @@ OVERHEAD_BYTES: Final = HEAD_BYTES + TAG_BYTES
 """Bytes that a sealed datagram has more than the same datagram in the clear."""
 
 _NONCE: Final = Struct("<QI")
+_SENDER_AT: Final = 8
+_SENDER_END: Final = 18
 _INDEXES: Final = bytes(range(SEGMENTS_MAX + 1))
 SEALED_BYTES_MAX: Final = 66_000
 """The longest ciphertext of a train."""
@@ -76,14 +78,14 @@ class TrainPlace(NamedTuple):
 def encode_head(head: SealedHead) -> bytes:
     """The head as bytes, which the cipher authenticates too."""
     form, key, sender, receiver, incarnation, counter = head
-    return _HEAD.pack(MAGIC, SEALED_VERSION, form, key, sender, receiver, incarnation, counter)
+    return _HEAD.pack(MAGIC, SEALED_VERSION, form, key, sender, incarnation, receiver, counter)
 
 
 def decode_head(datagram: bytes | memoryview) -> SealedHead:
     """The head of a sealed datagram, or the reason why it is none."""
     if len(datagram) < HEAD_BYTES:
         raise PeerError(Drop.TRUNCATED, f"{len(datagram)} bytes hold no sealed head of {HEAD_BYTES}")
-    magic, version, form, key, sender, receiver, incarnation, counter = _HEAD.unpack_from(datagram)
+    magic, version, form, key, sender, incarnation, receiver, counter = _HEAD.unpack_from(datagram)
     if magic != MAGIC:
         raise PeerError(Drop.MAGIC, f"datagram starts with {magic!r}")
     if version == CLEAR_VERSION:
@@ -94,6 +96,11 @@ def decode_head(datagram: bytes | memoryview) -> SealedHead:
     if kind is None:
         raise PeerError(Drop.UNKNOWN_TYPE, f"sealed datagram of form {form}")
     return SealedHead(kind, key, DaemonId(sender), DaemonId(receiver), Incarnation(incarnation), counter)
+
+
+def has_same_sender(clear: bytes, head: bytes) -> bool:
+    """Whether a datagram of version 1 names the process that has sealed it."""
+    return clear[_SENDER_AT:_SENDER_END] == head[_SENDER_AT:_SENDER_END]
 
 
 def nonce_of(counter: int) -> bytes:

@@ -14,8 +14,8 @@ Limits      whoever has the cluster key may speak for any daemon. A process that
 
 Forms. A packet that fits in a datagram is sealed by itself. A longer one is sealed once, and its ciphertext is
 cut into a train: that is several times cheaper than to seal every datagram, but one lost datagram loses the
-packet. So repeats, and whatever follows them for a while, are sealed singly (`singly`), and links ask for
-single segments as without encryption.
+packet. So repeats, and the next SINGLY_SENDS of the same link, are sealed singly, and on a path that loses
+packets links ask for single segments as without encryption.
 
 Challenge. Counters of an unknown process cannot be compared with anything: its packets may be repeats from
 before this daemon started. The first one is dropped and answered with a nonce, which the process sends back in
@@ -50,13 +50,15 @@ from hopring.sealing.packet import (
     decode_place,
     encode_head,
     encode_place,
+    has_same_sender,
     join_train,
     nonce_of,
     split_train,
     train_heads,
 )
 from hopring.sealing.replay import ReplayWindow
-from hopring.wire.data import datagrams_max_of
+from hopring.wire.data import Data, Segment, datagrams_max_of
+from hopring.wire.header import Family
 from hopring.wire.train import Frame, Train, encode
 
 LIVES_MAX: Final = 2
@@ -76,6 +78,9 @@ ANNOUNCE_US: Final = 1_000_000
 
 HEARD_US: Final = 60_000_000
 """A process that was silent for longer does not delay the use of a new key."""
+
+SINGLY_SENDS: Final = 64
+"""How often a link that repeated a packet seals datagrams singly."""
 
 NONCE_BYTES: Final = 16
 SECRET_BYTES: Final = 32
@@ -121,7 +126,7 @@ class Sealing:
         assert len(secret) == SECRET_BYTES, "the caller draws the secret of this start"
         self.replies: list[tuple[DaemonId, Train]] = []
         """Challenges, responses and announcements that the driver sends and takes out."""
-        self._me = me
+        self.me: Final = me
         self._cluster = cluster.encode()
         self._ring = ring
         self._secret = secret
@@ -131,6 +136,8 @@ class Sealing:
         self._their_ciphers: dict[tuple[Process, int, int], AESGCM] = {}  # Of lives, by key id and epoch too.
         self._lives: dict[Process, _Life] = {}
         self._challenged_us: dict[DaemonId, int] = {}
+        self._tops: dict[tuple[Family, DaemonId], int] = {}  # The highest packet of each link.
+        self._singly: dict[tuple[Family, DaemonId], int] = {}  # How often more to seal singly.
 
     # Keys.
 
@@ -181,10 +188,16 @@ class Sealing:
 
     # Out.
 
+    def begin(self) -> None:
+        """Another network begins, whose links count their packets anew."""
+        self._tops.clear()
+        self._singly.clear()
+
     def seal_frames(
-        self, head: bytes, frames: Sequence[Frame], segment_bytes: int, to: DaemonId, singly: bool
+        self, head: bytes, family: Family, frames: Sequence[Frame], segment_bytes: int, to: DaemonId
     ) -> list[Train]:
-        """Packs frames into datagrams of version 1 and seals these, as trains unless `singly`."""
+        """Packs frames of a link into datagrams of version 1 and seals these."""
+        singly = self._is_repeat(family, to, frames)
         wire_bytes = segment_bytes + OVERHEAD_BYTES
         if singly:
             return [
@@ -201,6 +214,30 @@ class Sealing:
                 else:
                     trains.append(Train(self._seal_train(clear, to, chunk_bytes), wire_bytes))
         return trains
+
+    def saw_packets(self, family: Family, frames: Sequence[Frame]) -> None:
+        """Notes packets of a ring that others have sent: this daemon may be asked to repeat them."""
+        for frame in frames:
+            if isinstance(frame, (Data, Segment)) and frame.seq > self._tops.get((family, EVERYBODY), -1):
+                self._tops[family, EVERYBODY] = frame.seq
+
+    def _is_repeat(self, family: Family, to: DaemonId, frames: Sequence[Frame]) -> bool:
+        """Whether these frames repeat packets, or others to the same receiver did so a short time ago."""
+        link = family, to
+        top = highest = self._tops.get(link, -1)
+        repeats = False
+        for frame in frames:
+            if isinstance(frame, Segment):
+                repeats = True
+            elif isinstance(frame, Data):
+                repeats = repeats or frame.seq <= top
+                highest = max(highest, frame.seq)
+        if highest > top:
+            self._tops[link] = highest
+        left = SINGLY_SENDS if repeats else self._singly.get(link, 0)
+        if left:
+            self._singly[link] = left - 1
+        return left > 0
 
     def seal_datagram(self, clear: bytes, to: DaemonId) -> Train:
         """Seals one datagram, of whatever size, for one daemon."""
@@ -222,7 +259,7 @@ class Sealing:
         return join_train(train_heads(head, count, sealed_bytes, count), sealed, chunk_bytes)
 
     def _head(self, form: Form, key: int, to: DaemonId, counter: int) -> bytes:
-        return encode_head(SealedHead(form, key, self._me.daemon, to, self._me.incarnation, counter))
+        return encode_head(SealedHead(form, key, self.me.daemon, to, self.me.incarnation, counter))
 
     def _next_counter(self) -> int:
         self._counter += 1
@@ -234,7 +271,7 @@ class Sealing:
         epoch = counter >> EPOCH_SHIFT
         cipher = self._ciphers.get((key, epoch))
         if cipher is None:
-            cipher = self._ring.keys[key].sender_key(self._cluster, self._me, epoch)
+            cipher = self._ring.keys[key].sender_key(self._cluster, self.me, epoch)
             if len(self._ciphers) > KEYS_MAX:
                 self._ciphers.clear()
             self._ciphers[key, epoch] = cipher
@@ -271,12 +308,12 @@ class Sealing:
             self._challenge(head, process, now_us)
         else:
             self._heard(life, process, head, now_us)
-            opened.append(clear)
+            opened.append(_checked(clear, aad))
 
     def _check_head(self, head: SealedHead) -> Process:
-        if head.sender == self._me.daemon:
+        if head.sender == self.me.daemon:
             raise PeerError(Drop.FOREIGN_SENDER, "a packet in our own name")
-        if head.receiver != self._me.daemon and (
+        if head.receiver != self.me.daemon and (
             head.receiver != EVERYBODY or head.form in (Form.CHALLENGE, Form.RESPONSE)
         ):
             raise PeerError(Drop.FOREIGN_SENDER, f"a packet for daemon {head.receiver}")
@@ -389,7 +426,7 @@ class Sealing:
             opened.append(error)
             return
         self._heard(life, process, head, now_us)
-        opened.append(clear)
+        opened.append(_checked(clear, aad))
 
     # Challenges.
 
@@ -409,7 +446,7 @@ class Sealing:
         incarnation, nonce, count = _HANDSHAKE.unpack_from(body)
         if count > KEYS_MAX or len(body) != _HANDSHAKE.size + count * _KEY_ID.size:
             raise PeerError(Drop.LENGTH, f"handshake with {count} keys in {len(body)} bytes")
-        if incarnation != self._me.incarnation:
+        if incarnation != self.me.incarnation:
             raise PeerError(Drop.STALE_INCARNATION, "a handshake with an earlier start of this daemon")
         life = self._lives.get(process)
         if head.form is Form.CHALLENGE:
@@ -449,3 +486,10 @@ class Sealing:
         body = _HANDSHAKE.pack(process.incarnation, nonce, len(self._ring.keys)) + keys
         sealed = head + self._cipher(key, counter).encrypt(nonce_of(counter), body, head)
         self.replies.append((process.daemon, Train(sealed, len(sealed))))
+
+
+def _checked(clear: bytes, head: bytes) -> bytes | PeerError:
+    """What was opened, unless it names another sender than its seal."""
+    if has_same_sender(clear, head):
+        return clear
+    return PeerError(Drop.INCONSISTENT, "a datagram that names another sender than its seal")

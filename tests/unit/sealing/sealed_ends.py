@@ -4,7 +4,7 @@ from hopring.errors import PeerError
 from hopring.ids import DaemonId, Generation, Incarnation, Process
 from hopring.sealing.keys import ClusterKey, KeyRing
 from hopring.sealing.sealing import SECRET_BYTES, Sealing
-from hopring.wire.header import Family, Header, encode_header
+from hopring.wire.header import HEAD_BYTES, Family, Header, encode_header
 from hopring.wire.train import Train
 
 KEY = ClusterKey(bytes(range(32)))
@@ -23,14 +23,19 @@ def make(
     return Sealing(process(daemon, start), cluster, ring, bytes([daemon, start]) * (SECRET_BYTES // 2), counter)
 
 
-def head_of(daemon: int, start: int = 1) -> bytes:
-    me = process(daemon, start)
-    return encode_header(Header(Family.HOP, 0xC1, me.daemon, me.incarnation, Generation(7)))
+def head_of(one: Process) -> bytes:
+    return encode_header(Header(Family.HOP, 0xC1, one.daemon, one.incarnation, Generation(7)))
+
+
+def say(one: Sealing, body: bytes, to: DaemonId) -> Train:
+    """A datagram of version 1 with this body, sealed."""
+    return one.seal_datagram(head_of(one.me) + body, to)
 
 
 def give(to: Sealing, train: Train, now_us: int = 0) -> list[bytes | PeerError]:
-    """Lets a layer open a train that arrived in one read."""
-    return to.open(memoryview(train.buffer), train.segment_bytes, now_us)
+    """Lets a layer open a train that arrived in one read; returns the bodies behind the heads."""
+    opened = to.open(memoryview(train.buffer), train.segment_bytes, now_us)
+    return [one if isinstance(one, PeerError) else one[HEAD_BYTES:] for one in opened]
 
 
 def reasons(results: list[bytes | PeerError]) -> list[str]:
@@ -54,6 +59,6 @@ def settle(ends: dict[int, Sealing], now_us: int = 0) -> None:
 def meet(one: Sealing, other: Sealing, ids: tuple[int, int] = (1, 2), now_us: int = 0) -> None:
     """Lets both answer each other's challenge."""
     ends = {ids[0]: one, ids[1]: other}
-    give(other, one.seal_datagram(b"first", DaemonId(ids[1])), now_us)
-    give(one, other.seal_datagram(b"first", DaemonId(ids[0])), now_us)
+    give(other, say(one, b"first", DaemonId(ids[1])), now_us)
+    give(one, say(other, b"first", DaemonId(ids[0])), now_us)
     settle(ends, now_us)

@@ -1,5 +1,6 @@
 """Sealing between daemons: what is opened, and what is refused under which reason."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
@@ -13,26 +14,42 @@ from tests.unit.sealing.sealed_ends import (
     meet,
     process,
     reasons,
+    say,
     settle,
 )
 
 from hopring.errors import PeerError
 from hopring.ids import DaemonId
 from hopring.sealing.keys import BadKey, ClusterKey, KeyRing
-from hopring.sealing.packet import EVERYBODY, HEAD_BYTES, OVERHEAD_BYTES
+from hopring.sealing.packet import EVERYBODY, HEAD_BYTES, OVERHEAD_BYTES, Form
 from hopring.sealing.replay import WINDOW, ReplayWindow
 from hopring.sealing.sealing import (
     ASSEMBLIES_MAX,
     CHALLENGE_PAUSE_US,
     COUNTER_MAX,
     HEARD_US,
+    SINGLY_SENDS,
     CountersUsedUp,
     Sealing,
 )
 from hopring.wire.data import Data
-from hopring.wire.train import Train, decode
+from hopring.wire.header import Family
+from hopring.wire.train import Frame, Train, decode, encode
 
 ONE, TWO, THREE = DaemonId(1), DaemonId(2), DaemonId(3)
+
+
+def seal(one: Sealing, frames: Sequence[Frame], singly: bool, to: DaemonId = TWO) -> list[Train]:
+    """Frames as they are sent for the first time, or as repeats."""
+    head = head_of(one.me)
+    one.begin()
+    if singly:
+        one.seal_frames(head, Family.HOP, frames, 1400, to)
+    return one.seal_frames(head, Family.HOP, frames, 1400, to)
+
+
+def clear_trains(frames: Sequence[Frame]) -> list[Train]:
+    return encode(head_of(process(1)), frames, 1400)
 
 
 def met() -> tuple[Sealing, Sealing]:
@@ -44,13 +61,13 @@ def met() -> tuple[Sealing, Sealing]:
 def test_a_datagram_is_opened_by_its_receiver_after_the_challenge() -> None:
     one, two = met()
 
-    assert give(two, one.seal_datagram(b"hello", TWO)) == [b"hello"]
+    assert give(two, say(one, b"hello", TWO)) == [b"hello"]
 
 
 def test_a_packet_of_an_unknown_process_is_dropped_and_challenged() -> None:
     one, two = make(1), make(2)
 
-    assert reasons(give(two, one.seal_datagram(b"hello", TWO))) == ["not_met"]
+    assert reasons(give(two, say(one, b"hello", TWO))) == ["not_met"]
     assert [to for to, _ in two.replies] == [ONE]
     assert two.met == []
 
@@ -58,10 +75,10 @@ def test_a_packet_of_an_unknown_process_is_dropped_and_challenged() -> None:
 def test_challenges_to_one_daemon_are_limited_in_rate() -> None:
     one, two = make(1), make(2)
     for at_us in (0, 1, CHALLENGE_PAUSE_US - 1):
-        give(two, one.seal_datagram(b"hello", TWO), at_us)
+        give(two, say(one, b"hello", TWO), at_us)
     assert len(two.replies) == 1
 
-    give(two, one.seal_datagram(b"hello", TWO), CHALLENGE_PAUSE_US)
+    give(two, say(one, b"hello", TWO), CHALLENGE_PAUSE_US)
     assert len(two.replies) == 2
 
 
@@ -70,9 +87,9 @@ def test_the_clear_text_does_not_occur_in_what_is_sent() -> None:
     frames = (Data(1, b"attack at dawn" * 500),)
 
     for singly in (False, True):
-        trains = one.seal_frames(head_of(1), frames, 1400, TWO, singly)
+        trains = seal(one, frames, singly)
         assert all(b"attack" not in train.buffer for train in trains)
-    assert b"attack" not in one.seal_datagram(b"attack", TWO).buffer
+    assert b"attack" not in say(one, b"attack", TWO).buffer
 
 
 @pytest.mark.parametrize("singly", [False, True])
@@ -82,22 +99,24 @@ def test_frames_come_out_as_they_went_in(singly: bool, size: int) -> None:
     frames = (Data(1, bytes(range(256)) * (size // 256) + bytes(size % 256)), Data(2, b"more"))
 
     found: list[bytes] = []
-    for train in one.seal_frames(head_of(1), frames, 1400, TWO, singly):
+    for train in seal(one, frames, singly):
         assert train.segment_bytes == 1400 + OVERHEAD_BYTES
         assert len(train.buffer) <= 65_000 or singly
         found.extend(one for one in give(two, train) if isinstance(one, bytes))
 
-    if not singly:
-        assert [frame for clear in found for frame in decode(clear, 0xC1).frames] == list(frames)
+    packets = [decode(head_of(process(1)) + body, 0xC1).frames for body in found]
+    if singly:
+        assert packets == [
+            decode(one, 0xC1).frames for train in clear_trains(frames) for one in train.datagrams()
+        ]
     else:
-        assert all(len(clear) <= 1400 for clear in found)
-        assert found == [clear for clear in found if decode(clear, 0xC1).frames]
+        assert [frame for packet in packets for frame in packet] == list(frames)
 
 
 def test_a_sealed_train_is_assembled_from_single_reads_in_any_order() -> None:
     one, two = met()
     frame = Data(1, bytes(20_000))
-    (train,) = one.seal_frames(head_of(1), (frame,), 1400, TWO, singly=False)
+    (train,) = seal(one, (frame,), singly=False, to=TWO)
     datagrams = train.datagrams()
     assert len(datagrams) > 10
 
@@ -106,13 +125,13 @@ def test_a_sealed_train_is_assembled_from_single_reads_in_any_order() -> None:
     assert results[:-1] == [[]] * (len(datagrams) - 1)
     (clear,) = results[-1]
     assert isinstance(clear, bytes)
-    assert decode(clear, 0xC1).frames == (frame,)
+    assert decode(head_of(process(1)) + clear, 0xC1).frames == (frame,)
 
 
 def test_incomplete_trains_are_bounded_and_the_oldest_is_given_up() -> None:
     one, two = met()
     trains = [
-        one.seal_frames(head_of(1), (Data(at, bytes(3_000)),), 1400, TWO, singly=False)[0].datagrams()
+        seal(one, (Data(at, bytes(3_000)),), singly=False, to=TWO)[0].datagrams()
         for at in range(ASSEMBLIES_MAX + 1)
     ]
     for datagrams in trains:
@@ -126,20 +145,49 @@ def test_incomplete_trains_are_bounded_and_the_oldest_is_given_up() -> None:
 
 def test_a_forged_segment_in_a_train_spoils_that_train_and_nothing_else() -> None:
     one, two = met()
-    (train,) = one.seal_frames(head_of(1), (Data(1, bytes(3_000)),), 1400, TWO, singly=False)
+    (train,) = seal(one, (Data(1, bytes(3_000)),), singly=False, to=TWO)
     first, *others = train.datagrams()
     forged = first[:-1] + bytes([first[-1] ^ 1])
 
     assert give(two, Train(forged, len(forged))) == []
     assert give(two, Train(first, len(first))) == []  # The place is taken.
     assert [reasons(give(two, Train(one, len(one)))) for one in others][-1] == ["wrong_seal"]
-    (again,) = one.seal_frames(head_of(1), (Data(1, bytes(3_000)),), 1400, TWO, singly=True)
+    (again,) = seal(one, (Data(1, bytes(3_000)),), singly=True, to=TWO)
     assert all(isinstance(clear, bytes) for clear in give(two, again))
+
+
+def test_a_datagram_that_names_another_sender_than_its_seal_is_refused() -> None:
+    one, two = met()
+
+    forged = one.seal_datagram(head_of(process(3)) + b"hello", TWO)
+
+    assert reasons(give(two, forged)) == ["inconsistent"]
+
+
+def test_a_link_that_repeats_packets_seals_singly_for_a_while() -> None:
+    one, _ = met()
+    head, long = head_of(one.me), bytes(3_000)
+
+    def form(seq: int) -> int:
+        return one.seal_frames(head, Family.HOP, (Data(seq, long),), 1400, TWO)[0].buffer[3]
+
+    forms = [form(seq) for seq in [1, 2, 2, *range(3, 3 + SINGLY_SENDS)]]
+
+    assert forms == [Form.TRAIN] * 2 + [Form.DATAGRAM] * SINGLY_SENDS + [Form.TRAIN]
+
+
+def test_a_packet_of_a_ring_that_another_sent_is_a_repeat_too() -> None:
+    one, _ = met()
+    one.saw_packets(Family.RING, (Data(7, b"x"),))
+
+    (train,) = one.seal_frames(head_of(one.me), Family.RING, (Data(7, bytes(3_000)),), 1400, EVERYBODY)
+
+    assert train.buffer[3] == Form.DATAGRAM
 
 
 def test_a_flipped_bit_anywhere_in_a_datagram_is_refused() -> None:
     one, two = met()
-    sealed = one.seal_datagram(b"hello", TWO).buffer
+    sealed = say(one, b"hello", TWO).buffer
 
     for bit in range(8 * len(sealed)):
         bad = bytearray(sealed)
@@ -151,8 +199,8 @@ def test_a_flipped_bit_anywhere_in_a_datagram_is_refused() -> None:
 
 def test_a_packet_is_accepted_once() -> None:
     one, two = met()
-    sealed = one.seal_datagram(b"hello", TWO)
-    (train,) = one.seal_frames(head_of(1), (Data(1, bytes(3_000)),), 1400, EVERYBODY, singly=False)
+    sealed = say(one, b"hello", TWO)
+    (train,) = seal(one, (Data(1, bytes(3_000)),), singly=False, to=EVERYBODY)
 
     assert give(two, sealed) == [b"hello"]
     assert reasons(give(two, sealed)) == ["replay"]
@@ -162,7 +210,7 @@ def test_a_packet_is_accepted_once() -> None:
 
 def test_packets_from_before_the_receivers_start_are_refused() -> None:
     one, two = met()
-    old = [one.seal_datagram(b"old", TWO) for _ in range(3)]
+    old = [say(one, b"old", TWO) for _ in range(3)]
     assert [give(two, train) for train in old] == [[b"old"]] * 3
 
     again = make(2, start=2)
@@ -171,12 +219,12 @@ def test_packets_from_before_the_receivers_start_are_refused() -> None:
     settle({1: one, 2: again})
     for train in old:
         assert reasons(give(again, train, 1)) == ["replay"]
-    assert give(again, one.seal_datagram(b"new", TWO)) == [b"new"]
+    assert give(again, say(one, b"new", TWO)) == [b"new"]
 
 
 def test_packets_of_an_earlier_start_of_the_sender_are_not_heard_by_a_new_receiver() -> None:
     one, two = met()
-    old = one.seal_datagram(b"old", TWO)
+    old = say(one, b"old", TWO)
     later = make(1, start=2)
     receiver = make(2, start=2)
     meet(later, receiver)
@@ -190,7 +238,7 @@ def test_packets_of_an_earlier_start_of_the_sender_are_not_heard_by_a_new_receiv
 
 def test_an_old_response_does_not_answer_a_new_challenge() -> None:
     one, two = make(1), make(2)
-    give(two, one.seal_datagram(b"first", TWO), 0)
+    give(two, say(one, b"first", TWO), 0)
     ((_, challenge),) = two.replies
     give(one, challenge)
     ((_, response),) = one.replies
@@ -206,7 +254,7 @@ def test_a_packet_for_one_daemon_is_refused_by_another_and_by_its_sender() -> No
     three = make(3)
     meet(one, three, (1, 3))
 
-    for_two, for_all = one.seal_datagram(b"hello", TWO), one.seal_datagram(b"hello", EVERYBODY)
+    for_two, for_all = say(one, b"hello", TWO), say(one, b"hello", EVERYBODY)
 
     assert reasons(give(three, for_two)) == ["foreign_sender"]
     assert reasons(give(one, for_two)) == ["foreign_sender"]
@@ -220,34 +268,34 @@ def test_clear_text_foreign_keys_and_foreign_clusters_are_named() -> None:
     stranger = make(1, ring=KeyRing([OTHER_KEY], OTHER_KEY.id))
     elsewhere = make(1, cluster="london", counter=50)
 
-    assert reasons(give(two, Train(head_of(1) + b"body", 100))) == ["clear_text"]
-    assert reasons(give(two, stranger.seal_datagram(b"hello", TWO))) == ["unknown_key"]
-    assert reasons(give(two, elsewhere.seal_datagram(b"hello", TWO))) == ["wrong_seal"]
-    assert give(two, one.seal_datagram(b"hello", TWO)) == [b"hello"]
+    assert reasons(give(two, Train(head_of(process(1)) + b"body", 100))) == ["clear_text"]
+    assert reasons(give(two, say(stranger, b"hello", TWO))) == ["unknown_key"]
+    assert reasons(give(two, say(elsewhere, b"hello", TWO))) == ["wrong_seal"]
+    assert give(two, say(one, b"hello", TWO)) == [b"hello"]
 
 
 def test_counters_end_before_they_repeat() -> None:
     one = make(1, counter=COUNTER_MAX - 2)
-    one.seal_datagram(b"last", TWO)
+    say(one, b"last", TWO)
 
     with pytest.raises(CountersUsedUp):
-        one.seal_datagram(b"more", TWO)
+        say(one, b"more", TWO)
 
 
 def test_the_key_changes_with_the_epoch_and_packets_of_both_are_opened() -> None:
     one, two = make(1, counter=2**32 - 10), make(2)
     meet(one, two)
 
-    found = [give(two, one.seal_datagram(b"%d" % at, TWO)) for at in range(20)]
+    found = [give(two, say(one, b"%d" % at, TWO)) for at in range(20)]
 
     assert found == [[b"%d" % at] for at in range(20)]
 
 
 def test_no_two_sealed_packets_are_equal() -> None:
     one, two = met()
-    sealed = [one.seal_datagram(b"same", TWO).buffer for _ in range(10)]
-    sealed += [two.seal_datagram(b"same", TWO).buffer for _ in range(10)]
-    sealed += [make(1, start=2).seal_datagram(b"same", TWO).buffer]
+    sealed = [say(one, b"same", TWO).buffer for _ in range(10)]
+    sealed += [say(two, b"same", TWO).buffer for _ in range(10)]
+    sealed += [say(make(1, start=2), b"same", TWO).buffer]
 
     assert len({one[HEAD_BYTES:] for one in sealed}) == len(sealed)
 
@@ -255,7 +303,7 @@ def test_no_two_sealed_packets_are_equal() -> None:
 @pytest.mark.parametrize("size", range(0, OVERHEAD_BYTES + 8, 3))
 def test_short_datagrams_are_refused(size: int) -> None:
     one, two = met()
-    sealed = one.seal_datagram(b"", TWO).buffer + bytes(8)
+    sealed = say(one, b"", TWO).buffer + bytes(8)
 
     results = two.open(memoryview(sealed[:size] or b"?"), max(size, 1), 0)
 
@@ -279,7 +327,7 @@ def test_a_new_key_is_added_used_and_the_old_one_dropped_without_losing_a_packet
 
     def exchange() -> None:
         for sender in ends.values():
-            train = sender.seal_datagram(b"load", EVERYBODY)
+            train = say(sender, b"load", EVERYBODY)
             for to in ends.values():
                 if to is not sender:
                     lost.extend(reasons(give(to, train, now_us)))
@@ -307,7 +355,7 @@ def test_a_new_key_is_not_used_before_everybody_heard_lately_has_it() -> None:
     two.change_keys(add, 7_000_000)
     settle({1: one, 2: two}, 7_000_000)
     assert one.key_in_use == OTHER_KEY.id
-    assert give(two, one.seal_datagram(b"new key", TWO), 7_000_001) == [b"new key"]
+    assert give(two, say(one, b"new key", TWO), 7_000_001) == [b"new key"]
 
 
 def test_a_process_that_is_silent_for_long_does_not_delay_a_new_key() -> None:
@@ -328,20 +376,20 @@ def test_a_process_that_is_silent_for_long_does_not_delay_a_new_key() -> None:
 def test_a_process_that_starts_with_a_key_that_others_lack_falls_back_to_theirs() -> None:
     two = make(2)
     late = make(1, start=2, ring=rings()[1])
-    give(late, two.seal_datagram(b"alive", ONE))
+    give(late, say(two, b"alive", ONE))
     settle({1: late, 2: two})
 
     assert late.key_in_use == KEY.id
-    give(two, late.seal_datagram(b"alive", TWO))
+    give(two, say(late, b"alive", TWO))
     settle({1: late, 2: two})
-    assert give(two, late.seal_datagram(b"hello", TWO)) == [b"hello"]
+    assert give(two, say(late, b"hello", TWO)) == [b"hello"]
 
 
 def test_a_dropped_key_is_refused_at_once() -> None:
     one, two = met()
     two.change_keys(KeyRing([OTHER_KEY], OTHER_KEY.id), 0)
 
-    assert reasons(give(two, one.seal_datagram(b"hello", TWO))) == ["unknown_key"]
+    assert reasons(give(two, say(one, b"hello", TWO))) == ["unknown_key"]
 
 
 def test_keys_of_a_wrong_size_and_rings_without_their_key_are_refused() -> None:
