@@ -7,7 +7,7 @@ from hopring.check.trace import ClientDelivered, GroupInstalled
 from hopring.sim.campaign.bugs.planting import Bug, all_bugs, plant
 from hopring.sim.campaign.parallel import run_many
 from hopring.sim.campaign.runner import run_seed
-from hopring.sim.campaign.world import draw_world
+from hopring.sim.campaign.world import WITH_CLIENTS, draw_world
 from hopring.testing.trace import digest
 
 JOBS = 2
@@ -15,14 +15,14 @@ JOBS = 2
 
 @pytest.mark.slow
 def test_a_short_campaign_finds_nothing_broken() -> None:
-    reports = list(run_many(range(1, 21), JOBS, None, clients=True))
+    reports = list(run_many(range(1, 21), JOBS, None, WITH_CLIENTS))
 
     assert [(report.seed, report.broken) for report in reports if report.failed] == []
 
 
 @pytest.mark.slow
 def test_clients_see_views_and_messages_and_a_seed_gives_the_same_history_twice() -> None:
-    first, second = run_seed(5, clients=True), run_seed(5, clients=True)
+    first, second = run_seed(5, WITH_CLIENTS), run_seed(5, WITH_CLIENTS)
 
     assert sum(isinstance(event, GroupInstalled) for event in first.history) > 100
     assert sum(isinstance(event, ClientDelivered) for event in first.history) > 100
@@ -32,12 +32,12 @@ def test_clients_see_views_and_messages_and_a_seed_gives_the_same_history_twice(
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [214, 216, 486, 796, 890, 2490, 3738])
 def test_a_seed_that_failed_once_holds_now(seed: int) -> None:
-    assert run_seed(seed, clients=True).broken == ()
+    assert run_seed(seed, WITH_CLIENTS).broken == ()
 
 
 def test_clients_do_not_change_the_daemons_and_paths_of_a_seed() -> None:
     for seed in range(1, 50):
-        with_clients, without = draw_world(seed, clients=True), draw_world(seed)
+        with_clients, without = draw_world(seed, WITH_CLIENTS), draw_world(seed)
 
         assert with_clients.config == without.config
         assert with_clients.quality == without.quality
@@ -66,8 +66,8 @@ def test_a_planted_bug_is_caught_by_the_property_that_it_breaks(name: str) -> No
     one: Bug = all_bugs()[name]
 
     with plant(one) as planted:
-        outcome = run_seed(seed, clients=True)
+        outcome = run_seed(seed, WITH_CLIENTS)
 
     assert planted.runs > 0
     assert property_name in [verdict.property for verdict in outcome.broken]
-    assert run_seed(seed, clients=True).broken == ()
+    assert run_seed(seed, WITH_CLIENTS).broken == ()

@@ -8,7 +8,7 @@ import pytest
 from hopring.sim.campaign.bugs.planting import Bug, all_bugs, plant
 from hopring.sim.campaign.parallel import run_many
 from hopring.sim.campaign.runner import run_seed, run_world
-from hopring.sim.campaign.world import DRAW, RING, draw_world
+from hopring.sim.campaign.world import DRAW, RING, WorldKind, draw_world
 from hopring.stack_events import StackOptions
 from hopring.testing.trace import digest
 
@@ -51,7 +51,7 @@ def test_a_short_campaign_finds_nothing_broken() -> None:
 def test_a_campaign_with_ring_windows_of_one_segment_finds_nothing_broken(together: int, clients: bool) -> None:
     ring = replace(RING, personal_window_segments=1, global_window_segments=together)
     for seed in range(1, 11):
-        outcome = run_world(replace(draw_world(seed, clients), stack=StackOptions(ring=ring)))
+        outcome = run_world(replace(draw_world(seed, WorldKind(clients)), stack=StackOptions(ring=ring)))
 
         assert outcome.broken == ()
 

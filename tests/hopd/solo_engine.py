@@ -34,6 +34,7 @@ from hopring.engine import (
 )
 from hopring.ids import NEVER, Process, SiteId, ViewId
 from hopring.ordering.entry import CONTROL_SESSION, OrderedMessage, Position
+from hopring.sealing.keys import KeyRing
 
 PAYLOAD_BYTES_MAX = 1 << 20
 QUEUE_MESSAGES_MAX = 1_000
@@ -139,6 +140,9 @@ class SoloHost(EngineHost):
 
     def cut(self, daemons: Collection[str]) -> None:
         """There are no links to cut."""
+
+    def change_keys(self, keys: KeyRing) -> None:
+        """No packets go to other daemons."""
 
     def report_foreign(self, report: Callable[[Address, str], None]) -> None:
         """No foreign daemons are heard."""

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from hopring import compiled
 from hopring.sim.campaign.runner import run_seed
+from hopring.sim.campaign.world import WorldKind
 
 NAMES = re.compile(r"[A-Za-z_][\w.]*(?=[(=])|(?<=<)[\w.]+(?=: )")
 """Names of classes and fields in the representation of an event, and those of members of enumerations."""
@@ -25,7 +26,7 @@ NAMES = re.compile(r"[A-Za-z_][\w.]*(?=[(=])|(?<=<)[\w.]+(?=: )")
 
 def digest_of(seed: int, clients: bool) -> str:
     """A hash over the values of all events of a seed's history."""
-    outcome = run_seed(seed, clients)
+    outcome = run_seed(seed, WorldKind(clients))
     total = sha256()
     for event in outcome.history:
         total.update(NAMES.sub("", repr(event)).encode())

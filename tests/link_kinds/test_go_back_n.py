@@ -20,6 +20,7 @@ from hopring.links.hop.hop import Hop
 from hopring.links.kinds import KINDS
 from hopring.sim.campaign.parallel import run_many
 from hopring.sim.campaign.runner import run_seed
+from hopring.sim.campaign.world import WorldKind
 from hopring.sim.path import Quality
 from hopring.testing.link_world import LinkWorld
 from hopring.testing.trace import DatagramDropped, LinkEndFailed, ObjectReceived
@@ -286,7 +287,7 @@ def test_the_row_is_given_back_after_use() -> None:
 def test_clusters_whose_sites_are_joined_by_this_kind_keep_every_property(
     made: list[GoBackN], clients: bool
 ) -> None:
-    outcomes = [run_seed(seed, clients) for seed in range(1, 7)]
+    outcomes = [run_seed(seed, WorldKind(clients)) for seed in range(1, 7)]
 
     assert [(outcome.seed, outcome.broken) for outcome in outcomes if outcome.broken] == []
     assert sum(link.counters.received for link in made) > 1_000

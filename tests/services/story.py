@@ -26,6 +26,7 @@ from hopring.ordering.entry import OrderedMessage
 from hopring.ordering.order import new_order
 from hopring.services import Service
 from hopring.sim.campaign.runner import run_seed
+from hopring.sim.campaign.world import WorldKind
 from hopring.spread.bits import SERVICE_BITS, Bits
 from hopring.wire.routed import Meta
 
@@ -66,7 +67,7 @@ def in_the_campaign() -> list[Event]:
     events: list[Event] = []
     for seed in range(1, 5):
         for clients in (False, True):
-            outcome = run_seed(seed, clients)
+            outcome = run_seed(seed, WorldKind(clients))
             assert not outcome.broken, f"seed {seed}: {outcome.broken}"
             events += outcome.history
     for kind in (MessageDelivered, ClientDelivered):

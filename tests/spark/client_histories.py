@@ -39,6 +39,7 @@ from hopring.services import Service
 from hopring.sim.campaign import runner
 from hopring.sim.campaign.bugs.planting import all_bugs, plant
 from hopring.sim.campaign.runner import run_seed
+from hopring.sim.campaign.world import WITH_CLIENTS
 from hopring.spark.audit import Ends
 
 QUIET = Ends(True, (frozenset("ab"), frozenset("c")))
@@ -102,7 +103,7 @@ def altered(events: list[Event], place: int, alter: Alter, dice: Random) -> list
 def world(seed: int) -> tuple[list[Event], Ends]:
     """A world with clients, and the checker's arguments for its end."""
     with overheard() as said:
-        outcome = run_seed(seed, clients=True)
+        outcome = run_seed(seed, WITH_CLIENTS)
     return outcome.history, said[0] if said else Ends()
 
 

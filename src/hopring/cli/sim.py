@@ -20,7 +20,7 @@ from hopring.sim.campaign.parallel import CampaignTotals, SeedReport, run_many
 from hopring.sim.campaign.runner import WorldOutcome, run_world
 from hopring.sim.campaign.shrink import Shrinker, Shrunk
 from hopring.sim.campaign.story import schedule_lines, story
-from hopring.sim.campaign.world import draw_world
+from hopring.sim.campaign.world import WorldKind, draw_world
 
 
 def count(number: int, noun: str) -> str:
@@ -40,11 +40,11 @@ def render_bugs(known: Iterable[Bug], as_json: bool) -> str:
 
 
 def render_campaign(
-    tally: CampaignTotals, seeds: range, clients: bool, bug: Bug | None, seconds: float, as_json: bool
+    tally: CampaignTotals, seeds: range, kind: WorldKind, bug: Bug | None, seconds: float, as_json: bool
 ) -> str:
     """The result of many seeds."""
     if as_json:
-        return json.dumps(_campaign_facts(tally, seeds, clients, bug, seconds))
+        return json.dumps(_campaign_facts(tally, seeds, kind, bug, seconds))
     lines: list[str] = []
     for report in tally.failed:
         first = report.broken[0]
@@ -56,7 +56,7 @@ def render_campaign(
         f" {tally.views} views, {seconds:.0f} s, {_code()}"
     )
     if tally.failed:
-        planted = f" --bug {bug.name}" if bug else " --clients" if clients else ""
+        planted = f" --bug {bug.name}" if bug else kind.options
         lines.append(f"see it again: hop sim{planted} --seed {tally.failed[0].seed}")
     return "\n".join(lines)
 
@@ -74,12 +74,13 @@ def _caught(tally: CampaignTotals, bug: Bug) -> str:
 
 
 def _campaign_facts(
-    tally: CampaignTotals, seeds: range, clients: bool, bug: Bug | None, seconds: float
+    tally: CampaignTotals, seeds: range, kind: WorldKind, bug: Bug | None, seconds: float
 ) -> dict[str, object]:
     facts: dict[str, object] = {
         "seeds": tally.seeds,
         "start": seeds.start,
-        "clients": clients,
+        "clients": kind.clients,
+        "sealed": kind.sealed,
         "violations": tally.violations,
         "failed_seeds": [one.seed for one in tally.failed],
         "failures": [_failure(one) for one in tally.failed],
@@ -172,6 +173,9 @@ _Seed = click.IntRange(min=0)
 )
 @click.option("--shrink", metavar="S", type=_Seed, help="Find the fewest faults that still break this world.")
 @click.option("--clients", is_flag=True, help="Add clients: sessions that join groups and send to them.")
+@click.option(
+    "--sealed", is_flag=True, help="Seal all datagrams, with an attacker who has no key on the network."
+)
 @click.option("--bug", "bug_name", metavar="NAME", help="Plant a bug first, and stop when it is caught.")
 @click.option("--bugs", is_flag=True, help="List the bugs that can be planted.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of text.")
@@ -185,6 +189,7 @@ def sim(
     trace: Path | None,
     shrink: int | None,
     clients: bool,
+    sealed: bool,
     bug_name: str | None,
     bugs: bool,
     as_json: bool,
@@ -195,25 +200,27 @@ def sim(
     real membership runs in it, in virtual time, and the history is judged by the properties of extended
     virtual synchrony. The same seed always gives the same history. With --clients the world is the same, and
     its load is sessions that connect, join groups, send to them, leave and end; a bug in groups implies it.
+    With --sealed daemons have a cluster key; an attacker copies, changes and makes up datagrams. TCP links of
+    the simulator are not encrypted.
 
     Exit code 1 means that something is broken. That holds for planted bugs too: 1 says that the bug was caught,
     as it should be, and 0 that it was not.
     """
     _check_usage(seeds, seed, shrink, bugs, bug_name, trace)
     bug = _bug(bug_name)
-    clients = clients or (bug is not None and bug.clients)
+    kind = WorldKind(clients or (bug is not None and bug.clients), sealed or (bug is not None and bug.sealed))
     if bug is not None and compiled.active():
         _again_interpreted()
     if bugs:
         click.echo(render_bugs(all_bugs().values(), as_json))
     elif seed is not None:
-        ctx.exit(_replay(seed, clients, bug, trace, as_json))
+        ctx.exit(_replay(seed, kind, bug, trace, as_json))
     elif shrink is not None:
-        ctx.exit(_shrink(shrink, clients, bug, trace, as_json))
+        ctx.exit(_shrink(shrink, kind, bug, trace, as_json))
     else:
         count = seeds or (SEEDS_DEFAULT_WITH_BUG if bug else SEEDS_DEFAULT)
         jobs = jobs or os.cpu_count() or 1
-        ctx.exit(_campaign(range(start, start + count), jobs, clients, bug, as_json))
+        ctx.exit(_campaign(range(start, start + count), jobs, kind, bug, as_json))
 
 
 def _check_usage(
@@ -256,10 +263,10 @@ def _again_interpreted() -> None:
     os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], os.environ | {"HOPRING_PURE": "1"})
 
 
-def _campaign(seeds: range, jobs: int, clients: bool, bug: Bug | None, as_json: bool) -> Exit:
+def _campaign(seeds: range, jobs: int, kind: WorldKind, bug: Bug | None, as_json: bool) -> Exit:
     began_s = time.monotonic()
     tally = CampaignTotals()
-    many = run_many(seeds, jobs, bug.name if bug else None, clients)
+    many = run_many(seeds, jobs, bug.name if bug else None, kind)
     with CampaignProgress(len(seeds)) as progress, closing(many) as reports:
         try:
             for report in reports:
@@ -273,13 +280,13 @@ def _campaign(seeds: range, jobs: int, clients: bool, bug: Bug | None, as_json: 
             progress.note(f"{count(tally.seeds, 'seed')} were run, {len(tally.failed)} failed")
             raise
     seconds = time.monotonic() - began_s
-    click.echo(render_campaign(tally, seeds, clients, bug, seconds, as_json))
+    click.echo(render_campaign(tally, seeds, kind, bug, seconds, as_json))
     return Exit.FAILURE if tally.failed else Exit.OK
 
 
-def _replay(seed: int, clients: bool, bug: Bug | None, trace: Path | None, as_json: bool) -> Exit:
+def _replay(seed: int, kind: WorldKind, bug: Bug | None, trace: Path | None, as_json: bool) -> Exit:
     began_s = time.monotonic()
-    world = draw_world(seed, clients)
+    world = draw_world(seed, kind)
     with plant(bug):
         outcome = run_world(world, 0 if trace is None else LINK_COUNTERS_US)
     files = _write_trace(trace, outcome)
@@ -291,10 +298,10 @@ def _replay(seed: int, clients: bool, bug: Bug | None, trace: Path | None, as_js
     return Exit.FAILURE if outcome.broken else Exit.OK
 
 
-def _shrink(seed: int, clients: bool, bug: Bug | None, trace: Path | None, as_json: bool) -> Exit:
+def _shrink(seed: int, kind: WorldKind, bug: Bug | None, trace: Path | None, as_json: bool) -> Exit:
     began_s = time.monotonic()
     with plant(bug), CampaignProgress(None) as progress:
-        shrunk = Shrinker(draw_world(seed, clients), progress.shrinking).shrink()
+        shrunk = Shrinker(draw_world(seed, kind), progress.shrinking).shrink()
     seconds = time.monotonic() - began_s
     if shrunk is None:
         click.echo(render_not_shrunk(seed, seconds, as_json))

@@ -122,15 +122,19 @@ class _Life:
 class Sealing:
     """Seals what one process sends, and opens what it receives."""
 
-    def __init__(self, me: Process, cluster: str, ring: KeyRing, secret: bytes, counter: int = 0) -> None:
+    def __init__(
+        self, me: Process, cluster: str, daemons: int, ring: KeyRing, secret: bytes, counter: int = 0
+    ) -> None:
         assert len(secret) == SECRET_BYTES, "the caller draws the secret of this start"
         self.replies: list[tuple[DaemonId, Train]] = []
         """Challenges, responses and announcements that the driver sends and takes out."""
         self.me: Final = me
         self._cluster = cluster.encode()
+        self._daemons = daemons  # In the configuration.
         self._ring = ring
         self._secret = secret
-        self._counter = counter
+        self.counter = counter
+        """The number of the last packet: another layer of the same process and keys goes on from there."""
         self._sealing_key = ring.use
         self._ciphers: dict[tuple[int, int], AESGCM] = {}  # Own ones, by key id and epoch.
         self._their_ciphers: dict[tuple[Process, int, int], AESGCM] = {}  # Of lives, by key id and epoch too.
@@ -262,10 +266,10 @@ class Sealing:
         return encode_head(SealedHead(form, key, self.me.daemon, to, self.me.incarnation, counter))
 
     def _next_counter(self) -> int:
-        self._counter += 1
-        if self._counter >= COUNTER_MAX:
+        self.counter += 1
+        if self.counter >= COUNTER_MAX:
             raise CountersUsedUp("this process has used all numbers of packets: start it again")
-        return self._counter
+        return self.counter
 
     def _cipher(self, key: int, counter: int) -> AESGCM:
         epoch = counter >> EPOCH_SHIFT
@@ -311,6 +315,8 @@ class Sealing:
             opened.append(_checked(clear, aad))
 
     def _check_head(self, head: SealedHead) -> Process:
+        if head.sender >= self._daemons:
+            raise PeerError(Drop.FOREIGN_SENDER, f"daemon {head.sender} of {self._daemons}")
         if head.sender == self.me.daemon:
             raise PeerError(Drop.FOREIGN_SENDER, "a packet in our own name")
         if head.receiver != self.me.daemon and (

@@ -278,8 +278,9 @@ class SimClientCluster(SimCluster):
         stack_options: StackOptions = DEFAULTS,
         link_counters_us: int = 0,
         groups_options: GroupsOptions | None = None,
+        sealed: bool = False,
     ) -> None:
-        super().__init__(config, seed, quality, options, stack_options, link_counters_us)
+        super().__init__(config, seed, quality, options, stack_options, link_counters_us, sealed)
         self.groups_options = groups_options or GroupsOptions()
         self.sessions = 0  # How many there were; session numbers are unique in the cluster.
         self.pruned: set[Key] = set()

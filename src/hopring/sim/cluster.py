@@ -3,6 +3,7 @@
 The run is recorded as events of `check.trace`, which the checkers of extended virtual synchrony judge.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from struct import Struct
 from typing import Final, assert_never
@@ -20,8 +21,8 @@ from hopring.engine import (
     SubmitMessage,
     TransitionalSignal,
 )
-from hopring.errors import PeerError
-from hopring.ids import DaemonId, Generation, Incarnation, Process, SiteId, ViewId, named
+from hopring.errors import Drop, PeerError
+from hopring.ids import NEVER, DaemonId, Generation, Incarnation, Process, SiteId, ViewId, named
 from hopring.links.events import StreamEvent
 from hopring.links.kinds import KINDS
 from hopring.membership.current_network import LocalDaemon
@@ -38,10 +39,14 @@ from hopring.membership.messages import decode_daemon_message, encode_control
 from hopring.membership.options import MembershipOptions
 from hopring.ordering.entry import OrderedMessage, Position
 from hopring.routing.trees import topology_of
+from hopring.sealing.keys import KEY_BYTES, ClusterKey, KeyRing
+from hopring.sealing.packet import EVERYBODY, SealedHead, decode_head
+from hopring.sealing.sealing import SECRET_BYTES, Sealing
 from hopring.services import Service
+from hopring.sim.attacker import Attacker
 from hopring.sim.driver import Driver
-from hopring.sim.engine import SimEngine
-from hopring.sim.network import Address, SimNetwork
+from hopring.sim.engine import SimEngine, generator
+from hopring.sim.network import Address, SentDatagram, SimNetwork
 from hopring.sim.path import Quality
 from hopring.sim.tcp.links import SimTcpLinks
 from hopring.stack_events import (
@@ -59,8 +64,12 @@ from hopring.wire.header import Family, Header, encode_header
 from hopring.wire.train import MEMBERSHIP_DATAGRAM_BYTES_MAX, Frame, MembershipFrame, decode
 from hopring.wire.train import encode as encode_frames
 
+SealedPacket = tuple[DaemonId, Incarnation, int]
+"""Sender, incarnation and counter."""
+
 TreeParents = tuple[Mapping[SiteId, SiteId], ...]
 CLUSTER: Final = 0x51AB1E
+CLUSTER_KEY: Final = ClusterKey(b"k" * KEY_BYTES)
 PORT: Final = 4892
 EVENTS_MAX: Final = 20_000_000
 
@@ -90,6 +99,13 @@ class SimDaemon:
         self.streams: SimTcpLinks | None = None
         if any(KINDS[plan.protocol].over_stream for plan in cluster.topology.links.values()):
             self.streams = SimTcpLinks(cluster.network, me.daemon, CLUSTER, cluster.names, self._from_stream)
+        self.refused: Counter[Drop] = Counter()  # By the sealing.
+        self._opened: set[SealedPacket] = set()
+        self._started_us = now_us
+        self.sealing: Sealing | None = None
+        if cluster.keys is not None:
+            secret = generator(cluster.network.seed, f"secret {incarnation}").randbytes(SECRET_BYTES)
+            self.sealing = Sealing(me, cluster.config.cluster, len(cluster.numbers), cluster.keys, secret)
         self.driver: Driver[Input, Output] = self.make_driver()
         cluster.network.host(name).stalled = self._stalled
         self._plan_counters()
@@ -123,6 +139,29 @@ class SimDaemon:
         self.driver.step(Stalled(for_us))
 
     def _receive(self, _source: Address, datagram: bytes) -> None:
+        if self.sealing is None:
+            self._take_datagram(datagram)
+            return
+        for clear in self.sealing.open(memoryview(datagram), len(datagram), self.cluster.engine.now_us):
+            if isinstance(clear, PeerError):
+                self.refused[clear.reason] += 1
+            else:
+                self._check_opened(decode_head(datagram))
+                self._take_datagram(clear)
+        replies, self.sealing.replies = self.sealing.replies, []
+        for daemon, train in replies:
+            self.cluster.network.send(self.address, self.cluster.addresses[daemon], train.buffer)
+
+    def _check_opened(self, head: SealedHead) -> None:
+        """Judges the sealing: a packet is opened once, and not if it was sealed before this daemon started."""
+        packet = head.sender, head.incarnation, head.counter
+        if packet in self._opened:
+            self.cluster.opened_wrongly.append(f"{self.name} opened packet {packet} twice")
+        if self.cluster.sealed_us.get(packet, NEVER) < self._started_us:
+            self.cluster.opened_wrongly.append(f"{self.name} opened packet {packet} of a time before its start")
+        self._opened.add(packet)
+
+    def _take_datagram(self, datagram: bytes) -> None:
         try:
             packet = decode(datagram, CLUSTER)
             if packet.header.family is Family.MEMBERSHIP:
@@ -131,6 +170,8 @@ class SimDaemon:
                     if isinstance(frame, MembershipFrame):
                         self.driver.step(ControlReceived(sender, decode_daemon_message(frame.payload)))
             else:
+                if self.sealing is not None and packet.header.family is Family.RING:
+                    self.sealing.saw_packets(Family.RING, packet.frames)
                 self.driver.step(PacketReceived(packet))
         except PeerError as error:
             self.membership.drops[error.reason] += 1
@@ -142,6 +183,8 @@ class SimDaemon:
             self._say(output.to, encode_control(output.message))
         elif isinstance(output, NetworkStarted):
             self._heads.clear()
+            if self.sealing is not None:
+                self.sealing.begin()
             if self.streams is not None:
                 self.streams.begin(output.own, output.streams)
             self.cluster.counters[self.name] = max(self.cluster.counters[self.name], self.membership.counter)
@@ -153,10 +196,10 @@ class SimDaemon:
     def _send_frames(self, own: Identity, output: object) -> None:
         if isinstance(output, SendTo):
             target = self.cluster.addresses[output.daemon]
-            for datagram in self._datagrams(own, output.family, output.frames):
+            for datagram in self._datagrams(own, output.family, output.frames, output.daemon):
                 self.cluster.network.send(self.address, target, datagram)
         elif isinstance(output, SendSite):
-            for datagram in self._datagrams(own, Family.RING, output.frames):
+            for datagram in self._datagrams(own, Family.RING, output.frames, EVERYBODY):
                 self.cluster.network.multicast(self.address, self._group, datagram)
         elif isinstance(output, WriteTo):
             assert self.streams is not None, "only TCP links write"
@@ -170,18 +213,23 @@ class SimDaemon:
         happened = StreamChanged(generation, neighbour, event)
         self.cluster.network.timer(self.name, self.cluster.engine.now_us, self.driver.step, happened)
 
-    def _datagrams(self, own: Identity, family: Family, frames: tuple[Frame, ...]) -> list[bytes]:
+    def _datagrams(self, own: Identity, family: Family, frames: tuple[Frame, ...], to: DaemonId) -> list[bytes]:
         key = (family, own.generation)
         if key not in self._heads:
             self._heads[key] = encode_header(own.header(family))
-        trains = encode_frames(self._heads[key], frames, self.cluster.stack_options.ring.segment_bytes)
+        head, size = self._heads[key], self.cluster.stack_options.ring.segment_bytes
+        if self.sealing is None:
+            trains = encode_frames(head, frames, size)
+        else:
+            trains = self.sealing.seal_frames(head, family, frames, size, to)
         return [datagram for train in trains for datagram in train.datagrams()]
 
-    def _say(self, to: tuple[DaemonId, ...], word: bytes) -> None:
-        header = Header(Family.MEMBERSHIP, CLUSTER, self.me.daemon, self.me.incarnation, Generation(0))
-        (train,) = encode_frames(encode_header(header), (MembershipFrame(word),), MEMBERSHIP_DATAGRAM_BYTES_MAX)
+    def _say(self, to: tuple[DaemonId, ...], payload: bytes) -> None:
+        head = membership_head(self.me)
+        (train,) = encode_frames(head, (MembershipFrame(payload),), MEMBERSHIP_DATAGRAM_BYTES_MAX)
         for daemon in to:
-            self.cluster.network.send(self.address, self.cluster.addresses[daemon], train.buffer)
+            sealed = train if self.sealing is None else self.sealing.seal_datagram(train.buffer, daemon)
+            self.cluster.network.send(self.address, self.cluster.addresses[daemon], sealed.buffer)
 
     # The trace.
 
@@ -248,8 +296,10 @@ class SimCluster:
         options: MembershipOptions | None = None,
         stack_options: StackOptions = DEFAULTS,
         link_counters_us: int = 0,
+        sealed: bool = False,
     ) -> None:
         self.config = config
+        self.keys = KeyRing([CLUSTER_KEY], CLUSTER_KEY.id) if sealed else None
         self.link_counters_us = link_counters_us  # The period in which links' counters are noted; 0 is never.
         self.topology = topology_of(config)
         self.options = options or MembershipOptions()
@@ -261,12 +311,26 @@ class SimCluster:
         self.site_names = [site.name for site in config.sites]
         self.addresses = {daemon: Address(name, PORT) for daemon, name in self.names.items()}
         self.numbers = {name: daemon for daemon, name in self.names.items()}
+        self.attacker: Attacker | None = None
+        if sealed:
+            clear_head = membership_head(Process(DaemonId(0), Incarnation(1)))
+            self.attacker = Attacker(self.network, self.addresses, config.cluster, clear_head)
+            self.network.on_send = self._sent
         self.counters = dict.fromkeys(self.numbers, 0)  # View counters, which survive a crash on disk.
         self.hosts: dict[str, SimDaemon] = {}
         self.history: list[trace.Event] = []
+        self.sealed_us: dict[SealedPacket, int] = {}  # When each sealed packet was first sent.
+        self.opened_wrongly: list[str] = []  # Packets that a daemon must not have opened.
         self.misrouted: list[str] = []  # Views whose members do not have the same trees.
         self._trees: dict[ViewId, tuple[str, TreeParents]] = {}
         self._lives = dict.fromkeys(self.numbers, 0)
+
+    def _sent(self, sent: SentDatagram) -> None:
+        assert self.attacker is not None, "only sealed clusters watch what is sent"
+        if not self.attacker.acting and sent.source.port == PORT:  # Others are those of TCP.
+            head = decode_head(sent.datagram)
+            self.sealed_us.setdefault((head.sender, head.incarnation, head.counter), self.engine.now_us)
+            self.attacker.see(sent)
 
     def note(self, event: trace.Event) -> None:
         """Appends an event to the history."""
@@ -317,6 +381,11 @@ class SimCluster:
         return len({one.view for one in seen}) == 1 and all(
             one.settled and set(one.members) == alive for one in seen
         )
+
+
+def membership_head(me: Process) -> bytes:
+    """The head of a process' messages of membership."""
+    return encode_header(Header(Family.MEMBERSHIP, CLUSTER, me.daemon, me.incarnation, Generation(0)))
 
 
 def view_name(view: ViewId) -> trace.ViewName:

@@ -225,17 +225,15 @@ def decode_train(buffer: memoryview, segment_bytes: int, cluster: int) -> Iterab
     """All packets of one receive buffer; for a bad datagram, its error."""
     assert segment_bytes > 0, "the kernel reports the size of the datagrams"
     if len(buffer) <= segment_bytes:
-        return (_decode_or_error(buffer, cluster),)
+        return (decoded(buffer, cluster),)
     whole = _whole_train(buffer, segment_bytes, cluster)
     if whole is not None:
         return (whole,)
-    return [
-        _decode_or_error(buffer[at : at + segment_bytes], cluster)
-        for at in range(0, len(buffer), segment_bytes)
-    ]
+    return [decoded(buffer[at : at + segment_bytes], cluster) for at in range(0, len(buffer), segment_bytes)]
 
 
-def _decode_or_error(datagram: memoryview, cluster: int) -> Packet | PeerError:
+def decoded(datagram: bytes | memoryview, cluster: int) -> Packet | PeerError:
+    """One datagram, or the error to count."""
     try:
         return decode(datagram, cluster)
     except PeerError as error:
@@ -253,7 +251,7 @@ def _whole_train(buffer: memoryview, segment_bytes: int, cluster: int) -> Packet
     if not 0 < full < SEGMENTS_MAX or chunk_bytes <= 0:
         return None
     last_at = full * segment_bytes
-    tail = _decode_or_error(buffer[last_at:], cluster)
+    tail = decoded(buffer[last_at:], cluster)
     if isinstance(tail, PeerError):
         return None
     last = tail.frames[0]

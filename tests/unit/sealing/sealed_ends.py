@@ -20,7 +20,8 @@ def process(daemon: int, start: int = 1) -> Process:
 def make(
     daemon: int, start: int = 1, ring: KeyRing = RING, cluster: str = CLUSTER, counter: int = 0
 ) -> Sealing:
-    return Sealing(process(daemon, start), cluster, ring, bytes([daemon, start]) * (SECRET_BYTES // 2), counter)
+    secret = bytes([daemon, start]) * (SECRET_BYTES // 2)
+    return Sealing(process(daemon, start), cluster, 4, ring, secret, counter)
 
 
 def head_of(one: Process) -> bytes:

@@ -29,6 +29,7 @@ from hopring import compiled, sync
 from hopring.config import dump_toml
 from hopring.local.plan import ClusterPlan
 from hopring.sim.campaign.runner import run_seed
+from hopring.sim.campaign.world import WorldKind
 
 _NAME = re.compile(r"\((\d+)\)(?: (.*))?")
 _AGAIN = re.compile(r"'\d+$")  # Callgrind tells a function that calls itself apart from itself.
@@ -195,10 +196,10 @@ def bundles(urls: list[str]) -> Round:
 
 def simulate(clients: bool) -> None:
     """Runs the seeds in this process, and has only them counted."""
-    run_seed(WARM_SEED, clients)
+    run_seed(WARM_SEED, WorldKind(clients))
     control("--instr=on", os.getpid())
     for seed in SEEDS:
-        run_seed(seed, clients)
+        run_seed(seed, WorldKind(clients))
     control("--instr=off", os.getpid())
     control("--dump", os.getpid())
 

@@ -40,6 +40,7 @@ from hopring.errors import HopError
 from hopring.ids import NEVER, DaemonId, Process, named
 from hopring.links.events import Tick
 from hopring.ordering.destinations import Destinations
+from hopring.sealing.keys import KeyRing
 from hopring.services import Service
 
 Event_contra = TypeVar("Event_contra", contravariant=True)
@@ -131,6 +132,7 @@ class HostSetup:
     note: OutputHandler = ignore
     reached: Callable[[int], None] = ignore  # Told of the view counter before it is used.
     destinations: Destinations | None = None  # Of a layer above that prunes; it also has to give `Resume`.
+    keys: KeyRing | None = None  # Without it datagrams are in the clear.
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +272,10 @@ class EngineHost(ABC):
     @abstractmethod
     def report_foreign(self, report: Callable[[Address, str], None]) -> None:
         """Reports senders of another configuration from now on."""
+
+    @abstractmethod
+    def change_keys(self, keys: KeyRing) -> None:
+        """Seals and opens with these cluster keys from now on; the daemon started with keys."""
 
     @abstractmethod
     def set_windows(self, sizes: Mapping[str, int]) -> None:

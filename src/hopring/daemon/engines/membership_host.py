@@ -6,6 +6,7 @@ Above       as for every engine (`hopring.daemon.engines.host`).
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from os import urandom
 from typing import Final
 
 from hopring.config import Config, cluster_hash
@@ -46,6 +47,8 @@ from hopring.membership.snapshot import MembershipPhase
 from hopring.ordering.destinations import Destinations
 from hopring.ordering.entry import MESSAGE_HEAD_BYTES
 from hopring.routing.trees import topology_of
+from hopring.sealing.keys import KeyRing
+from hopring.sealing.sealing import SECRET_BYTES, Sealing
 from hopring.stack_events import PacketReceived, Sending, StackOptions, StreamChanged
 from hopring.wire.header import Family
 from hopring.wire.train import MembershipFrame, Packet
@@ -66,6 +69,7 @@ def membership_host(setup: HostSetup) -> EngineHost:
         note=setup.note,
         reached=setup.reached,
         destinations=setup.destinations,
+        keys=setup.keys,
     )
 
 
@@ -84,10 +88,13 @@ class MembershipHost(ReconfigurableHost):
         reached: Callable[[int], None] = ignore,  # Told of the view counter when an attempt begins.
         options: MembershipOptions | None = None,  # Those of the configuration, unless a test says else.
         destinations: Destinations | None = None,  # Of a layer above that prunes; it also has to say `Resume`.
+        keys: KeyRing | None = None,  # Without it datagrams are in the clear.
     ) -> None:
         super().__init__(loop, up, note)
         self._reached = reached
         self._options = options
+        self._keys = keys
+        self._sealed = 0  # How many packets this process has sealed.
         self._build(config, me, counter, 0, destinations)
 
     def _build(
@@ -95,7 +102,11 @@ class MembershipHost(ReconfigurableHost):
     ) -> None:
         stack = stack_options(config, me.daemon)
         self.payload_bytes_max = stack.bundle_bytes_max - MESSAGE_HEAD_BYTES
-        self.sockets = PeerSockets(self._loop, config, me, stack, self._arrived, self._happened)
+        sealing = None
+        if self._keys is not None:
+            secret = urandom(SECRET_BYTES)
+            sealing = Sealing(me, config.cluster, len(config.daemons), self._keys, secret, self._sealed)
+        self.sockets = PeerSockets(self._loop, config, me, stack, self._arrived, self._happened, sealing)
         local = LocalDaemon(me, cluster_hash(config), topology_of(config))
         now_us = self._loop.now_us()
         options = self._options or membership_options(config)
@@ -132,6 +143,8 @@ class MembershipHost(ReconfigurableHost):
         before, sockets = self.membership, self.sockets
         self._reached(before.counter + 1)
         self.close()
+        if sockets.datagrams.sealing is not None:
+            self._sealed = sockets.datagrams.sealing.counter  # No nonce is used twice.
         self._build(config, me, before.counter, before.view.order.clock, destinations)
         self.membership.discovery.follow(before.discovery)
         self.membership.cause = cause
@@ -149,6 +162,11 @@ class MembershipHost(ReconfigurableHost):
     def report_foreign(self, report: Callable[[Address, str], None]) -> None:
         """Reports senders of another configuration from now on."""
         self.sockets.datagrams.foreign = report
+
+    def change_keys(self, keys: KeyRing) -> None:
+        """Seals and opens with these cluster keys from now on."""
+        self._keys = keys
+        self.sockets.datagrams.change_keys(keys)
 
     def _close_sockets(self) -> None:
         self.sockets.close()

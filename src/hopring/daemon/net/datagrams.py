@@ -1,10 +1,10 @@
 """One daemon's datagrams: the socket of its own address, and the one of its site's group if there is one.
 
 Frames of the present network and messages of membership go out, decoded packets come in. Everything that is no
-packet of this cluster is dropped and counted under its reason.
+packet of this cluster is dropped and counted under its reason. With cluster keys all of it is sealed.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from random import Random
 from typing import Final
 
@@ -17,21 +17,28 @@ from hopring.daemon.net.udp import Address, SocketCounters, UdpEndpoint
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, Generation, Process
 from hopring.routing.trees import pair, topology_of
+from hopring.sealing.keys import KeyRing
+from hopring.sealing.packet import EVERYBODY, has_same_sender
+from hopring.sealing.sealing import Sealing
 from hopring.stack_events import Identity, SendSite, SendTo
 from hopring.wire.data import SEGMENT_BYTES_DEFAULT
 from hopring.wire.header import HEAD_BYTES, Family, Header, encode_header
 from hopring.wire.ring import Token
 from hopring.wire.train import (
     MEMBERSHIP_DATAGRAM_BYTES_MAX,
+    Frame,
     MembershipFrame,
     Packet,
     Train,
     decode_train,
+    decoded,
     encode,
     with_riders,
 )
 
 _FAMILIES: Final = (Family.HOP, Family.RING)
+_FOREIGN: Final = frozenset({Drop.CLUSTER, Drop.VERSION, Drop.CLEAR_TEXT, Drop.KEY, Drop.SEAL})
+"""Refusals whose senders are reported: another configuration, another key, or none."""
 
 
 def _nobody_asks(_address: Address, _detail: str) -> None:
@@ -42,15 +49,23 @@ class Datagrams:
     """The sockets stay open from network to network; `begin` sets the present one."""
 
     def __init__(
-        self, loop: Loop, config: Config, me: Process, ring_segment_bytes: int, take: Callable[[Packet], None]
+        self,
+        loop: Loop,
+        config: Config,
+        me: Process,
+        ring_segment_bytes: int,
+        take: Callable[[Packet], None],
+        sealing: Sealing | None = None,
     ) -> None:
+        self.sealing: Final = sealing
         self.foreign: Callable[[Address, str], None] = _nobody_asks
-        """Called with the address and the hash of senders with another configuration."""
+        """Called with the address of senders with another configuration or key, and with the difference."""
         self.traffic = SocketCounters()
         """Counts only what was dropped here; the endpoints count the rest."""
         self.addresses: dict[DaemonId, Address] = {
             DaemonId(at): (daemon.address, daemon.port) for at, daemon in enumerate(config.daemons)
         }
+        self._loop = loop
         self._me = me.daemon
         self._unheard = frozenset([me.daemon])  # A group sends us back what we sent.
         self._cluster = cluster_hash(config)
@@ -100,11 +115,19 @@ class Datagrams:
         self._unheard = frozenset([self._me, *daemons])
         self.shaper.cut([self.addresses[daemon] for daemon in daemons])
 
+    def change_keys(self, keys: KeyRing) -> None:
+        """Seals and opens with these keys from now on; others are told which there are."""
+        assert self.sealing is not None, "only a daemon that started with keys changes them"
+        self.sealing.change_keys(keys, self._loop.now_us())
+        self._send_replies(self.sealing)
+
     # Out.
 
     def begin(self, own: Identity, ring: Iterable[DaemonId]) -> None:
         """Another network begins, with these daemons of the site in it."""
         self._heads = {family: encode_header(own.header(family)) for family in _FAMILIES}
+        if self.sealing is not None:
+            self.sealing.begin()
         if self.group is not None:
             self._site = [self.group.address]
         else:
@@ -131,12 +154,17 @@ class Datagrams:
         if output.family is Family.HOP:
             size = self._hop_segment_bytes[output.daemon]
         address = self.addresses[output.daemon]
-        for train in encode(self._heads[output.family], output.frames, size):
+        for train in self._trains(output.family, output.frames, size, output.daemon):
             self.shaper.send(train, address)
+
+    def _trains(self, family: Family, frames: Sequence[Frame], segment_bytes: int, to: DaemonId) -> list[Train]:
+        if self.sealing is None:
+            return encode(self._heads[family], frames, segment_bytes)
+        return self.sealing.seal_frames(self._heads[family], family, frames, segment_bytes, to)
 
     def _send_site(self, output: SendSite, follows: SendTo | None) -> None:
         """A following frame for one member, mostly a token, shares the datagram if it fits."""
-        trains = encode(self._heads[Family.RING], output.frames, self._ring_segment_bytes)
+        trains = self._trains(Family.RING, output.frames, self._ring_segment_bytes, EVERYBODY)
         if self.group is not None:
             for train in trains:
                 self.group.send(train, self.group.address)
@@ -152,7 +180,7 @@ class Datagrams:
     def _ridden(self, trains: list[Train], output: SendSite, follows: SendTo | None) -> bool:
         if follows is None or len(trains) > 1:
             return False
-        riding = with_riders(trains[0], output.frames, follows.frames)
+        riding = self._riding(trains[0], output, follows)
         if riding is None:
             return False
         rides = self.addresses[follows.daemon]
@@ -160,24 +188,62 @@ class Datagrams:
             self.shaper.send(riding if address == rides else trains[0], address)
         return True
 
-    def say(self, to: Iterable[DaemonId], word: bytes) -> None:
+    def _riding(self, train: Train, output: SendSite, follows: SendTo) -> Train | None:
+        """The one datagram of the site with the following frames in it; None if they do not fit."""
+        if self.sealing is None:
+            return with_riders(train, output.frames, follows.frames)
+        head, size, frames = (
+            self._heads[Family.RING],
+            self._ring_segment_bytes,
+            (*output.frames, *follows.frames),
+        )
+        together = encode(head, frames, size)
+        if len(together) > 1 or len(together[0].buffer) > size:
+            return None
+        return self.sealing.seal_datagram(together[0].buffer, follows.daemon)
+
+    def say(self, to: Iterable[DaemonId], payload: bytes) -> None:
         """Sends a message of membership, which belongs to no network."""
-        for train in encode(self._word_head, (MembershipFrame(word),), MEMBERSHIP_DATAGRAM_BYTES_MAX):
+        for train in encode(self._word_head, (MembershipFrame(payload),), MEMBERSHIP_DATAGRAM_BYTES_MAX):
             for daemon in to:
-                self.shaper.send(train, self.addresses[daemon])
+                sealed = train if self.sealing is None else self.sealing.seal_datagram(train.buffer, daemon)
+                self.shaper.send(sealed, self.addresses[daemon])
 
     # In.
 
     def _receive(self, buffer: memoryview, segment_bytes: int, address: Address) -> None:
+        if self.sealing is not None:
+            self._receive_sealed(self.sealing, buffer, segment_bytes, address)
+            return
         if self.group is not None and bytes(buffer[:HEAD_BYTES]) == self._heads.get(Family.RING):
             return  # Our own packet, sent to the group: not worth decoding.
         for packet in decode_train(buffer, segment_bytes, self._cluster):
-            if isinstance(packet, PeerError):
-                self.traffic.dropped[packet.reason] += 1
-                if packet.reason is Drop.CLUSTER:
-                    self.foreign(address, packet.detail)
-            elif packet.header.sender not in self._unheard:
-                self._heard(packet)
+            self._decoded(packet, address)
+
+    def _receive_sealed(
+        self, sealing: Sealing, buffer: memoryview, segment_bytes: int, address: Address
+    ) -> None:
+        if self.group is not None and has_same_sender(bytes(buffer[:HEAD_BYTES]), self._word_head):
+            return  # Our own packet, sent to the group.
+        for clear in sealing.open(buffer, segment_bytes, self._loop.now_us()):
+            self._decoded(clear if isinstance(clear, PeerError) else decoded(clear, self._cluster), address)
+        if sealing.replies:
+            self._send_replies(sealing)
+
+    def _send_replies(self, sealing: Sealing) -> None:
+        replies, sealing.replies = sealing.replies, []
+        for daemon, train in replies:
+            self.shaper.send(train, self.addresses[daemon])
+
+    def _decoded(self, packet: Packet | PeerError, address: Address) -> None:
+        if isinstance(packet, PeerError):
+            self.traffic.dropped[packet.reason] += 1
+            if packet.reason in _FOREIGN:
+                self.foreign(address, packet.detail)
+        elif packet.header.sender not in self._unheard:
+            if self.sealing is not None and packet.header.family is Family.RING:
+                self.sealing.saw_packets(Family.RING, packet.frames)
+            self._heard(packet)
 
     def _heard(self, packet: Packet) -> None:
         frames = packet.frames

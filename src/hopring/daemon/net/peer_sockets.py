@@ -10,6 +10,7 @@ from hopring.daemon.net.shaper import Shape
 from hopring.ids import DaemonId, Process
 from hopring.links.kinds import KINDS
 from hopring.routing.trees import topology_of
+from hopring.sealing.sealing import Sealing
 from hopring.stack_events import Identity, ObserveStream, Sending, SendSite, SendTo, StackOptions, WriteTo
 from hopring.wire.train import Packet
 
@@ -25,8 +26,9 @@ class PeerSockets:
         options: StackOptions,
         take: Callable[[Packet], None],
         tell: Tell,
+        sealing: Sealing | None = None,
     ) -> None:
-        self.datagrams = Datagrams(loop, config, me, options.ring.segment_bytes, take)
+        self.datagrams = Datagrams(loop, config, me, options.ring.segment_bytes, take, sealing)
         self._config = config
         self._streams: LinkStreams | None = None
         if _uses_streams(config, me.daemon):

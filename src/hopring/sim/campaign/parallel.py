@@ -12,6 +12,7 @@ from multiprocessing import get_context
 from hopring.check.properties.property import Verdict
 from hopring.sim.campaign.bugs.planting import MisplacedBug, Planted, all_bugs, plant
 from hopring.sim.campaign.runner import NO_CRASH, run_seed
+from hopring.sim.campaign.world import PLAIN, WorldKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +32,10 @@ class SeedReport:
         return bool(self.broken)
 
 
-def report(seed: int, planted: Planted, clients: bool = False) -> SeedReport:
+def report(seed: int, planted: Planted, kind: WorldKind = PLAIN) -> SeedReport:
     """Runs a seed and reports its outcome."""
     before = planted.runs
-    outcome = run_seed(seed, clients)
+    outcome = run_seed(seed, kind)
     for verdict in outcome.broken:
         if verdict.property == NO_CRASH and "_bugs.py:" in verdict.witness:
             # The planted code itself does not fit the changed code: that is no finding.
@@ -45,7 +46,10 @@ def report(seed: int, planted: Planted, clients: bool = False) -> SeedReport:
 
 
 def run_many(
-    seeds: Sequence[int], jobs: int, bug_name: str | None = None, clients: bool = False
+    seeds: Sequence[int],
+    jobs: int,
+    bug_name: str | None = None,
+    kind: WorldKind = PLAIN,
 ) -> Generator[SeedReport, None, None]:
     """Yields reports in the order of the seeds; a caller that has seen enough closes the iterator.
 
@@ -54,7 +58,7 @@ def run_many(
     if jobs == 1 or len(seeds) == 1:
         with plant(all_bugs()[bug_name] if bug_name else None) as planted:
             for seed in seeds:
-                yield report(seed, planted, clients)
+                yield report(seed, planted, kind)
         return
     # Forked workers start at once; a spawned one prints a traceback if it is ended while it starts.
     context = get_context("fork")
@@ -63,7 +67,7 @@ def run_many(
     try:
         with context.Pool(min(jobs, len(seeds)), _begin, (bug_name,)) as pool:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-            yield from pool.imap(partial(_report, clients), seeds)
+            yield from pool.imap(partial(_report, kind), seeds)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
@@ -76,8 +80,8 @@ def _begin(bug_name: str | None) -> None:
     _plantings.append(planting)
 
 
-def _report(clients: bool, seed: int) -> SeedReport:
-    return report(seed, _planted[0], clients)
+def _report(kind: WorldKind, seed: int) -> SeedReport:
+    return report(seed, _planted[0], kind)
 
 
 _planted: list[Planted] = []

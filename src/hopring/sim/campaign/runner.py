@@ -17,7 +17,7 @@ from hopring.groups.groups import GroupsOptions, GroupsState
 from hopring.sim.campaign.fault_injector import FaultInjector, sides
 from hopring.sim.campaign.fault_schedule import CHAOS_US
 from hopring.sim.campaign.workload import ClientWorkload, Workload, session_of
-from hopring.sim.campaign.world import SimWorld, draw_world
+from hopring.sim.campaign.world import PLAIN, SimWorld, WorldKind, draw_world
 from hopring.sim.client_cluster import SimClientCluster, SimClientDaemon
 from hopring.sim.cluster import SimCluster, SimDaemon
 from hopring.sim.engine import BudgetSpent
@@ -25,6 +25,7 @@ from hopring.sim.engine import BudgetSpent
 CONVERGENCE = "I7 all daemons share one view after the heal"
 SELF_SENDING = "I5 what a daemon takes it sends"
 SAME_TREES = "I11 all daemons of a view have the same trees"
+OPENED_ONCE = "I12 a sealed packet is opened once, and by no daemon that started after it was sealed"
 BUDGET = "I8 the world comes to its end"
 NO_CRASH = "the code keeps its own assertions"
 
@@ -60,7 +61,7 @@ class WorldRun:
     def _make_cluster(self, link_counters_us: int) -> SimCluster:
         world = self.world
         parts = world.config, world.seed, world.quality, world.membership, world.stack
-        return SimCluster(*parts, link_counters_us=link_counters_us)
+        return SimCluster(*parts, link_counters_us, world.sealed)
 
     def _load(self) -> Workload:
         return Workload(self.world, self.cluster)
@@ -147,6 +148,7 @@ class WorldRun:
             ]
         wrong = [verdict for verdict in verdicts if not verdict]
         wrong.extend([broken(SAME_TREES, witness) for witness in cluster.misrouted[:1]])
+        wrong.extend([broken(OPENED_ONCE, witness) for witness in cluster.opened_wrongly[:1]])
         wrong.extend(self._further_checks(quiet))
         if not settled:
             wrong.append(broken(CONVERGENCE, f"at the end {self._views_now()}"))
@@ -216,7 +218,7 @@ class ClientWorldRun(WorldRun):
         parts = world.config, world.seed, world.quality, world.membership, world.stack
         clients = world.clients
         options = GroupsOptions(linger_us=clients.linger_us, groups_bytes_max=clients.groups_bytes_max)
-        self.clients = SimClientCluster(*parts, link_counters_us, options)
+        self.clients = SimClientCluster(*parts, link_counters_us, options, world.sealed)
         return self.clients
 
     def _load(self) -> Workload:
@@ -272,9 +274,9 @@ def _table(host: SimClientDaemon) -> dict[str, object]:
     return {str(group.name): (group.id, frozenset(group.members), group.closing_path) for group in groups}
 
 
-def run_seed(seed: int, clients: bool = False) -> WorldOutcome:
+def run_seed(seed: int, kind: WorldKind = PLAIN) -> WorldOutcome:
     """Draws the world of a seed, runs it and judges it."""
-    return run_world(draw_world(seed, clients))
+    return run_world(draw_world(seed, kind))
 
 
 def run_world(world: SimWorld, link_counters_us: int = 0) -> WorldOutcome:

@@ -174,6 +174,7 @@ class SimWorld:
     stack: StackOptions = STACK
     clients: ClientLoad | None = None  # None: the daemons send the load themselves.
     paths: tuple[PathDelay, ...] = ()  # Paths whose delay differs from the others'.
+    sealed: bool = False  # Datagrams are sealed, and an attacker without the key is on the network.
 
     @property
     def settle_us(self) -> int:
@@ -223,12 +224,29 @@ class SimWorld:
         return max(token_loss_us, *silences_us, min(patience_us, 4 * max(silences_us)))
 
 
-def draw_world(seed: int, clients: bool = False) -> SimWorld:
-    """The world of a seed; one with clients has the same daemons and paths."""
-    world = _draw_daemons(seed)
+@dataclass(frozen=True, slots=True)
+class WorldKind:
+    """What is added to the daemons and paths that a seed draws."""
+
+    clients: bool = False
+    sealed: bool = False  # Cluster keys, and an attacker who has none.
+
+    @property
+    def options(self) -> str:
+        """The options of `hop sim` for it."""
+        return " --clients" * self.clients + " --sealed" * self.sealed
+
+
+PLAIN: Final = WorldKind()
+WITH_CLIENTS: Final = WorldKind(clients=True)
+
+
+def draw_world(seed: int, kind: WorldKind = PLAIN) -> SimWorld:
+    """The world of a seed; all kinds of it have the same daemons and paths."""
+    world = replace(_draw_daemons(seed), sealed=kind.sealed)
     if _has(MEASURED, seed):
         world = _with_measured_weights(world)
-    return _with_clients(world) if clients else world
+    return _with_clients(world) if kind.clients else world
 
 
 def _with_measured_weights(world: SimWorld) -> SimWorld:

@@ -47,6 +47,7 @@ class Bug:
     story: str  # What goes wrong, in one line.
     patches: tuple[Patch, ...]
     clients: bool = False  # Whether only a world with clients can show it.
+    sealed: bool = False  # Whether only a world with sealed datagrams can show it.
 
 
 @dataclass(slots=True)
@@ -141,4 +142,4 @@ def all_bugs() -> dict[str, Bug]:
     return {one.name: one for one in bugs}
 
 
-BUG_MODULES: Final = tuple(f"{__package__}.{part}_bugs" for part in ("order", "membership", "group"))
+BUG_MODULES: Final = tuple(f"{__package__}.{part}_bugs" for part in ("order", "membership", "group", "sealing"))
