@@ -28,7 +28,9 @@ def test_the_attacker_acts_and_everything_that_it_sends_is_refused() -> None:
     run = WorldRun(draw_world(2, SEALED))
     run.live()
     assert run.cluster.attacker is not None
-    refused = sum((host.refused for host in run.cluster.hosts.values()), start=run.cluster.hosts["ams1"].refused)
+    refused = sum(
+        (host.refused for host in run.cluster.hosts.values()), start=run.cluster.hosts["ams1"].refused
+    )
 
     assert run.cluster.attacker.acts > 50
     assert {Drop.REPLAY, Drop.SEAL, Drop.KEY, Drop.CLEAR_TEXT, Drop.FOREIGN_SENDER} <= set(refused)
