@@ -41,7 +41,7 @@ BUGS: Final = (
     _sealed(
         bug(
             "replay-taken",
-            "docs/security.md",
+            "property I12",
             "a packet that was opened before is opened again",
             (f"{SEALING}.replay:ReplayWindow.is_new", _replay_taken),
         )
@@ -49,7 +49,7 @@ BUGS: Final = (
     _sealed(
         bug(
             "challenge-skipped",
-            "docs/security.md",
+            "property I12",
             "a process that was not met before is believed at its first packet",
             (f"{SEALING}.sealing:Sealing._challenge", _challenge_skipped),
         )
