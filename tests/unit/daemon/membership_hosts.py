@@ -11,6 +11,7 @@ from hopring.daemon.engines.membership_host import MembershipHost
 from hopring.daemon.loop.event_loop import Loop
 from hopring.engine import Delivered, EngineOutput, Installed
 from hopring.ids import Incarnation, Process
+from hopring.sealing.keys import KeyRing
 
 # A test judges what is delivered, on whatever machine it runs: nobody is declared dead for being slow.
 PATIENT_RING = RingTuning(token_loss_us=10_000_000)
@@ -28,14 +29,14 @@ def patient(config: Config) -> Config:
 class Watched:
     """A member, and what its two callbacks were told."""
 
-    def __init__(self, loop: Loop, config: Config, name: str) -> None:
+    def __init__(self, loop: Loop, config: Config, name: str, keys: KeyRing | None = None) -> None:
         self.noted: list[EngineOutput] = []
         self.got: list[EngineOutput] = []
         self.counters: list[int] = []
         self.answering = False
         me = Process(config.daemon_id(name), Incarnation(1_000 + config.daemon_id(name)))
         self.member = MembershipHost(
-            loop, config, me, self.take, counter=5, note=self.note, reached=self.counters.append
+            loop, config, me, self.take, counter=5, note=self.note, reached=self.counters.append, keys=keys
         )
 
     def note(self, events: Sequence[EngineOutput]) -> None:

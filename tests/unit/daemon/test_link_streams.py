@@ -1,12 +1,12 @@
 """The connections of TCP links: dialled and dialling, early and late, through several networks."""
 
 import os
-import resource
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.descriptors import no_free_descriptor
 from tests.unit.daemon.free_ports import free_base_port
 from tests.unit.daemon.stream_ends import HIGH, LOW, End, greeting
 from tests.unit.daemon.waiting import run_until
@@ -174,12 +174,8 @@ def test_idle_connections_of_a_stranger_do_not_keep_two_daemons_apart(
 
 
 def test_dialling_without_a_free_descriptor_is_a_closed_stream(loop: Loop, low: End) -> None:
-    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) - 1, limits[1]))
-    try:
+    with no_free_descriptor():
         low.begin(7, HIGH)
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     run_until(loop, lambda: bool(low.told))
 
     assert low.kinds(7) == [StreamClosed]

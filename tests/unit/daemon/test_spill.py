@@ -1,11 +1,11 @@
 """Spills on a real disk."""
 
 import os
-import resource
 from pathlib import Path
 from random import Random
 
 import pytest
+from tests.support.descriptors import no_free_descriptor
 
 from hopring.daemon.clients import spill
 from hopring.daemon.clients.spill import SpillPlace
@@ -88,11 +88,6 @@ def test_spills_hold_no_descriptors_between_pieces(tmp_path: Path, monkeypatch: 
 
 def test_a_spill_without_a_free_descriptor_fails_for_its_client_only(tmp_path: Path) -> None:
     file = SpillPlace(tmp_path).open(7)
-    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     frame = encode_frame(FrameKind.MESSAGES, bytes(spill.PIECE_BYTES))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) - 1, limits[1]))
-    try:
-        with pytest.raises(SpillFailed, match="cannot be written to disk"):
-            file.put(frame)
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    with no_free_descriptor(), pytest.raises(SpillFailed, match="cannot be written to disk"):
+        file.put(frame)
