@@ -185,7 +185,7 @@ def test_the_death_of_a_daemon_is_reported_and_ends_the_others(tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_with_play_the_cluster_stays_up_and_its_addresses_are_printed(tmp_path: Path) -> None:
+def test_with_hold_the_cluster_stays_up_and_its_addresses_are_printed(tmp_path: Path) -> None:
     demo = start(tmp_path, "--hold", "--no-spark", "--seconds-per-phase", "0.5", "--limit-seconds", "150")
     assert demo.stderr is not None
     lines = []

@@ -1,4 +1,4 @@
-"""`hop bench`, small: what it prints, that nothing is lost, and that nothing is left behind."""
+"""`hop bench` with small sizes: its output, that no message is lost, and that no process is left."""
 
 import json
 import os
@@ -67,12 +67,12 @@ def test_a_row_of_daemons_has_latencies_where_there_are_pairs_and_loses_nothing(
 
 
 @pytest.mark.parametrize("shapes", ["3", "0x1", "27x1", "1x0", "axb", "1x2x3"])
-def test_shapes_are_sites_and_daemons(hop: Hop, shapes: str) -> None:
+def test_a_shape_is_a_number_of_sites_and_daemons(hop: Hop, shapes: str) -> None:
     assert hop("bench", "daemons", "--shapes", shapes).exit_code == 2
 
 
 @pytest.mark.parametrize("patience", ["soon", "10ms"])
-def test_patience_is_a_duration_that_is_long_enough(hop: Hop, patience: str) -> None:
+def test_the_timeout_is_a_duration_above_a_minimum(hop: Hop, patience: str) -> None:
     assert hop("bench", "daemons", "--patience", patience).exit_code == 2
 
 
@@ -88,7 +88,7 @@ def test_the_memory_of_a_process_is_its_own_and_what_it_shares() -> None:
 
 
 @pytest.mark.slow
-def test_its_daemons_end_with_it() -> None:
+def test_the_daemons_of_a_bench_end_with_it() -> None:
     with BenchDaemons() as daemons:
         assert daemons.cpu_seconds() > 0
         processes = list(daemons._processes.values())
@@ -97,7 +97,7 @@ def test_its_daemons_end_with_it() -> None:
 
 
 @pytest.mark.parametrize("counts", ["100,10", "0,1", "many", "1,1"])
-def test_rows_have_to_rise(hop: Hop, counts: str) -> None:
+def test_row_sizes_must_increase(hop: Hop, counts: str) -> None:
     assert hop("bench", "groups", "--groups", counts).exit_code == 2
 
 
@@ -143,7 +143,7 @@ def test_a_killed_daemon_costs_no_message_of_the_others() -> None:
 
 
 @pytest.mark.slow
-def test_cpu_per_message_is_held_against_a_baseline(tmp_path: Path) -> None:
+def test_cpu_per_message_is_compared_with_a_baseline(tmp_path: Path) -> None:
     file = tmp_path / "baseline.json"
     short = ["--runs", "1", "--seconds", "0.2", "--idle-seconds", "0.1"]
     figures = bench("cpu", *short, "--record", str(file))
@@ -157,7 +157,7 @@ def test_cpu_per_message_is_held_against_a_baseline(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_role_that_fails_is_told_with_what_it_said() -> None:
+def test_a_role_that_fails_is_reported_with_its_output() -> None:
     with BenchDaemons({"a": 1}) as daemons, pytest.raises(Failure, match="ended with 1") as caught:
         measure_throughput(daemons, BenchWorkload(service="sure", receivers=1), "g")
 

@@ -43,7 +43,7 @@ def bundle_of(bodies: list[bytes]) -> Bundle:
     return decode_bundle(encode_bundle(key, bodies, [0] * len(bodies), bytes(len(bodies))))
 
 
-def test_all_who_open_a_board_see_the_same_numbers(tmp_path: Path) -> None:
+def test_all_processes_that_open_a_board_see_the_same_numbers(tmp_path: Path) -> None:
     one = create_counters(tmp_path / "board")
     other = open_counters(tmp_path / "board")
 
@@ -76,7 +76,7 @@ def test_equal_orders_have_equal_sums_however_they_came_in_batches(tmp_path: Pat
     assert order_is_ok(counters, 1000)
 
 
-def test_messages_that_are_swapped_twice_or_missing_are_noticed(tmp_path: Path) -> None:
+def test_swapped_duplicate_and_missing_messages_are_noticed(tmp_path: Path) -> None:
     for seen in ([1, 0, 2], [0, 0, 1, 2], [0, 2]):
         counters = counters_for(tmp_path / "board", BenchWorkload(receivers=1))
         received = ReceiverCounters(counters, 0)
@@ -116,7 +116,7 @@ def test_marks_of_a_bundle_are_what_its_bodies_begin_with(sizes: list[int]) -> N
 
 
 @pytest.mark.parametrize("at_once", [1, 3, 7, 100])
-def test_marks_of_batches_go_on_where_the_last_batch_ended(at_once: int) -> None:
+def test_marks_of_batches_continue_where_the_last_batch_ended(at_once: int) -> None:
     stream = EventStream()
     ends = list(accumulate([4, 1, 5]))
     for first, last in zip([0, *ends], ends, strict=False):
@@ -156,10 +156,10 @@ def test_the_clock_of_a_process_runs_with_its_work() -> None:
     assert after.taken_s["me"] >= before.taken_s["me"] + 0.002
     assert others_share(before, after, os.cpu_count() or 1) >= 0
     with pytest.raises(ProcessLookupError):
-        cpu_seconds(2**22 + 1)  # Above what Linux gives out.
+        cpu_seconds(2**22 + 1)  # Above the highest pid that Linux assigns.
 
 
-def test_several_runs_are_their_median_but_losses_their_worst() -> None:
+def test_several_runs_are_summarized_by_their_median_and_by_their_worst_loss() -> None:
     runs = [
         {"rate": 10.0, "lost": 0, "ok": True, "cpu": {"a": 1.0}},
         {"rate": 30.0, "lost": 2, "ok": False, "cpu": {"a": 3.0}},
@@ -176,7 +176,7 @@ def test_daemons_are_spread_over_sites() -> None:
     assert sites_of(5, 2) == {"a": 3, "b": 2}
 
 
-def test_a_table_is_in_line_and_is_markdown() -> None:
+def test_a_table_is_aligned_markdown() -> None:
     assert table(["NAME", "RATE"], [["hopring", "100"], ["x", "2"]]).splitlines() == [
         "| NAME    | RATE |",
         "| :------ | ---: |",
@@ -189,7 +189,7 @@ def cpu(sending: float, receiving: float, compiled: bool = True) -> CpuResult:
     return CpuResult(1.0, 1.0, 1.0, sending, receiving, 0.5, 0.0, 0, True, compiled)
 
 
-def test_a_baseline_has_head_room_of_thirty_percent(tmp_path: Path) -> None:
+def test_a_baseline_allows_thirty_percent_more(tmp_path: Path) -> None:
     file = tmp_path / "baseline.json"
     record(cpu(10.0, 8.0), file)
     record(cpu(40.0, 30.0, compiled=False), file)
@@ -206,7 +206,7 @@ def test_a_baseline_has_head_room_of_thirty_percent(tmp_path: Path) -> None:
     assert "nothing of interpreted" in problem
 
 
-def test_what_is_measured_again_counts_by_the_lesser_but_its_losses_too() -> None:
+def test_a_repeated_measurement_keeps_the_lesser_cpu_time_and_all_losses() -> None:
     both = least(cpu(10.0, 9.0), msgspec.structs.replace(cpu(12.0, 8.0), lost=3))
 
     assert (both.sending_ratio, both.receiving_ratio, both.lost) == (10.0, 8.0, 3)

@@ -1,4 +1,4 @@
-"""What is said of peers: the table, the picture, and what is missing; no server is started."""
+"""The comparison with other systems: the table, the picture, and missing ones; no server is started."""
 
 from typing import Any, ClassVar
 from xml.etree import ElementTree
@@ -46,7 +46,7 @@ def test_a_table_has_medians_spreads_and_ratios_to_ours() -> None:
     assert nothing.count(" - ") == 4
 
 
-def test_a_picture_has_a_bar_for_each_system_that_was_measured_and_ours_stands_out() -> None:
+def test_a_picture_has_a_bar_for_each_measured_system_and_highlights_ours() -> None:
     root = ElementTree.fromstring(as_picture(SYSTEMS, [100]))
     bars = [one for one in root.iter() if one.tag.endswith("rect")]
 
@@ -56,7 +56,7 @@ def test_a_picture_has_a_bar_for_each_system_that_was_measured_and_ours_stands_o
     ]
 
 
-def test_what_is_missing_is_named_with_its_remedy(
+def test_a_missing_system_is_named_with_its_remedy(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(PEERS, "absent", Absent)

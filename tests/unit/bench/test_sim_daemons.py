@@ -1,4 +1,4 @@
-"""Many daemons in the simulator: what a small world of the bench tells."""
+"""Many daemons in the simulator: the figures of a small world of the bench."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from hopring.bench.suite.sim_daemons import measure
 
 
 @pytest.mark.slow
-def test_a_small_world_comes_together_and_breaks_nothing() -> None:
+def test_a_small_world_settles_without_violations() -> None:
     figures: dict[str, Any] = measure(2, 2)
 
     assert figures["violations"] == []

@@ -1,4 +1,4 @@
-"""Histories of clients written by hand: those that hold a property, and those that break it."""
+"""Handwritten histories of clients: those that keep a property, and those that break it."""
 
 TWO = """
     a: view red 1.1 a | view red 1.2 ab | send 1 to red | got a:1
@@ -13,7 +13,7 @@ HOLDS = [
     ("assumption 2.3", "a: send 1\nb: send 1"),
     ("definition 2.7", "a: view red 1.1 ab | got b:1\nb: view red 1.1 ab | send 1 | got b:1"),
     ("2.1", "a: view red 1.1 a | signal red\nb: send 1 to #x#b | got b:1"),
-    # Through the group that it is still in.
+    # Through the group in which it still is.
     (
         "2.1",
         "a: view red 1.1 a | view green 1.1 a | leave red | left red | send 1 to red,green | got a:1",
@@ -43,7 +43,7 @@ HOLDS = [
         b: view red 1.1 ab | view red 1.2 abc | got a:1
         """,
     ),
-    # It lies behind the join, and c never gets it: nothing is promised until the next change of network.
+    # It is ordered after the join, and c never gets it: nothing is promised until the next change of network.
     (
         "2.7",
         """
@@ -51,7 +51,7 @@ HOLDS = [
         c: view red 1.1 ac | view red 1.2 abc
         """,
     ),
-    # Who leaves is owed nothing more.
+    # A session that leaves is owed nothing more.
     (
         "2.7",
         """
@@ -59,7 +59,7 @@ HOLDS = [
         b: view red 1.1 ab | signal red | view red 2.1 ab by network | leave red | left red
         """,
     ),
-    # Its own, which it did not want.
+    # Its own message, with self-discard.
     (
         "2.7",
         """
@@ -74,7 +74,7 @@ HOLDS = [
         b: view red 1.1 ab | got a:1 | signal red | view red 2.1 ab by network
         """,
     ),
-    # Somebody leaves after the signal.
+    # A session leaves after the signal.
     ("2.8", "a: view red 1.1 abc | signal red ab | view red 2.1 a with a by network"),
     # After the signal, in views of two sides.
     (
@@ -88,17 +88,17 @@ HOLDS = [
     ("2.19", TWO),
     # A Reliable message may come in an earlier view than that of its send.
     ("2.19", "a: view red 1.1 ab | view red 1.2 ab | send 1 reliable\nb: view red 1.1 ab | got a:1"),
-    # Behind a signal the view of a sender that does not come along need not be known.
+    # After a signal, the view of a sender that does not come along need not be known.
     ("2.19", "a: view red 1.1 ab | view red 1.2 ab | send 1\nb: view red 1.1 ab | signal red b | got a:1"),
-    # Who sends from outside is in no view.
+    # A sender from outside the group is in no view.
     ("2.19", "a: view red 1.1 a | got b:1\nb: view green 5.1 b | send 1 to red"),
-    # Who has asked to leave sends from outside too, though it is still in its view.
+    # A session that has asked to leave sends from outside too, though it is still in its view.
     ("2.19", "a: view red 1.1 a | got b:1\nb: view red 5.1 b | leave red | send 1 to red | left red"),
     ("2.20", TWO),
-    # The sides of a split give ids of their own.
+    # The sides of a split assign different ids.
     ("2.20", "a: view red 1.1 ab | view red 1.-1>2 ac\nb: view red 1.1 ab | view red 1.-1>3 bc"),
     ("2.11", "a: view red 1.1 a | send 1 fifo | send 2 fifo | got a:1 | got a:2"),
-    # A Reliable one may pass.
+    # A Reliable message may overtake.
     ("2.11", "a: view red 1.1 a | send 1 fifo | send 2 reliable | got a:2 | got a:1"),
     ("2.12", "a: view red 1.1 ab | got b:3 | send 4\nb: view red 1.1 ab | send 3 | got b:3 | got a:4"),
     ("2.12", TWO),
@@ -106,7 +106,7 @@ HOLDS = [
     # Early messages need not come in order.
     ("2.13(2)", "a: view red 1.1 a | got b:3 | got b:2\nb: send 3 reliable | send 2"),
     ("2.13(3)", TWO),
-    # Perhaps in another view.
+    # Possibly in another view.
     (
         "2.13(3)",
         """
@@ -154,7 +154,7 @@ HOLDS = [
         "what a session asks for",
         "a: view red 1.1 a | leave red | left red | view red 1.2 a | disconnect | gone",
     ),
-    # It gives up what it had asked for.
+    # It withdraws its request.
     ("what a session asks for", "a: join red | disconnect | gone\nb: join red | crash"),
     ("2.15", TWO),
     ("2.15", "a: view red 1.1 a | send 1 | leave red | left red"),
@@ -184,7 +184,7 @@ BREAKS = [
     ),
     ("2.2", "a: view red 1.1 b", "a/1 installed red 1.1 at 1 us, which has only {b/1}"),
     ("2.3", "a: view red 1.2 a | view red 1.1 a", "a/1 installed red 1.1 at 2 us after red 1.2 at 1 us"),
-    # A group that comes back goes on above.
+    # A group that comes back continues with higher ids.
     (
         "2.3",
         "a: view red 1.1 a | leave red | left red | view red 1.1 a",
@@ -195,7 +195,7 @@ BREAKS = [
         "a: view red 1.1 ab with ab",
         "(1) a/1 installed red 1.1 at 1 us with the transitional set {a/1 b/1}, but it is its first view",
     ),
-    # Losses on both sides, and nobody was shown that they had parted.
+    # Losses on both sides, and no view showed that they had parted.
     (
         "2.4",
         """
@@ -224,7 +224,7 @@ BREAKS = [
         """,
         "a/1 and b/1 moved together from red 1.1 to red 1.2; a/1 delivered a/1:1 at 3 us, b/1 did not",
     ),
-    # They have been together from before the join to the change of network.
+    # They were together from before the join to the change of network.
     (
         "2.7",
         """

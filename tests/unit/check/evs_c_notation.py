@@ -1,21 +1,22 @@
-"""Histories of clients written by hand: one line per session, its events in their order, set apart by bars.
+"""Handwritten histories of clients: one line per session, its events in order, separated by bars.
 
-    a: view red 1.1 a | view red 1.2 ab | send 1 to red | got a:1
-    b: view red 1.2 ab | got a:1 | leave red | left red
+a: view red 1.1 a | view red 1.2 ab | send 1 to red | got a:1
+b: view red 1.2 ab | got a:1 | leave red | left red
 
-A letter is the only session of the daemon with that letter. Who connects first need not be said, nor that a
-session asks to join before it is shown its first view of a group; `bare` in front says nothing of itself.
+A letter is the only session of the daemon with that letter. The connect at the start is implied, and so is the
+join before a session's first view of a group; `bare` at the start of a line implies nothing.
 
 view red 2.1 ab with a by network   a view of a group: `2.1` is step 1 in the daemons' view 2, `2.-1>3` was
-                                    made when that was closing, on the way to 3; who comes along, if not said:
-                                    self after a join, then those in both views; the cause, if not said: join
-signal red ab                       for those who come along to the next view, if not said
-send 1 safe to red,green discard    message 1 of this session; Agreed if not said
-got a:1                             as it was sent, in its place: `lts` is its number, if not said
-join red, leave red, disconnect     what the session asks for
-left red, gone, crash               what happens to it; it is its daemon that crashes
+                                    made while that view closed, on the way to 3; `with` names the members that
+                                    come along, by default the session itself after a join, then those in both
+                                    views; `by` names the cause, by default a join
+signal red ab                       by default for the members that come along to the next view
+send 1 safe to red,green discard    message 1 of this session; Agreed by default
+got a:1                             as it was sent, in its place: `lts` is its number by default
+join red, leave red, disconnect     requests of the session
+left red, gone, crash               events of the session; a crash is that of its daemon
 
-An event's time is its place in the line, from 1.
+The time of an event is its place in the line, from 1.
 """
 
 import re
@@ -60,7 +61,7 @@ def _view(counter: str) -> ViewName:
 
 
 def client_history(text: str) -> list[Event]:
-    """The events of all lines."""
+    """The events of all lines, merged into one history."""
     lines = [line.strip().partition(":")[::2] for line in text.strip().splitlines() if line.strip()]
     sent: dict[str, ClientSent] = {}
     for who, phrases in lines:
@@ -152,7 +153,7 @@ class _Line:
         return ClientDelivered(self.me, at_us, groups, send.message, service, place)
 
     def _with_sets(self) -> list[Event]:
-        """Signals for those who come along to the next view of their group."""
+        """Fills in the sets of signals: the members that come along to the next view of their group."""
         out: list[Event] = []
         for at, event in enumerate(self.events):
             if isinstance(event, GroupSignal) and not event.together:
@@ -170,7 +171,7 @@ class _Line:
 
 
 def verdict(text: str, number: str, components: list[set[str]] | None = None) -> Verdict:
-    """What the judge says of one property, by the beginning of its name; the end is quiet."""
+    """The verdict on one property, by the beginning of its name, with a quiet end."""
     name = re.escape(number)
     verdicts = check_evs_c(client_history(text), True, components)
     (found,) = [one for one in verdicts if re.match(rf"EVS-C {name}(?![\d(])", one.property)]

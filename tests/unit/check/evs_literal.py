@@ -1,7 +1,7 @@
-"""The properties once more, word for word and without a thought for speed, to hold the fast checks against.
+"""The properties a second time, literally and without regard to speed, for comparison with the fast checks.
 
-Each is a plain statement over all pairs of events. `at` gives the installation that an event lies in; events of
-a process are compared by their places in its history. With the code under test it shares only the names.
+Each is a plain statement over all pairs of events. `at` gives the installation to which an event belongs;
+events of a process are compared by their places in its history. It shares only names with the code under test.
 """
 
 from collections.abc import Callable, Iterator
@@ -31,7 +31,7 @@ from hopring.services import Service
 
 
 class Literal:
-    """A history as the thesis sees it: events, their order at each process, and the view of each."""
+    """A history as the thesis defines it: events, their order at each process, and the view of each."""
 
     def __init__(self, events: list[Event], quiet_end: bool) -> None:
         self.quiet_end = quiet_end
@@ -50,7 +50,7 @@ class Literal:
                     self.first.setdefault(event.message, event)
 
     def at(self, process: ProcessName, place: int) -> tuple[int, ViewInstalled] | None:
-        """The installation, with its place, that the event at this place lies in."""
+        """The installation, with its place, to which the event at this place belongs."""
         own = self.by[process]
         for before in range(place - 1, -1, -1):
             event = own[before]
@@ -86,7 +86,7 @@ class Literal:
         return next((event for at, event in self.installs(process) if at > place), None)
 
     def over(self, process: ProcessName) -> bool:
-        """Whether it crashed, or counts as crashed."""
+        """Whether the process crashed, or counts as crashed."""
         starts = [other for other in self.by if other.daemon == process.daemon]
         crashed = any(isinstance(event, Crash) for event in self.by[process])
         return crashed or starts[-1] != process or not self.quiet_end
@@ -102,7 +102,7 @@ class Literal:
                 yield process, start, end
 
     def together(self) -> Iterator[tuple[tuple[ProcessName, int, int], tuple[ProcessName, int, int]]]:
-        """Moves of two processes of which the one counts the other as coming along."""
+        """Pairs of moves in which one process counts the other as coming along."""
         for one, other in product(self.moves(), repeat=2):
             p, start, end = one
             q, other_start, other_end = other

@@ -1,9 +1,10 @@
-"""A small model of an ideal system of daemons: it makes histories that keep every promise, from a seed.
+"""A small model of ideal daemons: from a seed it makes histories that keep every property.
 
-The model knows everything at once (who holds what, everybody's clock), so it needs no protocol: a message is
-settled when nothing lower can come any more, and stable when all members hold everything up to it. Views change
-by splits, merges, crashes and restarts; some members of an attempt die half way through, and some fall out when
-they are bound by it already and end in another view. Messages lost with their holders leave holes.
+The model knows the whole state at once (which daemon holds which message, all clocks), so it needs no protocol:
+a message is settled when nothing lower can come any more, and stable when all members hold everything up to it.
+Views change by splits, merges, crashes and restarts; some members of an attempt die half way through, and some
+drop out although they are bound by it already and end in another view. Messages lost with their holders leave
+holes.
 """
 
 from collections.abc import Iterable
@@ -28,36 +29,38 @@ from hopring.services import Service
 
 @dataclass(eq=False)
 class View:
-    """A view, all that was sent in it, and who has what of that."""
+    """A view, all messages sent in it, and the members that hold each."""
 
     name: ViewName
     members: tuple[ProcessName, ...]
     log: list[MessageSent] = field(default_factory=list)  # In the order of the stamps.
-    held: dict[ProcessName, set[MessageId]] = field(default_factory=dict)  # By those who installed it.
+    held: dict[ProcessName, set[MessageId]] = field(default_factory=dict)  # By members that installed it.
     delivered: dict[ProcessName, set[MessageId]] = field(default_factory=dict)
-    line: dict[ProcessName, int] = field(default_factory=dict)  # How many of the log are delivered in order.
+    # Number of entries of the log that are delivered in order.
+    line: dict[ProcessName, int] = field(default_factory=dict)
 
 
 @dataclass
 class Run:
-    """What came of a seed."""
+    """The result of a seed."""
 
     events: list[Event]
     components: list[set[str]]
 
 
 class Model:
-    """The daemons, the views they are in, and the history so far."""
+    """The daemons, their views, and the history so far."""
 
     def __init__(self, seed: int, daemons: int = 5) -> None:
         self.dice = Random(seed)
         self.names = "abcdefghi"[:daemons]
         self.clock = dict.fromkeys(self.names, 0)
-        self.counter = dict.fromkeys(self.names, 0)  # Of views; it survives restarts.
+        self.counter = dict.fromkeys(self.names, 0)  # Counter of views; it survives restarts.
         self.sent = dict.fromkeys(self.names, 0)
         self.up: dict[str, ProcessName] = {}
         self.at: dict[ProcessName, View] = {}
-        self.loose: list[tuple[MessageSent, set[ProcessName]]] = []  # Unreliable messages, and who had them.
+        # Unreliable messages, and the daemons that have received them.
+        self.loose: list[tuple[MessageSent, set[ProcessName]]] = []
         self.events: list[Event] = []
         self.components: list[list[ProcessName]] = []
 
@@ -137,7 +140,7 @@ class Model:
                 self._give(process, sent)
 
     def _deliver_early(self, process: ProcessName) -> None:
-        """Reliable at once, FIFO after all earlier ones of its session."""
+        """Delivers Reliable messages at once, and FIFO ones after all earlier ones of their session."""
         view = self.at[process]
         waiting: set[ProcessName] = set()  # Sessions with an earlier message that is not delivered.
         for sent in view.log:
@@ -151,7 +154,7 @@ class Model:
                 waiting.add(sent.process)
 
     def _settled(self, view: View, sent: MessageSent) -> bool:
-        """Nothing lower can come any more: all members are here, and their clocks have reached the stamp."""
+        """Whether nothing lower can come: all members are here, and their clocks have reached the stamp."""
         return all(member in view.held and self.clock[member.daemon] >= sent.ord.lts for member in view.members)
 
     def _stable(self, view: View, sent: MessageSent) -> bool:
@@ -167,7 +170,7 @@ class Model:
         event = MessageDelivered(process, self._now(), view.name, sent.message, sent.service, sent.ord)
         self.events.append(event)
 
-    # From view to view.
+    # Changes of views.
 
     def _reform(self, trouble: bool) -> None:
         if trouble:
@@ -197,7 +200,7 @@ class Model:
         self.at.pop(process, None)
 
     def _move(self, component: list[ProcessName], trouble: bool) -> None:
-        """An attempt: all are bound by it, most install its view, a few end elsewhere or die."""
+        """An attempt: all members are bound by it, most install its view, a few end elsewhere or die."""
         view = self._new_view(component)
         stragglers = [process for process in component[1:] if trouble and self.dice.random() < 0.1]
         elsewhere = self._new_view(stragglers) if stragglers else view
@@ -225,7 +228,7 @@ class Model:
     def _recovered(
         self, view: View | None, bound: tuple[ProcessName, ...]
     ) -> tuple[list[MessageSent], list[MessageSent]]:
-        """What those bound together deliver before and after the signal."""
+        """The messages that members bound together deliver before and after the signal."""
         if view is None:
             return [], []
         held = set().union(*(view.held[process] for process in bound))
@@ -251,7 +254,10 @@ class Model:
         together: tuple[ProcessName, ...],
         dies: bool,
     ) -> None:
-        """Delivers what was recovered, with the signal where the walk says None; who dies does not finish."""
+        """Delivers recovered messages, with the signal where the list has None.
+
+        A daemon that dies stops early.
+        """
         for sent in walk[: self.dice.randrange(len(walk)) if dies else None]:
             if sent is None:
                 self.events.append(Signalled(process, self._now(), self.at[process].name, together))
@@ -274,7 +280,7 @@ class Model:
         self.events.append(ViewInstalled(process, self._now(), view.name, view.members, together, "model"))
 
     def _drain(self) -> None:
-        """All that is under way arrives."""
+        """Delivers everything that is in flight."""
         for process, view in self.at.items():
             view.held[process] = {sent.message for sent in view.log}
         top = max(self.clock.values())

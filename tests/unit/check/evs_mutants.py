@@ -1,7 +1,7 @@
-"""Small wrongs done to right histories, each with the property that must notice.
+"""Small alterations of right histories, each with the property that must detect it.
 
-A mutant yields every edit that does its wrong to a given history. An edit says what takes the place of an
-event: nothing, another one, or several.
+A mutant yields every edit of its kind for a given history. An edit names the events that replace one event:
+none, another one, or several.
 """
 
 from collections.abc import Callable, Iterator
@@ -46,7 +46,7 @@ Edit = dict[int, list[Event]]
 
 @dataclass
 class Sound:
-    """A right history to do wrong to, and where its events are."""
+    """A right history to alter, with the places of its events."""
 
     events: list[Event]
     history: History = field(init=False)
@@ -83,14 +83,14 @@ class Sound:
         return {self.place(process, number): []}
 
     def move(self, old: int, new: int) -> Edit:
-        """The event at `old` comes right before that at `new` instead."""
+        """Moves the event at `old` to right before the one at `new`."""
         return {old: [], new: [self.events[old], self.events[new]]}
 
     def swap(self, one: int, other: int) -> Edit:
         return {one: [self.events[other]], other: [self.events[one]]}
 
     def stamp(self, message: MessageId, ord: Ord) -> Edit:
-        """The message with another stamp wherever it occurs."""
+        """Gives the message another stamp wherever it occurs."""
         return {
             place: [replace(event, ord=ord)]
             for place, event in enumerate(self.events)
@@ -98,7 +98,7 @@ class Sound:
         }
 
     def companions(self) -> Iterator[tuple[Stay, Stay]]:
-        """Two that moved together, in both orders."""
+        """Pairs of processes that moved together, in both orders."""
         for stay in self.history.stays:
             for other in self.history.views[stay.view].values():
                 if stay.after and other.after and other is not stay and stay.after.view == other.after.view:
@@ -383,5 +383,5 @@ MUTANTS: dict[Callable[[Sound], Iterator[Edit]], str] = {
 
 
 def edited(events: list[Event], edit: Edit) -> list[Event]:
-    """The history with the wrong in it."""
+    """The altered history."""
     return [new for place, event in enumerate(events) for new in edit.get(place, [event])]

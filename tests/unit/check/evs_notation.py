@@ -1,19 +1,20 @@
-"""Histories of daemons written by hand: one line per process, its events in their order, set apart by bars.
+"""Handwritten histories of daemons: one line per process, its events in order, separated by bars.
 
-    a: view 1 ab | send 1 | deliver a:1 | signal | view 2 a
-    b: view 1 ab | deliver a:1 | crash
+a: view 1 ab | send 1 | deliver a:1 | signal | view 2 a
+b: view 1 ab | deliver a:1 | crash
 
-Daemons are letters; `a.2` is the second start of a. Who recovers first need not be said.
+Daemons are letters; `a.2` is the second start of a. The recovery at the start of a line is implied.
 
-view 2 abc with ab    the view's counter, its members, and who comes along (if not said: self in a first view,
-                      then those who are in both views); `view 2b abc` is the id 2 with b as representative
-send 1 safe lts 7     message 1 of this process; Agreed if not said; its number is its stamp if not said; it is
-in 2                  stamped in the process's view if not said
-deliver a:1           as it was sent, in the process's view; `as fifo`, `lts 7` and `in 2` say otherwise
-signal ab             for those who come along to the next view, if not said
+view 2 abc with ab    the view's counter, its members, and those that come along (by default the process
+                      itself in its first view, then those in both views); `view 2b abc` is the id 2 with b
+                      as representative
+send 1 safe lts 7     message 1 of this process; Agreed by default; its stamp is its number by default; it is
+     in 2             stamped in the process's view by default
+deliver a:1           as it was sent, in the process's view; `as fifo`, `lts 7` and `in 2` override that
+signal ab             by default for those that come along to the next view
 crash, recover
 
-An event's time is its place in the line, from 1. Lines may come in any order.
+The time of an event is its place in the line, from 1. Lines may come in any order.
 """
 
 import re
@@ -38,7 +39,7 @@ NOWHERE = ViewName(0, 0, 0)
 
 
 def history(text: str) -> list[Event]:
-    """The events of all lines."""
+    """The events of all lines, merged into one history."""
     lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
     writers = [_Line(processes(line.partition(":")[0])[0], line.partition(":")[2]) for line in lines]
     sent: dict[MessageId, MessageSent] = {}
@@ -50,7 +51,7 @@ def history(text: str) -> list[Event]:
 
 
 def processes(text: str) -> tuple[ProcessName, ...]:
-    """The processes of a word such as `abc` or `aa.2`."""
+    """The processes in a text like `abc` or `aa.2`."""
     return tuple(ProcessName(name, int(start or 1)) for name, start in re.findall(r"([a-z])(?:\.(\d))?", text))
 
 
@@ -70,7 +71,8 @@ class _Line:
     view: ViewName = NOWHERE
     members: tuple[ProcessName, ...] = ()
     events: list[Event] = field(default_factory=list)
-    later: dict[int, list[str]] = field(default_factory=dict)  # Deliveries and signals, until all is read.
+    # Deliveries and signals, until all lines are read.
+    later: dict[int, list[str]] = field(default_factory=dict)
 
     def read(self, sent: dict[MessageId, MessageSent]) -> None:
         if not self.text.strip().startswith(("recover", "bare")):

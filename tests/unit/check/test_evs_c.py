@@ -1,4 +1,4 @@
-"""What clients are promised, on histories written by hand: for each property, right and wrong ones."""
+"""The guarantees for clients on handwritten histories: for each property, right and wrong ones."""
 
 import pytest
 from msgspec.structs import replace
@@ -10,12 +10,12 @@ from hopring.check.trace import ClientSent
 
 
 @pytest.mark.parametrize(("number", "text"), HOLDS)
-def test_what_is_promised_is_kept(number: str, text: str) -> None:
+def test_right_histories_pass(number: str, text: str) -> None:
     assert verdict(text, number)
 
 
 @pytest.mark.parametrize(("number", "text", "witness"), BREAKS)
-def test_what_is_promised_and_not_kept(number: str, text: str, witness: str) -> None:
+def test_wrong_histories_are_violations(number: str, text: str, witness: str) -> None:
     found = verdict(text, number)
 
     assert (found.holds, found.witness) == (False, witness)
@@ -30,18 +30,18 @@ def test_what_is_promised_and_not_kept(number: str, text: str, witness: str) -> 
         ("a: view red 1.1 ab\nb: view red 1.2 ab", "a/1 ended in red 1.1, b/1 in red 1.2"),
     ],
 )
-def test_in_the_end_a_group_has_who_wants_to_be_in_it(text: str, witness: str) -> None:
+def test_at_a_quiet_end_a_group_has_exactly_the_sessions_that_asked_to_join(text: str, witness: str) -> None:
     assert verdict(text, "2.16", [{"a", "b"}]).witness == witness
 
 
-def test_all_that_is_said_by_hand_is_one_verdict_each() -> None:
+def test_a_right_history_gets_one_verdict_per_property() -> None:
     verdicts = check_evs_c(client_history(TWO), True, [{"a", "b"}])
 
     assert all(verdicts)
     assert len({one.property for one in verdicts}) == len(verdicts)
 
 
-def test_before_a_quiet_end_nothing_has_to_have_happened() -> None:
+def test_without_a_quiet_end_liveness_is_not_required() -> None:
     text = "a: view red 1.1 ab | send 1 safe | got a:1 | join green\nb: view red 1.1 ab"
 
     assert first_broken_c(client_history(text), False) is None

@@ -1,4 +1,4 @@
-"""What is judged when, and how a witness names things."""
+"""Which properties are judged in which cases, and how a witness names processes and views."""
 
 import pytest
 from tests.unit.check.evs_notation import history
@@ -14,7 +14,7 @@ b: view 1 ab | deliver a:1
 """
 
 
-def test_nothing_happened_and_nothing_is_broken() -> None:
+def test_an_empty_history_breaks_nothing() -> None:
     assert all(check_evs(history(EMPTY_HISTORY), quiet_end=True, components=[]))
 
 
@@ -59,7 +59,7 @@ def test_the_counter_of_views_may_be_lost() -> None:
         ("a: view 1a a", ViewName(1, 0, 0xBEE), "view 1 of 0 (bee)"),
     ],
 )
-def test_a_view_is_named_by_as_much_of_its_id_as_it_takes(text: str, view: ViewName, name: str) -> None:
+def test_a_view_is_named_by_the_shortest_unique_part_of_its_id(text: str, view: ViewName, name: str) -> None:
     assert HistoryNames(index(history(text), quiet_end=False)).view(view) == name
 
 

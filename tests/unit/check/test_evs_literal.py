@@ -1,4 +1,4 @@
-"""The fast checks agree with the properties written down word for word, on right and on garbled histories."""
+"""The fast checks agree with the literal ones, on right and on garbled histories."""
 
 from random import Random
 
@@ -44,7 +44,7 @@ def _mutants(right: list[Event], dice: Random) -> list[list[Event]]:
 
 
 def _garbled(right: list[Event], dice: Random) -> list[Event]:
-    """Some events lost, doubled, swapped or moved, wherever."""
+    """The history with some events lost, doubled, swapped or moved."""
     events = list(right)
     for _ in range(dice.randrange(1, 4)):
         one, other = dice.randrange(len(events)), dice.randrange(len(events))

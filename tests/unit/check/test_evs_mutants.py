@@ -1,4 +1,4 @@
-"""Every right history passes; every wrong done to one is caught by the property it is a wrong against."""
+"""Every right history passes; every alteration is caught by the property that it breaks."""
 
 from collections.abc import Callable, Iterator
 from random import Random
@@ -21,7 +21,7 @@ def test_a_right_history_breaks_nothing(first: int) -> None:
         assert verdict is None, f"seed {seed}: {verdict}"
 
 
-def test_the_order_between_processes_is_not_looked_at() -> None:
+def test_the_order_of_events_between_processes_does_not_matter() -> None:
     for seed in range(10):
         done = run(seed)
         lives = {event.process: place for place, event in reversed([*enumerate(done.events)])}
@@ -32,7 +32,7 @@ def test_the_order_between_processes_is_not_looked_at() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: str(mutant.__name__))
-def test_a_wrong_is_caught(mutant: Callable[[Sound], Iterator[Edit]]) -> None:
+def test_an_alteration_is_caught(mutant: Callable[[Sound], Iterator[Edit]]) -> None:
     dice, tried = Random(1), 0
     for seed in range(300):
         done = run(seed)

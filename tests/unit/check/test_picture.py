@@ -1,4 +1,4 @@
-"""Pictures of histories written by hand: what is on the page, and what is said to be left out."""
+"""Pictures of handwritten histories: their elements, and the note about what is left out."""
 
 import re
 from xml.etree import ElementTree
@@ -26,7 +26,7 @@ GROUP = """
 
 
 class Page:
-    """A picture that was read back."""
+    """A picture, parsed back."""
 
     def __init__(self, picture: str) -> None:
         self.root = ElementTree.fromstring(picture)
@@ -45,7 +45,7 @@ def page(events: list[Event], wish: PictureOptions | None = None) -> Page:
 
 
 def flights(shown: Page, service: str) -> list[ElementTree.Element]:
-    """Arrows between lanes; the one in the legend lies flat."""
+    """Arrows between lanes; the arrow of the legend is horizontal."""
     return [one for one in shown.all("line", f"arrow {service}") if one.attrib["y1"] != one.attrib["y2"]]
 
 
@@ -58,7 +58,7 @@ def test_every_daemon_has_a_lane_and_every_view_a_colour() -> None:
 
     assert [one.text for one in shown.all("text", "end")] == ["a", "b", "c"]
     assert {"A: a b c", "B: a b", "C: c"} <= set(shown.texts())
-    # A band for each of three members and its sign in the legend; closing ones apart.
+    # A band for each of three members and its sign in the legend; closing ones are separate.
     counts = [
         len([one for one in shown.all("rect", f"v{at}") if "closing" not in one.attrib["class"]])
         for at in (1, 2)
@@ -66,7 +66,7 @@ def test_every_daemon_has_a_lane_and_every_view_a_colour() -> None:
     assert counts == [3, 2]
 
 
-def test_neighbours_in_one_view_hang_together_and_a_split_parts_them() -> None:
+def test_neighbours_in_one_view_share_a_band_and_a_split_separates_them() -> None:
     shown = page(history(SPLIT))
 
     assert [len(shown.all("path", f"braid v{at}")) for at in (0, 1, 2)] == [2, 1, 0]
@@ -80,7 +80,7 @@ def test_an_arrow_goes_from_the_send_to_each_delivery() -> None:
     assert (arrow.attrib["x1"], arrow.attrib["y1"]) == (send.attrib["cx"], send.attrib["cy"])
     assert float(arrow.attrib["y2"]) < float(arrow.attrib["y1"]) + LANE_PX
     assert float(arrow.attrib["x2"]) > float(arrow.attrib["x1"])
-    assert len(shown.all("path", "arrow safe")) == 1  # To itself.
+    assert len(shown.all("path", "arrow safe")) == 1  # To the sender itself.
 
 
 def test_signals_are_dashed_and_what_follows_is_closing() -> None:
@@ -90,7 +90,7 @@ def test_signals_are_dashed_and_what_follows_is_closing() -> None:
     assert len(shown.all("line", "signal")) == len(shown.all("rect", "closing")) == in_lanes + in_legend
 
 
-def test_what_one_lane_does_in_one_moment_is_pulled_apart_in_its_order() -> None:
+def test_simultaneous_events_of_one_lane_are_spread_out_in_order() -> None:
     process, view = ProcessName("a", 1), ViewName(1, 0, 1)
     events = [ViewInstalled(process, 7, view._replace(counter=at), (process,), (process,)) for at in (1, 2, 3)]
     scene = make_scene(events, PictureOptions())
@@ -110,7 +110,7 @@ def test_a_group_has_its_sessions_as_lanes_with_their_names() -> None:
     assert len(shown.all("path", "crash")) == 1 + 1
 
 
-def test_a_life_that_ends_in_silence_ends_with_its_last_event() -> None:
+def test_a_process_without_a_crash_event_ends_with_its_last_event() -> None:
     shown = page(history("a: view 1 a | send 1\na.2: view 2 a"))
 
     assert "last heard of" in shown.texts()
@@ -153,7 +153,7 @@ def test_a_window_shows_the_view_that_was_there_before_and_says_what_is_outside(
     )
 
 
-def test_who_ended_before_the_window_has_no_lane_and_who_is_only_quiet_has_one() -> None:
+def test_a_process_that_ended_before_the_window_has_no_lane_and_a_quiet_one_has() -> None:
     events = history("a: view 1 ab | crash\nb: view 1 ab\nc: view 2 c | send 1 | send 2 | send 3")
     shown = page(events, PictureOptions(from_us=3, to_us=4))
 
@@ -172,14 +172,14 @@ def test_messages_have_numbers_only_if_there_is_room_for_them() -> None:
     assert len(narrow.all("circle", "send agreed")) == 35 + 1
 
 
-def test_a_delivery_whose_send_is_not_in_the_window_has_no_arrow_and_that_is_said() -> None:
+def test_a_delivery_whose_send_is_not_in_the_window_has_no_arrow_and_a_note_says_so() -> None:
     events = history("a: view 1 ab | send 1\nb: view 1 ab | signal | signal | signal | deliver a:1")
     shown = page(events, PictureOptions(from_us=4, to_us=9))
 
     assert "Not shown: 1 delivery without an arrow: the send is not in the picture." in shown.texts()
 
 
-def test_of_many_messages_some_are_drawn_and_the_rest_is_counted() -> None:
+def test_above_a_limit_messages_are_counted_and_not_drawn() -> None:
     sends = " | ".join([f"send {number}" for number in range(1, 101)])
     gets = " | ".join([f"deliver a:{number}" for number in range(1, 101)])
     shown = page(history(f"a: view 1 ab | {sends}\nb: view 1 ab | {gets}"), PictureOptions(arrows_max=10))
@@ -188,7 +188,7 @@ def test_of_many_messages_some_are_drawn_and_the_rest_is_counted() -> None:
     assert len(flights(shown, "agreed")) == 10
 
 
-def test_of_many_lanes_the_first_are_drawn_and_the_rest_is_counted() -> None:
+def test_above_a_limit_lanes_are_counted_and_not_drawn() -> None:
     lines = "\n".join([f"{name}: view 1 abcdef" for name in "abcdef"])
     shown = page(history(lines), PictureOptions(lanes_max=4))
 
@@ -203,7 +203,7 @@ def test_the_legend_has_only_what_is_in_the_picture() -> None:
     assert not {"Safe", "Agreed", "transitional signal", "the view is closing", "ends"} & set(texts)
 
 
-def test_title_and_description_say_it_in_words() -> None:
+def test_title_and_description_are_text() -> None:
     root = page(history(SPLIT), PictureOptions(title="A <split> & more")).root
     title, description = [
         next(root.iter(f"{{http://www.w3.org/2000/svg}}{tag}")).text for tag in ("title", "desc")
@@ -236,7 +236,7 @@ def test_names_from_a_file_cannot_break_the_picture() -> None:
         (history(SPLIT), PictureOptions(from_us=3, to_us=3), "has no length"),
     ],
 )
-def test_where_there_is_nothing_to_draw_the_error_says_why(
+def test_without_anything_to_draw_the_error_says_why(
     events: list[Event], wish: PictureOptions, told: str
 ) -> None:
     with pytest.raises(PictureError, match=re.escape(told)):
@@ -260,6 +260,6 @@ def test_dots_can_be_told_from_every_band(mode: int) -> None:
         return (high + 0.05) / (low + 0.05)
 
     grounds = [pair[mode] for pair in VIEWS] + [PAPER[mode]]
-    # 3 is what WCAG asks for signs.
+    # WCAG requires 3 for graphical signs.
     assert [(s, g) for s in SERVICES.values() for g in grounds if contrast(s[mode], g) < 3] == []
     assert "prefers-color-scheme: dark" in sheet()

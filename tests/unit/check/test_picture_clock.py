@@ -1,4 +1,4 @@
-"""Where marks go: time from left to right, with view_id for what happens at once."""
+"""Horizontal places of marks: time from left to right, with space for simultaneous events."""
 
 from itertools import pairwise
 
@@ -13,7 +13,7 @@ def clock(*spots: Spot, to_us: int = 10_000) -> Clock:
     return make_clock(spots, 0, to_us, WIDTH_PX)
 
 
-def test_moments_keep_their_order_and_fill_the_width() -> None:
+def test_times_keep_their_order_and_fill_the_width() -> None:
     made = clock(*[Spot(at_us, 0) for at_us in (0, 10, 5_000, 10_000)])
 
     assert made.places == sorted(made.places)
@@ -21,7 +21,7 @@ def test_moments_keep_their_order_and_fill_the_width() -> None:
     assert made.places[-1] == pytest.approx(WIDTH_PX, abs=0.1)
 
 
-def test_what_a_lane_does_at_once_is_pulled_apart_and_other_lanes_are_not() -> None:
+def test_simultaneous_events_are_spread_out_in_their_own_lane_only() -> None:
     made = clock(Spot(500, 0), Spot(500, 0), Spot(500, 1), Spot(500, 0))
 
     one, two, other, three = made.places
@@ -29,13 +29,13 @@ def test_what_a_lane_does_at_once_is_pulled_apart_and_other_lanes_are_not() -> N
 
 
 def test_no_arrow_points_to_the_left() -> None:
-    # The send is the last of four marks at one moment; its delivery comes a microsecond later.
+    # The send is the last of four marks at one time; its delivery is a microsecond later.
     made = clock(*[Spot(500, 0) for _ in range(4)], Spot(501, 1, after=3), Spot(501, 2, after=3))
 
     assert all(place > made.places[3] for place in made.places[4:])
 
 
-def test_a_delivery_at_the_moment_of_its_send_is_behind_it() -> None:
+def test_a_delivery_at_the_time_of_its_send_is_right_of_it() -> None:
     made = clock(Spot(500, 0), Spot(500, 0), Spot(500, 1, after=1))
 
     assert made.places[2] > made.places[1]

@@ -1,4 +1,4 @@
-"""Events of clients as rows and back."""
+"""Events of clients as rows of traces, and back."""
 
 from io import BytesIO
 from pathlib import Path
@@ -40,15 +40,15 @@ def test_json_lines_come_back_as_they_were() -> None:
     assert read_json_lines(BytesIO(file.getvalue())) == both()
 
 
-@pytest.mark.slow  # The import of pyarrow is.
+@pytest.mark.slow  # The import of pyarrow is slow.
 def test_parquet_comes_back_as_it_was(tmp_path: Path) -> None:
     write_parquet(both(), tmp_path / "trace.parquet")
 
     assert read_parquet(tmp_path / "trace.parquet") == both()
 
 
-@pytest.mark.slow  # The import of pyarrow is.
-def test_a_file_from_before_there_were_clients_is_read(tmp_path: Path) -> None:
+@pytest.mark.slow  # The import of pyarrow is slow.
+def test_a_file_of_a_version_without_clients_is_read(tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow: make arrow")
     daemons = history("a: view 1 ab | send 1")
     write_parquet(daemons, tmp_path / "new.parquet")
@@ -58,7 +58,7 @@ def test_a_file_from_before_there_were_clients_is_read(tmp_path: Path) -> None:
     assert read_parquet(tmp_path / "old.parquet") == daemons
 
 
-def test_each_check_passes_over_what_is_not_its_own() -> None:
+def test_each_checker_skips_events_of_the_other_kind() -> None:
     daemons = history("a: view 1 a | send 1 | deliver a:1")
 
     assert check_evs([*daemons, *client_history(CLIENTS)[1:]], False) == check_evs(daemons, False)
@@ -101,7 +101,7 @@ def test_ids_of_group_views_sort_as_text() -> None:
         (GroupSignal, {"view": "7"}, "not a transitional event"),
     ],
 )
-def test_a_row_that_is_no_event_is_named(kind: type, change: dict[str, object], problem: str) -> None:
+def test_an_invalid_row_is_named(kind: type, change: dict[str, object], problem: str) -> None:
     (event,) = [one for one in client_history(CLIENTS) if isinstance(one, kind)]
     (row,) = rows([event])
 

@@ -34,7 +34,7 @@ LAST_NONCE = 2**64 - 1
 
 
 def all_kinds() -> list[Event]:
-    """A run of the model, a link's counters, and names as awkward as they come."""
+    """A run of the model, counters of a link, and unusual names."""
     awkward = ProcessName("nyc#1/rack:2", LAST_NONCE, session=3)
     view = ViewName(2**40, 4095, LAST_NONCE)
     message = MessageId(*awkward[:2], number=7, session=3)
@@ -56,15 +56,15 @@ def test_json_lines_come_back_as_they_were() -> None:
     assert read_json_lines(BytesIO(json_lines(all_kinds()))) == all_kinds()
 
 
-@pytest.mark.slow  # The import of pyarrow is.
+@pytest.mark.slow  # The import of pyarrow is slow.
 def test_parquet_comes_back_as_it_was(tmp_path: Path) -> None:
     write_parquet(all_kinds(), tmp_path / "trace.parquet")
 
     assert read_parquet(tmp_path / "trace.parquet") == all_kinds()
 
 
-@pytest.mark.slow  # The import of pyarrow is.
-def test_a_file_from_before_a_column_is_read_without_it(tmp_path: Path) -> None:
+@pytest.mark.slow  # The import of pyarrow is slow.
+def test_a_file_of_a_version_without_a_column_is_read(tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow: make arrow")
     write_parquet(all_kinds(), tmp_path / "new.parquet")
     parquet.write_table(parquet.read_table(tmp_path / "new.parquet").drop(["peer"]), tmp_path / "old.parquet")
@@ -136,7 +136,7 @@ def test_empty_columns_are_left_out_of_json() -> None:
         ({"service": "best"}, "not a send event: 'BEST'"),
     ],
 )
-def test_a_row_that_is_no_event_is_named(change: dict[str, object], problem: str) -> None:
+def test_an_invalid_row_is_named(change: dict[str, object], problem: str) -> None:
     recover, sent = rows(history("a: send 1 in 1"))
 
     with pytest.raises(TraceError) as error:
@@ -145,12 +145,12 @@ def test_a_row_that_is_no_event_is_named(change: dict[str, object], problem: str
     assert problem in str(error.value)
 
 
-def test_a_line_that_is_no_row_is_named() -> None:
+def test_an_invalid_line_is_named() -> None:
     with pytest.raises(TraceError, match=r"line 2: "):
         read_json_lines(BytesIO(json_lines(history("a: recover")) + b"{}\n"))
 
 
-def test_a_file_that_is_no_trace_is_named(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_trace_is_named(tmp_path: Path) -> None:
     pyarrow = pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
     parquet = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow: make arrow")
     parquet.write_table(pyarrow.table({"schema": [1]}), tmp_path / "other.parquet")

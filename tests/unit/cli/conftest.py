@@ -1,4 +1,4 @@
-"""Files and a way to call the command."""
+"""Configuration files, and a fixture that calls `hop`."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -46,7 +46,7 @@ weight = "80ms"
 
 @pytest.fixture
 def hop() -> Hop:
-    """Calls `hop` with some arguments."""
+    """Calls `hop` with these arguments."""
 
     def call(*arguments: str | Path) -> Result:
         return CliRunner().invoke(cli, [str(one) for one in arguments], prog_name="hop")
@@ -56,7 +56,7 @@ def hop() -> Hop:
 
 @pytest.fixture
 def triangle(tmp_path: Path) -> Path:
-    """Three sites, all linked."""
+    """A file with three sites, all linked."""
     file = tmp_path / "hop.toml"
     file.write_text(TRIANGLE)
     return file

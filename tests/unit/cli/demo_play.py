@@ -1,4 +1,4 @@
-"""A demonstration played on a fake cluster, and its text."""
+"""A demonstration on a fake cluster, and the text that it prints."""
 
 import io
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""`hop completion`: its script in a real shell, and the names that need no daemon."""
+"""`hop completion`: its script in a real shell, and completions that need no daemon."""
 
 import os
 import pty
@@ -19,13 +19,13 @@ BASH = Path("/bin/bash")
 
 
 def complete(*arguments: str) -> list[str]:
-    """What the shell would be offered for the last word."""
+    """The completions that the shell offers for the last argument."""
     *before, last = arguments
     return [one.value for one in ShellComplete(cli, {}, "hop", "_HOP_COMPLETE").get_completions(before, last)]
 
 
 def typed_in_bash(directory: Path, typed: str, until: str) -> str:
-    """Types something into an interactive bash that has loaded the script; what was on its terminal."""
+    """Types into an interactive bash that has loaded the script; returns the text on its terminal."""
     command = directory / "hop"
     command.write_text(f'#!/bin/sh\nexec {sys.executable} -m hopring.cli.main "$@"\n')
     command.chmod(0o755)
@@ -42,7 +42,7 @@ def typed_in_bash(directory: Path, typed: str, until: str) -> str:
         while True:
             try:
                 seen += os.read(ours, 1 << 16)
-            except OSError:  # The shell is gone.
+            except OSError:  # The shell has ended.
                 break
         shell.wait(60)
     os.close(ours)
@@ -54,7 +54,7 @@ def typed_in_bash(directory: Path, typed: str, until: str) -> str:
 @pytest.mark.slow
 @pytest.mark.skipif(not BASH.exists(), reason="there is no bash here")
 def test_bash_completes_a_command_and_then_its_verb(tmp_path: Path) -> None:
-    # What is typed is no command unless the tabs complete it.
+    # The typed text is no command unless the tabs complete it.
     text = typed_in_bash(tmp_path, "hop mon\tpart\t--help", "Usage: hop monitor partition")
 
     assert "hop monitor partition --help" in text
@@ -96,7 +96,7 @@ def test_spools_come_from_the_directory(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_where_no_daemon_answers_there_are_no_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Instead of the default port, at which a daemon of another test may answer.
+    # Not the default port, at which a daemon of another test may answer.
     monkeypatch.setenv("HOP_URL", f"hop+unix://{tmp_path}/none")
     assert complete("sub", "--at", f"hop+unix://{tmp_path}/none", "") == []
     assert complete("pub", "--at", "nonsense", "") == []

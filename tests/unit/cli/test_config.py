@@ -18,7 +18,7 @@ Spread_Segment 10.9.255.255:4803 {
 """
 
 
-def test_a_good_configuration_is_summed_up(hop: Hop, triangle: Path) -> None:
+def test_a_valid_configuration_is_summarized(hop: Hop, triangle: Path) -> None:
     result = hop("config", "check", triangle)
 
     assert result.exit_code == 0
@@ -79,7 +79,7 @@ def test_a_missing_file_is_exit_code_7(hop: Hop, tmp_path: Path, verb: tuple[str
     )
 
 
-def test_the_example_is_a_good_configuration(hop: Hop, tmp_path: Path) -> None:
+def test_the_example_is_a_valid_configuration(hop: Hop, tmp_path: Path) -> None:
     file = tmp_path / "hop.toml"
     file.write_text(hop("config", "example").stdout)
 
@@ -129,7 +129,7 @@ def test_a_broken_spread_conf_is_exit_code_7(hop: Hop, tmp_path: Path) -> None:
     assert result.stderr.startswith(f"hop: {file}:2: the file ends too early; ")
 
 
-def test_the_parts_of_the_example_that_are_commented_out_are_good_too(hop: Hop, tmp_path: Path) -> None:
+def test_the_commented_parts_of_the_example_are_valid_too(hop: Hop, tmp_path: Path) -> None:
     lines = hop("config", "example").stdout.splitlines()
     keys = [line.removeprefix("# ") for line in lines]
     tables = [line for line in keys if line in ("[admin]", "[membership]")]

@@ -1,4 +1,4 @@
-"""The doctor's checks, each with something wrong to find."""
+"""The checks of `hop doctor`, each with a fault to find."""
 
 import json
 import os
@@ -76,7 +76,7 @@ def test_a_cluster_that_is_together_has_no_findings() -> None:
     assert findings({name: asked(name, *ALL) for name in ALL}) == []
 
 
-def test_who_is_missing_is_told_once_for_each_that_misses_it() -> None:
+def test_a_missing_daemon_is_reported_once_for_each_daemon_that_misses_it() -> None:
     found = findings({name: asked(name, "eu1", "eu2") for name in ("eu1", "eu2")})
 
     assert found == [
@@ -85,7 +85,7 @@ def test_who_is_missing_is_told_once_for_each_that_misses_it() -> None:
     ]
 
 
-def test_a_split_is_told_once_and_one_way_sight_as_such() -> None:
+def test_a_split_is_reported_once_and_a_one_way_path_by_its_direction() -> None:
     split = findings({"eu1": asked("eu1", "eu1", "eu2"), "us1": asked("us1", "us1")})
     assert ("eu1 <-> us1", "neither sees the other: eu1 has eu1 eu2, us1 has us1") in split
     assert len([subject for subject, _ in split if subject in ("eu1 <-> us1", "us1 <-> eu1")]) == 1
@@ -121,7 +121,7 @@ def remedies(asked: dict[str, AskedDaemon]) -> dict[str, str]:
     return {one.subject: f"{one.text}; {one.remedy}" for one in chart.findings}
 
 
-def test_a_cut_by_hand_is_named_at_whichever_end_it_is_and_the_network_is_not_blamed() -> None:
+def test_a_manual_cut_is_named_at_either_end_and_the_network_is_not_blamed() -> None:
     both = {"eu1": asked("eu1", "eu1", "eu2", cut=("us1",)), "us1": asked("us1", "us1", cut=("eu1", "eu2"))}
     one_end = {"eu1": asked("eu1", "eu1", "eu2"), "us1": asked("us1", "us1", cut=("eu1", "eu2"))}
     unasked = {"eu1": asked("eu1", "eu1", "eu2", cut=("us1",))}
@@ -144,7 +144,7 @@ def test_daemons_of_different_configurations_or_that_search_are_not_blamed_on_ud
     assert "UDP" not in search["eu1 <-> us1"]
 
 
-def test_loss_that_the_admin_channel_makes_is_not_blamed_on_the_network() -> None:
+def test_loss_configured_by_the_admin_channel_is_not_blamed_on_the_network() -> None:
     lossy = LinkFacts("us1", "hop", 0, 900, 100, 0, 0, 0.001, 0)
     told = remedies({"eu2": asked("eu2", *ALL, link=lossy), "us1": asked("us1", *ALL, shaped=("eu2",))})
 
@@ -185,12 +185,12 @@ def test_no_route_is_a_finding() -> None:
     chart = DoctorReport()
     checks.check_paths(chart, replace(CONFIG, sites=sites), CONFIG.daemons[0])
 
-    # From 127.0.0.1 nothing but loopback is reached.
+    # From 127.0.0.1 only loopback can be reached.
     assert [one.subject for one in chart.findings] == ["eu1 -> us1"]
     assert "no route from 127.0.0.1 to 192.0.2.1" in chart.findings[0].text
 
 
-def test_a_group_that_is_none_is_a_finding_and_a_good_one_is_heard() -> None:
+def test_an_invalid_multicast_group_is_a_finding_and_a_valid_one_is_received() -> None:
     site = CONFIG.sites[0]
     chart = DoctorReport()
     checks.check_multicast(chart, replace(site, multicast=MulticastConfig("239.255.77.14", 1)), site.daemons[0])

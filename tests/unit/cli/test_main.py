@@ -24,7 +24,9 @@ def test_help_lists_every_verb_with_a_line_on_it(hop: Hop) -> None:
 
 
 @pytest.mark.parametrize("arguments", [["fly"], ["routes"], ["routes", "--bad"], ["config", "fly"]])
-def test_a_mistake_in_the_arguments_is_exit_code_2_and_words_on_stderr(hop: Hop, arguments: list[str]) -> None:
+def test_a_mistake_in_the_arguments_is_exit_code_2_and_a_message_on_stderr(
+    hop: Hop, arguments: list[str]
+) -> None:
     result = hop(*arguments)
 
     assert result.exit_code == 2
@@ -45,7 +47,7 @@ def test_an_interrupt_is_exit_code_130_without_a_traceback(hop: Hop, monkeypatch
 
 
 @pytest.mark.slow
-def test_asking_for_the_version_loads_no_verb() -> None:
+def test_the_version_option_imports_no_verb() -> None:
     code = "import sys, hopring.cli.main; print([name for name in sys.modules if name.startswith('rich')])"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 

@@ -24,7 +24,7 @@ SECONDS_MAX = 100
 
 
 def hop_on_terminal(*arguments: str) -> tuple[str, str]:
-    """Runs `hop` with stderr on a terminal and stdout in a pipe; both as text."""
+    """Runs `hop` with stderr on a terminal and stdout in a pipe; returns both as text."""
     ours, theirs = pty.openpty()
     environment = {key: value for key, value in os.environ.items() if key != "NO_COLOR"} | {"TERM": "xterm"}
     command = [sys.executable, "-m", "hopring.cli.main", *arguments]
@@ -45,7 +45,7 @@ def hop_on_terminal(*arguments: str) -> tuple[str, str]:
 
 @pytest.fixture
 def filled(tmp_path: Path) -> Path:
-    """Five messages in two sealed segments and an open one."""
+    """A spool with five messages in two sealed segments and an open one."""
     header = RecordHeader(
         RecordKind.MESSAGE, 1_700_000_000_000_000, "#a#eu1", ("g",), Service.SAFE, Place(NO_VIEW, 9, 1)
     )
@@ -57,7 +57,7 @@ def filled(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_a_bench_says_each_step_in_lines_where_there_is_no_terminal() -> None:
+def test_without_a_terminal_a_bench_prints_a_line_per_step() -> None:
     command = [sys.executable, "-m", "hopring.cli.main", "bench", "throughput", *SHORT, "--runs", "2"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, check=True)
 
@@ -78,7 +78,7 @@ def test_a_bench_redraws_a_line_on_a_terminal_and_its_figures_stay_on_stdout() -
 
 
 @pytest.mark.slow
-def test_rows_that_come_meanwhile_stay_on_stdout() -> None:
+def test_result_rows_stay_on_stdout() -> None:
     shapes = ["--shapes", "1x1", "--seconds", "0.1", "--probes", "10", "--pace", "50"]
     told, drawn = hop_on_terminal("bench", "daemons", *shapes, "--json")
 
@@ -108,14 +108,14 @@ def test_amounts_are_lines_with_total_records_and_rate(capsys: pytest.CaptureFix
     assert last.endswith(" MB/s")
 
 
-def test_a_short_task_says_nothing_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_terminal_a_short_task_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     with Amounts("verifying", 100) as amounts:
         amounts.done(100, 1)
 
     assert capsys.readouterr().err == ""
 
 
-def test_verify_tells_of_every_byte_and_record_also_of_damaged_ones(filled: Path) -> None:
+def test_verify_reports_every_byte_and_record_even_of_damaged_segments(filled: Path) -> None:
     seen: list[tuple[int, int]] = []
     verify(filled / "g", lambda *some: seen.append(some))
     assert sum(some for some, _ in seen) == log_bytes(filled / "g") > 0
@@ -130,7 +130,7 @@ def test_verify_tells_of_every_byte_and_record_also_of_damaged_ones(filled: Path
     assert sum(records for _, records in seen) == 1
 
 
-def test_archive_tells_of_every_byte_and_record_of_sealed_segments(filled: Path) -> None:
+def test_archive_reports_every_byte_and_record_of_sealed_segments(filled: Path) -> None:
     pytest.importorskip("pyarrow")
     seen: list[tuple[int, int]] = []
     total_bytes = waiting_bytes(filled / "g")

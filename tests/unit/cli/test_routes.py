@@ -45,7 +45,7 @@ def test_a_cut_link_is_routed_around(hop: Hop, triangle: Path) -> None:
     assert (result.exit_code, result.stdout, result.stderr) == (0, AROUND, "")
 
 
-def test_rails_lead_past_the_children_of_earlier_branches(hop: Hop, tmp_path: Path) -> None:
+def test_vertical_lines_continue_past_the_children_of_earlier_branches(hop: Hop, tmp_path: Path) -> None:
     file = tmp_path / "deep.toml"
     daemons = [
         f'[[sites.{name}.daemons]]\nname = "{name}1"\naddress = "10.0.0.{at}"'
@@ -57,7 +57,7 @@ def test_rails_lead_past_the_children_of_earlier_branches(hop: Hop, tmp_path: Pa
     assert hop("routes", file, "--from", "a").stdout == DEEP
 
 
-def test_what_cannot_be_reached_is_said(hop: Hop, triangle: Path) -> None:
+def test_unreachable_sites_are_listed(hop: Hop, triangle: Path) -> None:
     result = hop("routes", triangle, "--cut", "ap,eu", "--cut", "us, ap", "--from", "ap")
 
     assert result.exit_code == 0
@@ -108,9 +108,7 @@ def test_a_site_or_link_that_is_not_there_is_a_usage_error(
         (("--at", "http://localhost"), "Invalid value for '--at'"),
     ],
 )
-def test_trees_are_of_a_file_and_weights_are_asked_from_a_daemon(
-    hop: Hop, command: tuple[str, ...], problem: str
-) -> None:
+def test_trees_need_a_file_and_weights_need_a_daemon(hop: Hop, command: tuple[str, ...], problem: str) -> None:
     result = hop("routes", *command)
 
     assert result.exit_code == 2

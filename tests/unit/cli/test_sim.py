@@ -14,7 +14,7 @@ from hopring.check.trace import ClientSent, Counters, GroupInstalled, MessageSen
 from hopring.check.trace_files import read_json_lines, read_parquet
 from hopring.sim.campaign.bugs.planting import all_bugs
 
-# Three daemons in one site: among the quickest worlds there are.
+# Three daemons in one site: among the quickest worlds.
 QUICK = "20012"
 TWO_SITES = "42"
 QUICK_BUG = "fifo-at-once"
@@ -33,7 +33,7 @@ QUICK_BUG = "fifo-at-once"
         (["--bug", "flying-pigs"], "no bug 'flying-pigs'; hop sim --bugs lists them"),
     ],
 )
-def test_what_makes_no_sense_is_exit_code_2(hop: Hop, arguments: list[str], told: str) -> None:
+def test_contradictory_options_are_exit_code_2(hop: Hop, arguments: list[str], told: str) -> None:
     result = hop("sim", *arguments)
 
     assert (result.exit_code, result.stdout) == (2, "")
@@ -116,7 +116,7 @@ def test_a_caught_bug_as_json(hop: Hop) -> None:
 
 @pytest.mark.interpreted
 @pytest.mark.slow
-def test_a_bug_that_gets_away_is_exit_code_0_and_says_whether_its_code_ran(hop: Hop) -> None:
+def test_an_uncaught_bug_is_exit_code_0_and_the_output_says_whether_its_code_ran(hop: Hop) -> None:
     result = hop("sim", "--bug", "line-forgotten", "--seeds", "1", "--start", QUICK)
 
     assert result.exit_code == 0
@@ -148,7 +148,7 @@ def test_a_trace_has_the_counters_of_links_between_sites(hop: Hop, tmp_path: Pat
 
 
 @pytest.mark.slow
-@pytest.mark.interpreted  # Compiled, it starts itself again on the sources, in the place of the tests.
+@pytest.mark.interpreted  # Compiled, it would restart itself on the sources, in place of the test process.
 def test_a_replay_with_a_bug_shows_the_witness(hop: Hop) -> None:
     result = hop("sim", "--seed", QUICK, "--bug", QUICK_BUG)
 

@@ -17,7 +17,7 @@ from hopring.spooler import away
 
 @pytest.fixture
 def filled(tmp_path: Path) -> Path:
-    """Three messages in two sealed segments, and a gap in the last."""
+    """A spool with three messages in two sealed segments, and a gap in the last."""
     header = RecordHeader(
         RecordKind.MESSAGE, 1_700_000_000_000_000, "#anna#eu1", ("trades",), Service.SAFE, Place(NO_VIEW, 9, 1)
     )
@@ -28,7 +28,7 @@ def filled(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_ls_tells_of_each_spool(hop: Hop, filled: Path) -> None:
+def test_ls_describes_each_spool(hop: Hop, filled: Path) -> None:
     permit(filled / "trades", "job", 2)
 
     shown = hop("spool", "ls", "--spool", filled)
@@ -49,7 +49,7 @@ def test_replay_prints_messages_and_gaps_in_their_order(hop: Hop, filled: Path) 
     ]
 
 
-def test_replay_as_json_has_all_that_is_known(hop: Hop, filled: Path) -> None:
+def test_replay_as_json_has_all_fields(hop: Hop, filled: Path) -> None:
     shown = hop("spool", "replay", "trades", "--spool", filled, "--json")
 
     rows = [json.loads(line) for line in shown.output.splitlines()]
@@ -132,7 +132,7 @@ def test_amounts_need_their_units(hop: Hop, tmp_path: Path) -> None:
     assert "write one as 200ms" in shown.output
 
 
-def test_nobody_at_the_address_is_unreachable(hop: Hop, tmp_path: Path) -> None:
+def test_an_unreachable_daemon_is_an_error(hop: Hop, tmp_path: Path) -> None:
     shown = hop("spool", "run", "--group", "g", "--spool", tmp_path, "--at", "hop+unix:///nowhere/sock")
 
     assert shown.exit_code == 3

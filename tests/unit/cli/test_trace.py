@@ -14,7 +14,7 @@ SESSIONS = "a: view red 1.1 a | send 1 to red | got a:1"
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """A trace of daemons and of clients."""
+    """A trace file with events of daemons and of clients."""
     path = tmp_path / "trace.jsonl"
     with path.open("wb") as lines:
         write_json_lines([*history(DAEMONS), *client_history(SESSIONS.replace("a:", "c:"))], lines)
@@ -100,7 +100,7 @@ def test_nothing_to_draw_is_exit_code_1(hop: Hop, file: Path, arguments: list[st
         (["--width", "5"], "--width"),
     ],
 )
-def test_what_makes_no_sense_is_exit_code_2(hop: Hop, file: Path, arguments: list[str], told: str) -> None:
+def test_contradictory_options_are_exit_code_2(hop: Hop, file: Path, arguments: list[str], told: str) -> None:
     result = hop("trace", "draw", file, *arguments)
 
     assert (result.exit_code, result.stdout) == (2, "")

@@ -21,7 +21,7 @@ START = "start hopd there, or correct the address"
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory with files that are not what a command wants."""
+    """A directory with files of wrong kinds."""
     (tmp_path / "bad.toml").write_text("sites = [")
     (tmp_path / "text").write_text("hello\n")
     (tmp_path / "bytes").write_bytes(b"\xff\xfe\0")
@@ -109,7 +109,7 @@ def test_a_disk_that_is_full_is_an_error_with_a_remedy_and_no_traceback() -> Non
     assert "Traceback" not in done.stderr
 
 
-def test_a_reader_who_goes_early_gets_no_words() -> None:
+def test_a_closed_stdout_causes_no_message() -> None:
     command = f"{sys.executable} -m hopring.cli.main config example | true"
     done = subprocess.run(command, shell=True, stderr=subprocess.PIPE, text=True, check=False)
 
@@ -147,7 +147,7 @@ def test_every_command_has_help_and_every_option_says_what_it_is_for() -> None:
     assert silent == []
 
 
-def test_json_that_is_no_baseline_is_refused_before_anything_is_measured(hop: Hop, place: Path) -> None:
+def test_json_that_is_not_a_baseline_is_refused_before_anything_is_measured(hop: Hop, place: Path) -> None:
     (place / "list.json").write_text(json.dumps([1]))
     result = hop("bench", "cpu", "--baseline", "list.json")
 

@@ -1,4 +1,4 @@
-"""Fixtures for tests of the client library's shells."""
+"""Fixtures for tests of the asyncio and blocking shells of the client library."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -11,7 +11,7 @@ from hopring.session.session import SessionPhase
 
 
 class FakeServer:
-    """Serves connections one read at a time, in a thread of its own."""
+    """Serves connections one read at a time, in its own thread."""
 
     def __init__(self, path: Path) -> None:
         self.url = f"hop+unix://{path}"
@@ -53,24 +53,25 @@ class FakeServer:
     def _send(self) -> None:
         for number, client in list(self._clients.items()):
             last = number in self.fake.closed
-            with contextlib.suppress(OSError):  # Perhaps it was cut, and its own thread has not noticed.
+            # The connection may have been cut, and its thread has not noticed.
+            with contextlib.suppress(OSError):
                 client.sendall(self.fake.fetch(number))
                 if last:
                     client.shutdown(socket.SHUT_WR)
 
     def is_ending(self) -> bool:
-        """Whether a client has said QUIT, and its end waits."""
+        """Whether a client has sent QUIT and its end is not ordered yet."""
         with self.lock:
             return any(one.state is SessionPhase.ENDING for one in self.fake.server.sessions.values())
 
     def cut(self) -> None:
-        """Ends all connections without a word."""
+        """Cuts all connections without a notice."""
         with self.lock:
             for client in self._clients.values():
                 client.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Accepts no more."""
+        """Stops accepting connections."""
         self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
         self.cut()

@@ -1,6 +1,6 @@
-"""Every argument of every public call: what is wrong is refused at the call, and the session goes on.
+"""Every argument of every public call: a wrong value is refused at the call, and the session continues.
 
-The same table for both shells; run on both builds, it says the same of compiled modules.
+The same table is used for both shells; run on both builds, it covers compiled modules too.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ POLICY = "give one of kick, block, spill, drop"
 PAIR = "a join since an offset needs both: the offset, and the spools' directory"
 
 Case = tuple[object, type[HopError], str]
-"""A wrong value, and the error."""
+"""A wrong value, and the expected error."""
 
 
 def refused(name: str, remedy: str) -> Case:
@@ -63,7 +63,7 @@ PLAIN: list[Case] = [
     *[refused(one, BYTES) for one in ("", "x" * 129, "a\0", "\ud800")],
     *[refused(one, NO_PRIVATE) for one in ("#", "a#b", "#a", "#a#b#c", "#a#b")],
 ]
-ONE = PLAIN[:-1]  # Private ones too.
+ONE = PLAIN[:-1]  # Private groups are allowed too.
 SEVERAL: list[Case] = [
     *ONE[3:],
     kind("groups", b"g", NAMES),
@@ -217,7 +217,7 @@ def server() -> Iterator[FakeServer]:
 
 
 def call_of(of: object, call: str, argument: str, value: object) -> Callable[[], Any]:
-    """The call with one wrong argument; a group has the same calls without the group."""
+    """The call with one wrong argument; a group has the same calls without the group argument."""
     arguments = {**GOOD.get(call, {}), argument: value}
     method = getattr(of, call)
     known = inspect.signature(method).parameters

@@ -1,4 +1,4 @@
-"""Batches that count once: sent in order and known to be delivered, or in doubt and sent again."""
+"""Batches that count once: sent in order and confirmed, or in doubt and sent again."""
 
 from collections.abc import Callable, Iterable, Iterator
 
@@ -26,7 +26,7 @@ def sent(core: ClientCore, messages: Iterable[BatchItem], batch: int = 0) -> Cal
 
 
 def finish(verb: Call[Receipt | None], exchange: Callable[[], None], *, begun: bool = False) -> Receipt | None:
-    """What a shell does; time passes only while nothing else happens."""
+    """Runs a call as a shell does; time passes only while nothing else happens."""
     now_us = 0
     try:
         wait = verb.send(now_us) if begun else next(verb)
@@ -77,7 +77,7 @@ def test_a_batch_is_delivered_in_order_and_the_receipt_is_that_of_the_last() -> 
     assert send(fake, 1, sink, [], batch=1) is None
 
 
-def test_a_batch_that_is_sent_again_reaches_only_those_who_have_not_had_it() -> None:
+def test_a_repeated_batch_reaches_only_members_that_lack_it() -> None:
     fake = FakeDaemon()
     bert, sink = member(fake), fake.client(1, "sink")
     send(fake, 1, sink, numbered(5))
@@ -104,14 +104,14 @@ def test_clients_of_spread_get_the_messages_without_marks_and_as_often_as_they_a
     assert [alice.message().body for _ in range(4)] == [b"one", b"two"] * 2
 
 
-def test_what_was_dropped_leaves_the_rest_where_it_lies_also_in_batches_and_tables() -> None:
+def test_dropped_messages_do_not_move_the_others_in_batches_and_tables() -> None:
     arrow = pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
     fake = FakeDaemon()
     bert, first, second = member(fake), fake.client(1, "first"), fake.client(2, "second")
     send(fake, 1, first, numbered(30))
     send(fake, 2, second, numbered(100))
     fake.exchange(50, bert)
-    bert.take()  # The view.
+    bert.take()  # Takes the view.
     batch = bert.take_many(1000, "g")
 
     assert [message.data for message in batch.messages] == numbered(100)
@@ -119,7 +119,7 @@ def test_what_was_dropped_leaves_the_rest_where_it_lies_also_in_batches_and_tabl
     assert table["data"] == arrow.chunked_array([numbered(30), numbered(100)[30:]], arrow.binary())
 
 
-def test_dropped_bundles_use_no_window_up() -> None:
+def test_dropped_bundles_use_no_window() -> None:
     fake = FakeDaemon()
     bert, sink = member(fake, window_bytes=64 * 1024), fake.client(1, "sink")
     for _ in range(20):
@@ -131,7 +131,7 @@ def test_dropped_bundles_use_no_window_up() -> None:
     assert bodies(bert) == [bytes(20_000), b"next"]
 
 
-def test_a_batch_is_taken_as_there_is_room_and_not_before() -> None:
+def test_messages_of_a_batch_are_taken_from_the_iterator_only_when_the_window_has_space() -> None:
     fake = FakeDaemon()
     sink = fake.client(1, "sink")
     fake.stopped = True
@@ -156,7 +156,7 @@ def test_a_batch_is_taken_as_there_is_room_and_not_before() -> None:
     assert taken == 1000
 
 
-def test_there_are_no_more_bundles_under_way_than_tickets() -> None:
+def test_no_more_bundles_are_in_flight_than_there_are_tickets() -> None:
     fake = FakeDaemon()
     sink = fake.client(1, "sink")
     fake.stopped = True
@@ -174,13 +174,13 @@ def test_there_are_no_more_bundles_under_way_than_tickets() -> None:
 
 
 @pytest.mark.parametrize("cut", range(0, 700, 13))
-def test_a_sender_that_is_killed_anywhere_and_one_that_repeats_its_batch_while_it_is_under_way(
+def test_a_batch_is_delivered_once_if_its_sender_dies_anywhere_and_another_repeats_it(
     cut: int,
 ) -> None:
     fake = FakeDaemon()
     bert, killed, later = member(fake), fake.client(1, "killed"), fake.client(2, "later")
     fake.stopped = True
-    for part in range(4):  # Bundles that end in other places than those of the second.
+    for part in range(4):  # Bundles that end at other messages than those of the second sender.
         put(killed, numbered(12)[part * 3 : part * 3 + 3], part * 3)
     fake.say(1, killed.output()[:cut])
     fake.lose(1)
@@ -196,7 +196,7 @@ def test_a_sender_that_is_killed_anywhere_and_one_that_repeats_its_batch_while_i
 
 
 def put(core: ClientCore, messages: list[bytes], index: int) -> None:
-    """A bundle in the middle of a batch."""
+    """Submits a bundle from the middle of a batch."""
     sending = OutgoingMessage((GroupName("g"),), b"", Service.SAFE)
     core.outgoing.append_bundle(sending, BatchMark("app", 0, index), messages, [0] * len(messages))
 
@@ -231,7 +231,7 @@ def test_a_lost_connection_leaves_the_batch_in_doubt_and_it_may_be_sent_again(
     assert bert.state.dedup.dropped == 5
 
 
-def test_a_batch_never_goes_on_by_another_connection() -> None:
+def test_a_batch_never_continues_on_another_connection() -> None:
     fake = FakeDaemon()
     wire = connected(fake)
     fake.stopped = True
@@ -250,7 +250,7 @@ def test_a_batch_never_goes_on_by_another_connection() -> None:
     assert receipt is not None
 
 
-def test_a_batch_that_does_not_move_is_given_up() -> None:
+def test_a_batch_without_progress_times_out() -> None:
     fake = FakeDaemon()
     sink = fake.client(1, "sink")
     fake.stopped = True
@@ -258,7 +258,7 @@ def test_a_batch_that_does_not_move_is_given_up() -> None:
         send(fake, 1, sink, numbered(3))
 
 
-def test_what_cannot_be_a_batch_is_refused_before_anything_is_sent() -> None:
+def test_an_invalid_batch_is_refused_before_anything_is_sent() -> None:
     sink = FakeDaemon().client(1, "sink")
     for app in ("", "a\0b", "x" * 129, "\ud800"):
         with pytest.raises(ValueError, match="name the application"):

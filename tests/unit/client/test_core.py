@@ -1,4 +1,4 @@
-"""The client's core against daemons that are not what they should be."""
+"""The client's core against daemons that violate the protocol."""
 
 from random import Random
 
@@ -32,7 +32,7 @@ def connected() -> ClientCore:
     return core
 
 
-def test_something_else_at_the_port_is_a_connect_error() -> None:
+def test_another_protocol_at_the_port_is_a_connect_error() -> None:
     core = ClientCore("hop://test", "anna")
     core.receive(b"SSH-2.0-OpenSSH_9.6\r\n")
 
@@ -52,7 +52,7 @@ def test_something_else_at_the_port_is_a_connect_error() -> None:
         b"\xff\xff\xff\xff\x14\0\0\0",
     ],
 )
-def test_what_no_daemon_says_ends_the_session(said: bytes) -> None:
+def test_a_protocol_violation_of_the_daemon_ends_the_session(said: bytes) -> None:
     core = connected()
     core.receive(said)
 
@@ -77,7 +77,7 @@ def test_an_end_before_the_welcome_is_a_connect_error() -> None:
     assert core.ended.url == "hop://test"
 
 
-def test_what_cannot_be_sent_is_told_at_once() -> None:
+def test_an_invalid_message_is_refused_at_once() -> None:
     outgoing = OutgoingRequests(WELCOME)
     with pytest.raises(MessageTooLarge) as caught:
         outgoing.has_room(OutgoingMessage((GroupName("g"),), bytes(1001)))

@@ -1,4 +1,4 @@
-"""What a session delivers of batches that come again, whatever the mixture."""
+"""Deduplication of batches that are sent again, in any mixture with the first attempt."""
 
 from collections.abc import Iterator
 from itertools import combinations, permutations
@@ -10,11 +10,11 @@ from hopring.client.dedup import RANGES_MAX, STREAMS_MAX, BatchDedup, DeliveredR
 from hopring.wire.batch_mark import INDEXES, BatchMark
 
 Bundle = tuple[int, int, int]
-"""Batch, index of the first message, messages."""
+"""Batch, index of the first message, number of messages."""
 
 
 def delivered(dedup: BatchDedup, bundles: list[Bundle], app: str = "a") -> list[tuple[int, int]]:
-    """Batch and index of what comes out."""
+    """Batch and index of each delivered message."""
     out: list[tuple[int, int]] = []
     for batch, index, count in bundles:
         for start, end in dedup.new("g", BatchMark(app, batch, index), count):
@@ -23,7 +23,7 @@ def delivered(dedup: BatchDedup, bundles: list[Bundle], app: str = "a") -> list[
 
 
 def mixtures(one: list[Bundle], two: list[Bundle]) -> Iterator[list[Bundle]]:
-    """All ways in which two senders' bundles can be ordered, each in its own order."""
+    """All interleavings of two senders' bundles, each sender in its own order."""
     length = len(one) + len(two)
     for places in combinations(range(length), len(one)):
         first, second = iter(one), iter(two)
@@ -45,7 +45,7 @@ def test_a_batch_that_comes_again_is_dropped_and_counted() -> None:
     assert dedup.new("g", BatchMark("a", 1, 0), 1) == [(0, 1)]
 
 
-def test_groups_and_applications_are_counted_each_for_itself() -> None:
+def test_groups_and_applications_are_counted_separately() -> None:
     dedup = BatchDedup()
     for group in ("g", "h"):
         for app in ("a", "b"):
@@ -55,13 +55,13 @@ def test_groups_and_applications_are_counted_each_for_itself() -> None:
 
 
 @pytest.mark.parametrize("sent", range(7))
-def test_whatever_a_killed_sender_left_under_way_the_batch_comes_out_once_and_in_order(sent: int) -> None:
+def test_whatever_a_killed_sender_left_in_flight_the_batch_is_delivered_once_and_in_order(sent: int) -> None:
     whole = [(3, at) for at in range(6)]
     for mixture in mixtures(singles(3, sent), singles(3, 6)):
         assert delivered(BatchDedup(), mixture) == whole
 
 
-def test_bundles_of_the_second_try_may_be_cut_in_other_places() -> None:
+def test_bundles_of_the_second_attempt_may_have_other_boundaries() -> None:
     cuts = [[(0, 0, 4), (0, 4, 4)], [(0, 0, 1), (0, 1, 5), (0, 6, 2)], [(0, 0, 3), (0, 3, 1), (0, 4, 4)]]
     for one, two in permutations(cuts, 2):
         for sent in range(len(one) + 1):
@@ -70,14 +70,14 @@ def test_bundles_of_the_second_try_may_be_cut_in_other_places() -> None:
 
 
 def test_a_killed_sender_that_was_at_the_next_batch_already() -> None:
-    # The first had all of batch 0 acknowledged, else it had not begun batch 1; the second repeats batch 1.
+    # The first sender had all of batch 0 acknowledged before it began batch 1; the second repeats batch 1.
     ended, begun, again = singles(0, 2), singles(1, 2), singles(1, 3)
     for mixture in mixtures(begun, again):
         assert delivered(BatchDedup(), ended + mixture) == [(0, 0), (0, 1), (1, 0), (1, 1), (1, 2)]
 
 
 def test_where_only_sessions_keep_their_order_an_overtaken_batch_is_not_lost() -> None:
-    # By FIFO the second sender's batch may pass what the first has sent, elsewhere, before it.
+    # With FIFO, the second sender's batch may overtake messages that the first sent before it elsewhere.
     for mixture in mixtures(singles(0, 3), singles(1, 3)):
         out = delivered(BatchDedup(), mixture)
         assert sorted(out) == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]
@@ -99,7 +99,7 @@ def test_messages_in_any_order_with_any_repetition_come_out_once(seed: int) -> N
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_ranges_are_as_a_set_would_be(seed: int) -> None:
+def test_ranges_behave_like_a_set(seed: int) -> None:
     chance = Random(seed)
     had, model = DeliveredRanges(), set[int]()
     for _ in range(300):
@@ -120,9 +120,10 @@ def test_members_that_see_one_order_drop_the_same() -> None:
     assert delivered(BatchDedup(), bundles) == delivered(BatchDedup(), bundles)
 
 
-def test_what_was_had_in_another_life_is_dropped() -> None:
+def test_messages_received_before_a_restart_are_dropped() -> None:
     dedup = BatchDedup()
-    marks = {"live:a": BatchMark("a", 2, 4).number, "a": 99 << 32}  # The other appends to the spool itself.
+    # The other process appends to the spool itself.
+    marks = {"live:a": BatchMark("a", 2, 4).number, "a": 99 << 32}
     assert dedup.remember("g", marks) == {"a": (2 << 32) + 4}
 
     assert delivered(dedup, [(1, 0, 2), (2, 0, 8), (3, 0, 1)]) == [(2, 5), (2, 6), (2, 7), (3, 0)]
@@ -137,14 +138,14 @@ def test_memory_has_a_limit_and_the_oldest_goes_first() -> None:
 
     assert len(had.starts) == len(had.ends) == RANGES_MAX
     assert delivered(dedup, [(batch, 0, 2) for batch in range(RANGES_MAX + 10)]) == []
-    # What is behind the end of a batch is no part of the next, however far it reaches.
+    # Messages after the end of a batch do not belong to the next, however far they reach.
     assert delivered(dedup, [(RANGES_MAX, 2, 1), (RANGES_MAX, INDEXES - 1, 1)]) == [
         (RANGES_MAX, 2),
         (RANGES_MAX, INDEXES - 1),
     ]
 
 
-def test_hostile_holes_do_not_grow() -> None:
+def test_memory_for_hostile_gaps_is_bounded() -> None:
     dedup = BatchDedup()
     for at in range(0, 10_000, 2):
         dedup.new("g", BatchMark("a", 0, at), 1)

@@ -1,4 +1,4 @@
-"""An application's own error inside `with` is what the program ends with, whoever else reads the session."""
+"""An application's own error inside `with` is the one that the program ends with, even with other readers."""
 
 import asyncio
 import gc
@@ -12,12 +12,12 @@ from hopring import Event, Group, Session, SessionClosed, connect, sync
 
 
 class Mine(Exception):
-    """The application's error."""
+    """The error of the application."""
 
 
 @asynccontextmanager
 async def slow_exit() -> AsyncIterator[None]:
-    """Something between the session and the task group that takes a few turns of the loop to end."""
+    """A context between the session and the task group that takes a few turns of the loop to exit."""
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""Messages that go and come alone: the same bytes and the same messages as by the general way."""
+"""The fast path for single messages: the same bytes and the same messages as by the general path."""
 
 import pytest
 from tests.unit.client.wired_client import connected, sending
@@ -38,7 +38,7 @@ def body_of(
 
 
 def general(body: bytes) -> Message:
-    """The only message of a frame, by the general way."""
+    """The only message of a frame, decoded by the general path."""
     (message,) = messages_of(decode_delivered(body), 0, 1)
     return message
 
@@ -54,7 +54,7 @@ def learned(*bodies: bytes) -> HeadCache:
 @pytest.mark.parametrize(
     "key", [KEY, KEY.replace(service=SAFE, self_discard=True, groups=(GroupName("a"), GroupName("b")))]
 )
-def test_a_frame_has_the_bytes_that_the_general_way_writes(key: BundleKey, data: bytes) -> None:
+def test_the_fast_path_writes_the_bytes_of_the_general_path(key: BundleKey, data: bytes) -> None:
     way = SendTemplate(key)
     for body, kind in ((data, 0xFEDC), (data, 0xFEDC), (data, 1), (data + b"more", 1), (data, 0xFEDC)):
         frame = way.frame(body, kind)
@@ -62,7 +62,7 @@ def test_a_frame_has_the_bytes_that_the_general_way_writes(key: BundleKey, data:
         assert way.size_bytes(body) == len(frame) - FRAME_HEAD_BYTES
 
 
-def test_what_is_familiar_is_read_as_the_same_message() -> None:
+def test_a_known_frame_is_read_as_the_same_message() -> None:
     familiar = learned(body_of())
 
     assert HeadCache().message(body_of()) is None
@@ -71,7 +71,7 @@ def test_what_is_familiar_is_read_as_the_same_message() -> None:
         assert isinstance(general(body).place, Place)
 
 
-def test_what_is_new_is_left_to_the_general_way_once() -> None:
+def test_an_unknown_frame_takes_the_general_path_once() -> None:
     view = PLACE.view
     news = (
         body_of(sender="#otto#d1"),
@@ -89,7 +89,7 @@ def test_what_is_new_is_left_to_the_general_way_once() -> None:
         assert learned(body_of(), body).message(body) == general(body)
 
 
-def test_a_group_that_one_sender_wrote_to_is_known_of_others() -> None:
+def test_a_group_known_from_one_sender_is_known_for_others() -> None:
     there = KEY.replace(groups=(GroupName("gäste!"),), session=5)
     familiar = learned(body_of(key=there), body_of(key=there.replace(groups=(GroupName("gästen"),), session=6)))
     body = body_of(key=there.replace(groups=(GroupName("gästen"),)))
@@ -97,7 +97,7 @@ def test_a_group_that_one_sender_wrote_to_is_known_of_others() -> None:
     assert familiar.message(body) == general(body)
 
 
-def test_many_messages_marks_and_several_groups_are_not_for_the_short_way() -> None:
+def test_several_messages_marks_and_several_groups_take_the_general_path() -> None:
     two = decode_bundle(encode_bundle(KEY, [b"1", b"2"], [0, 0], [0, 0]))
     for body in (
         body_of(key=KEY.replace(mark=BatchMark("app", 1, 1))),
@@ -109,7 +109,7 @@ def test_many_messages_marks_and_several_groups_are_not_for_the_short_way() -> N
         assert learned(body_of(), body).message(body) is None
 
 
-def test_whatever_is_changed_in_a_frame_is_judged_as_the_general_way_does() -> None:
+def test_altered_frames_are_treated_as_on_the_general_path() -> None:
     familiar, good, known = learned(body_of()), body_of(), 0
     for at in range(len(good)):
         for value in (0, 1, 0x7F, 0x80, 0xFF, good[at] ^ 1, good[at]):
@@ -117,13 +117,13 @@ def test_whatever_is_changed_in_a_frame_is_judged_as_the_general_way_does() -> N
             message = familiar.message(body)
             assert message is None or message == general(body)
             known += message is not None
-    assert len(good) <= known < 6 * len(good), "it is known where nothing is changed, and seldom where it is"
+    assert len(good) <= known < 6 * len(good), "known where nothing is changed, and seldom where it is"
     for end in range(len(good)):
         assert familiar.message(good[:end]) is None
         assert familiar.message(good[end:] if end else b"") is None
 
 
-def test_credits_are_read_as_words_are() -> None:
+def test_credits_are_read_like_other_control_frames() -> None:
     for size in (0, 1, 127, 128, 255, 256, 65_535, 65_536, 2**32 - 1):
         frame = encode_control(Credit(size))
         assert credit_at(frame, FRAME_HEAD_BYTES, len(frame)) == size
@@ -168,7 +168,7 @@ def test_however_the_bytes_are_cut_the_messages_are_the_same(cut: int) -> None:
     assert core.stream.credit_bytes == 0
 
 
-def test_one_that_is_open_alone_counts_and_takes_company() -> None:
+def test_an_open_single_message_counts_and_accepts_more_messages() -> None:
     wire = connected(FakeDaemon(), "g", "h")
     core = wire.core
     assert core.try_send("g", b"1", AGREED, 0, False)

@@ -1,4 +1,4 @@
-"""Many messages at once, and the short way of single ones: bundles, the window, and what is refused."""
+"""Many messages in one call, and the fast path of single ones: bundles, the window, and refusals."""
 
 import pytest
 from tests.unit.client.wired_client import WiredClient, connected, sending
@@ -17,7 +17,7 @@ def many(*bodies: bytes, group: str = "g") -> OutgoingSeries:
 
 
 def next_of(verb: calls.Call[None]) -> calls.Wait | None:
-    """What it waits for next; None when it has ended."""
+    """The number of bytes that it waits for next; None when it has ended."""
     try:
         return verb.send(0)
     except StopIteration:
@@ -25,7 +25,7 @@ def next_of(verb: calls.Call[None]) -> calls.Wait | None:
 
 
 def send(wire: WiredClient, some: OutgoingSeries) -> None:
-    """All of them, of which the window has room for all."""
+    """Sends all of them; the window has space for all."""
     assert list(calls.multicast_many(wire.core, some, 0)) == []
     wire.exchange(0)
 
@@ -36,7 +36,7 @@ def received(wire: WiredClient) -> list[tuple[bytes, int, int]]:
     return [(one.data, one.type, len(run)) for run in runs for one in run.messages()]
 
 
-def test_they_come_in_their_order_as_one_bundle() -> None:
+def test_many_messages_come_in_order_as_one_bundle() -> None:
     wire = connected(FakeDaemon(), "g")
 
     send(wire, many(b"1", b"", b"three"))
@@ -44,7 +44,7 @@ def test_they_come_in_their_order_as_one_bundle() -> None:
     assert received(wire) == [(b"1", 7, 3), (b"", 7, 3), (b"three", 7, 3)]
 
 
-def test_what_is_in_the_making_goes_first() -> None:
+def test_the_open_bundle_is_sent_first() -> None:
     wire = connected(FakeDaemon(), "g")
     wire.core.send(many(b"").sending._replace(data=b"first"))
     send(wire, many(b"second"))
@@ -52,7 +52,7 @@ def test_what_is_in_the_making_goes_first() -> None:
     assert [data for data, _, _ in received(wire)] == [b"first", b"second"]
 
 
-def test_bundles_are_cut_by_bytes_and_by_messages() -> None:
+def test_bundles_are_limited_by_bytes_and_by_messages() -> None:
     wire = connected(FakeDaemon(), "g")
     third = BUNDLE_BYTES_AIM // 3 - 7  # With its offset, type and hints.
     send(wire, many(*[bytes([at]) * third for at in range(7)]))
@@ -87,7 +87,7 @@ def test_more_than_the_window_waits_for_credit() -> None:
     assert got == bodies
 
 
-def test_one_that_is_too_large_is_refused_before_any_goes() -> None:
+def test_a_message_that_is_too_large_is_refused_before_any_is_sent() -> None:
     wire = connected(FakeDaemon(), "g")
     limit_bytes = wire.core.welcomed.message_bytes_max
     with pytest.raises(MessageTooLarge):
@@ -98,7 +98,7 @@ def test_one_that_is_too_large_is_refused_before_any_goes() -> None:
     assert [len(data) for data, _, _ in received(wire)] == [limit_bytes, 5]
 
 
-def test_none_is_none_and_groups_are_checked() -> None:
+def test_an_empty_list_sends_nothing_and_groups_are_checked() -> None:
     wire = connected(FakeDaemon(), "g")
 
     send(wire, many())
@@ -109,7 +109,7 @@ def test_none_is_none_and_groups_are_checked() -> None:
         series_of("g", [b"x"], Service.AGREED, 1 << 16, False)
 
 
-def test_the_short_way_opens_a_bundle_or_adds_to_the_one_that_is_open() -> None:
+def test_the_fast_path_opens_a_bundle_or_adds_to_the_open_one() -> None:
     wire = connected(FakeDaemon(), "g")
     core = wire.core
 
@@ -135,7 +135,7 @@ def test_the_short_way_opens_a_bundle_or_adds_to_the_one_that_is_open() -> None:
     assert not core.try_send("g", b"too late", AGREED, 0, False)
 
 
-def test_the_short_way_keeps_to_the_window() -> None:
+def test_the_fast_path_respects_the_window() -> None:
     wire = connected(FakeDaemon(), "g")
     core = wire.core
     core.send(sending("g", b"1"))

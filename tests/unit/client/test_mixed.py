@@ -1,4 +1,4 @@
-"""Messages to one group each that share a bundle: who gets which, in which order, and the credit for it."""
+"""Mixed bundles, whose messages go to one group each: recipients, order and credit."""
 
 import random
 from collections.abc import Callable
@@ -43,7 +43,7 @@ def messages(events: list[Event]) -> list[tuple[tuple[str, ...], bytes]]:
 def send(
     fake: FakeDaemon, number: int, core: ClientCore, *what: tuple[str, bytes], self_discard: bool = False
 ) -> None:
-    """All of it in one turn."""
+    """Sends all of it in one turn."""
     for group, data in what:
         if not core.try_send(group, data, Service.AGREED, 3, self_discard):
             core.send(message_of(group, data, Service.AGREED, 3, self_discard))
@@ -53,7 +53,7 @@ def send(
 WHAT = (("a", b"1"), ("b", b"2"), ("a", b"3"), ("c", b"4"), ("c", b"5"))
 
 
-def test_who_is_in_all_groups_gets_all_in_one_run() -> None:
+def test_a_member_of_all_groups_gets_all_messages_in_one_run() -> None:
     fake = FakeDaemon()
     anna = member(fake, 1, "anna", *GROUPS)
     send(fake, 1, anna, *WHAT)
@@ -69,7 +69,7 @@ def test_who_is_in_all_groups_gets_all_in_one_run() -> None:
     ]
 
 
-def test_who_is_in_some_groups_gets_only_theirs() -> None:
+def test_a_member_of_some_groups_gets_only_their_messages() -> None:
     fake = FakeDaemon()
     anna = member(fake, 1, "anna")
     others = {
@@ -115,7 +115,7 @@ def test_readers_of_groups_and_of_all_share_it() -> None:
     assert anna.stream.credit_bytes == 0
 
 
-def test_a_lot_that_was_taken_apart_gives_nothing_twice() -> None:
+def test_a_bundle_read_in_parts_yields_no_message_twice() -> None:
     fake = FakeDaemon()
     anna = member(fake, 1, "anna", *GROUPS)
     send(fake, 1, anna, *WHAT)
@@ -129,7 +129,7 @@ def test_a_lot_that_was_taken_apart_gives_nothing_twice() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_whoever_takes_what_nothing_is_lost_or_twice_and_all_credit_comes_back(seed: int) -> None:
+def test_in_any_order_of_reading_each_message_comes_once_and_all_credit_is_returned(seed: int) -> None:
     dice = random.Random(seed)
     fake = FakeDaemon()
     anna = member(fake, 1, "anna", *GROUPS)
@@ -170,7 +170,7 @@ def test_spools_have_each_message_in_its_group_only() -> None:
     assert [len(run.types) for run in runs["c"]] == [2]
 
 
-def test_a_table_says_of_each_message_where_it_went() -> None:
+def test_a_table_has_the_groups_of_each_message() -> None:
     pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
     fake = FakeDaemon()
     anna = member(fake, 1, "anna", *GROUPS)
@@ -211,7 +211,7 @@ def test_a_piece_of_a_mixed_bundle_makes_its_own_messages_only() -> None:
     assert [one.data for one in entry.made or []] == [b"4", b"5"]
 
 
-def test_once_a_group_was_read_alone_what_comes_stands_in_its_parts() -> None:
+def test_after_a_group_was_read_alone_later_bundles_are_split_by_group() -> None:
     fake = FakeDaemon()
     anna = member(fake, 1, "anna", *GROUPS)
     assert anna.take("a") is None

@@ -1,4 +1,4 @@
-"""What applications import."""
+"""Names that applications import."""
 
 import subprocess
 import sys
@@ -16,7 +16,7 @@ def test_every_public_name_is_there() -> None:
     assert [name for name in sync.__all__ if not hasattr(sync, name)] == []
 
 
-def test_reasons_are_worded_alike_at_both_ends() -> None:
+def test_reasons_have_the_same_text_at_both_ends() -> None:
     ours = [options.NAME_IN_USE, options.ALREADY_MEMBER, options.NOT_A_MEMBER]
 
     assert ours == [RefusalReason.NAME_IN_USE, RefusalReason.ALREADY_MEMBER, RefusalReason.NOT_A_MEMBER]

@@ -1,4 +1,4 @@
-"""Receipts: the place of a message, for whoever sent it; and what is said when none comes."""
+"""Receipts: the position of a message for its sender, and the error when none comes."""
 
 from collections.abc import Callable
 
@@ -19,7 +19,7 @@ SECOND = 1_000_000
 
 
 def run(wire: WiredClient, verb: calls.Call[Receipt], work: Callable[[], None], now_us: int = 0) -> Receipt:
-    """What a shell does, with one thing that happens while it waits."""
+    """Runs a call as a shell does, with one event while it waits."""
     try:
         wait = next(verb)
         work()
@@ -53,7 +53,7 @@ def test_no_membership_is_needed_and_no_reader(self_discard: bool) -> None:
     assert wire.events() == []
 
 
-def test_messages_of_one_bundle_get_their_receipts_with_one_word() -> None:
+def test_messages_of_one_bundle_get_their_receipts_in_one_frame() -> None:
     wire = connected(FakeDaemon())
     tickets = [wire.core.send_for_receipt(sending("g", b"%d" % at)) for at in range(5)]
     wire.core.send(sending("g", b"without"))
@@ -63,16 +63,16 @@ def test_messages_of_one_bundle_get_their_receipts_with_one_word() -> None:
     assert len({ticket.receipt.place for ticket in tickets if ticket.receipt is not None}) == 1
 
 
-def test_who_asks_for_none_gets_none() -> None:
+def test_without_a_request_there_is_no_receipt() -> None:
     fake = FakeDaemon()
     wire = connected(fake)
     wire.core.send(sending("g", b"x"))
     fake.say(1, wire.core.output())
 
-    assert b"\x18\0\0\0" not in fake.fetch(1)  # The kind of a receipt.
+    assert b"\x18\0\0\0" not in fake.fetch(1)  # The frame kind of a receipt.
 
 
-def test_there_are_so_many_tickets_and_they_come_back() -> None:
+def test_the_number_of_tickets_is_limited_and_they_are_returned() -> None:
     fake = FakeDaemon()
     wire = connected(fake)
     fake.stopped = True
@@ -102,11 +102,11 @@ def test_a_receipt_that_is_late_says_that_the_message_may_still_be_delivered() -
     assert (caught.value.groups, caught.value.seconds) == (("g",), 2.0)
     fake.stopped = False
     fake.pump()
-    wire.exchange(2 * SECOND)  # The ticket of a call that is over comes back all the same.
+    wire.exchange(2 * SECOND)  # The ticket of a call that has ended is returned nevertheless.
     assert wire.core.outgoing.tickets == {}
 
 
-def test_a_message_that_found_no_room_was_not_sent() -> None:
+def test_a_message_that_did_not_fit_the_window_was_not_sent() -> None:
     fake = FakeDaemon()
     wire = connected(fake)
     fake.stopped = True
@@ -138,7 +138,7 @@ def test_a_lost_connection_leaves_it_in_doubt_and_it_is_not_sent_again() -> None
     assert wire.core.outgoing.in_doubt == 0
 
 
-def test_a_session_that_ended_before_is_no_doubt() -> None:
+def test_a_session_that_ended_before_the_send_leaves_no_doubt() -> None:
     wire = connected(FakeDaemon(), options=None)
     wire.lose(0)
     with pytest.raises(SessionClosed):

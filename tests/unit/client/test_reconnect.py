@@ -1,4 +1,4 @@
-"""A session that loses its connection: it comes back, joins again, and says what it does not know."""
+"""A session that loses its connection: it reconnects, joins again, and counts messages in doubt."""
 
 import pytest
 from tests.unit.client.wired_client import OPTIONS, SECOND, WiredClient, connected, sending
@@ -63,7 +63,7 @@ def test_messages_that_were_not_acknowledged_are_counted_and_never_sent_again() 
     for data in (b"1", b"2"):
         wire.core.send(sending("g", data))
     wire.exchange(0)
-    wire.core.send(sending("g", b"3"))  # It has not left the client.
+    wire.core.send(sending("g", b"3"))  # It has not been written to the connection.
     wire.lose(0)
     fake.stopped = False
     fake.pump()
@@ -77,7 +77,7 @@ def test_messages_that_were_not_acknowledged_are_counted_and_never_sent_again() 
     assert seen == [b"acknowledged", b"1", b"2"]
 
 
-def test_nothing_can_be_asked_for_until_it_is_back_and_then_all_goes_on() -> None:
+def test_requests_wait_until_the_session_is_back() -> None:
     wire = connected(FakeDaemon(), "g")
     wire.lose(0)
 
@@ -92,7 +92,7 @@ def test_nothing_can_be_asked_for_until_it_is_back_and_then_all_goes_on() -> Non
     assert last.data == b"later"
 
 
-def test_what_waits_from_before_gives_no_credit_to_the_new_connection() -> None:
+def test_events_of_the_old_connection_give_no_credit_to_the_new_one() -> None:
     wire = connected(FakeDaemon(), "g")
     wire.core.send(sending("g", bytes(50_000)))
     wire.exchange(0)
@@ -101,7 +101,7 @@ def test_what_waits_from_before_gives_no_credit_to_the_new_connection() -> None:
     wire.events()
     wire.exchange(100_000)
 
-    assert wire.core.connected  # A credit too many would have ended it.
+    assert wire.core.connected  # A credit too many would have ended the session.
 
 
 def test_a_name_that_is_still_taken_is_tried_until_it_is_free() -> None:
@@ -121,7 +121,7 @@ def test_a_name_that_is_still_taken_is_tried_until_it_is_free() -> None:
     assert back.gap.tries == 4
 
 
-def test_it_gives_up_after_its_time_and_says_why() -> None:
+def test_it_gives_up_after_the_timeout_and_names_the_reason() -> None:
     wire = connected(FakeDaemon(), "g")
     wire.core.send(sending("g", b"in doubt"))
     wire.core.lost("the daemon is gone", 0)
@@ -164,7 +164,7 @@ def test_a_session_that_was_switched_to_no_reconnecting_ends() -> None:
     assert wire.core.wake_at_us == NEVER
 
 
-def test_who_was_too_slow_does_not_come_back() -> None:
+def test_a_session_that_was_too_slow_does_not_reconnect() -> None:
     fake = FakeDaemon(SessionOptions(backlog_bytes_max=10_000))
     wire = connected(fake, "g")
     other = fake.client(99, "bert")
@@ -187,7 +187,7 @@ def test_errors_of_protocol_end_the_session(said: bytes) -> None:
 
 
 @pytest.mark.parametrize("reason", ["the daemon ends", "too many clients", "no HELLO in time"])
-def test_what_passes_is_tried_again_elsewhere(reason: str) -> None:
+def test_a_temporary_refusal_is_retried_at_another_daemon(reason: str) -> None:
     wire = WiredClient(FakeDaemon(), ("hop://one", "hop://two"))
     wire.dial(0)
     wire.core.receive(encode_control(ErrorNotice(reason, "", "connect to another daemon")), 0)
@@ -220,7 +220,7 @@ def test_requests_without_an_answer_are_made_again_and_a_leave_is_done() -> None
     assert kinds(events)[-3:] == ["Reconnected", "View h", "View new"]
 
 
-def test_more_groups_than_the_window_holds_are_joined_again_bit_by_bit() -> None:
+def test_more_groups_than_the_window_holds_are_joined_again_in_parts() -> None:
     fake = FakeDaemon(SessionOptions(window_bytes=4_096))
     names = [f"g{at:03}" for at in range(100)]
     wire = connected(fake)
@@ -234,7 +234,7 @@ def test_more_groups_than_the_window_holds_are_joined_again_bit_by_bit() -> None
     assert kinds(wire.events()) == ["Reconnected", *[f"View {name}" for name in names]]
 
 
-def test_a_loss_while_groups_are_joined_again_begins_anew() -> None:
+def test_a_loss_while_groups_are_joined_again_restarts_the_joins() -> None:
     fake = FakeDaemon(SessionOptions(window_bytes=4_096))
     wire = connected(fake)
     names = [f"g{at:03}" for at in range(40)]
@@ -245,7 +245,7 @@ def test_a_loss_while_groups_are_joined_again_begins_anew() -> None:
     fake.stopped = True
     wire.dial(100_000)
     assert wire.core.connected
-    assert not wire.core.may_ask()  # The rest of the groups goes first.
+    assert not wire.core.may_ask()  # The rest of the groups is joined first.
     assert not wire.core.has_room(sending("g000", b""))
     wire.lose(200_000)
     fake.stopped = False
@@ -280,7 +280,7 @@ def test_a_join_that_is_refused_the_second_time_ends_the_session() -> None:
     assert "h could not be joined again: more than 1 groups; leave some first" in str(wire.core.ended)
 
 
-def test_closing_without_a_connection_is_the_end_and_tells_of_doubts() -> None:
+def test_closing_without_a_connection_ends_the_session_and_reports_doubts() -> None:
     wire = connected(FakeDaemon(), "g")
     wire.core.send(sending("g", b"?"))
     wire.lose(0)
@@ -291,7 +291,7 @@ def test_closing_without_a_connection_is_the_end_and_tells_of_doubts() -> None:
     assert wire.core.dial(NEVER - 1) is None
 
 
-def test_a_loss_after_quit_is_not_mended() -> None:
+def test_a_loss_after_quit_causes_no_reconnection() -> None:
     fake = FakeDaemon()
     wire = connected(fake, "g")
     fake.stopped = True
@@ -324,7 +324,7 @@ def test_a_name_in_use_at_the_first_connection_is_told_at_once() -> None:
     assert isinstance(wire.core.ended, NameInUse)
 
 
-def test_delays_double_after_each_round_and_chance_takes_half() -> None:
+def test_delays_double_after_each_round_with_up_to_half_random() -> None:
     tries = ReconnectSchedule(("one", "two"), OPTIONS, chance=lambda: 1.0)
     tries.up(0)
     tries.lost(5 * SECOND)
@@ -342,7 +342,7 @@ def test_delays_double_after_each_round_and_chance_takes_half() -> None:
     assert lucky.next(0) == 50_000
 
 
-def test_connections_that_do_not_last_are_no_reason_to_hurry() -> None:
+def test_short_connections_do_not_reset_the_delay() -> None:
     tries = ReconnectSchedule(("one",), OPTIONS, chance=lambda: 1.0)
     delays = []
     for at_us in range(4):
@@ -357,12 +357,12 @@ def test_connections_that_do_not_last_are_no_reason_to_hurry() -> None:
 
 
 @pytest.mark.parametrize("options", [(0.0, 1.0, 1.0), (2.0, 1.0, 1.0), (0.1, 1.0, -1.0)])
-def test_times_that_make_no_sense_are_refused(options: tuple[float, float, float]) -> None:
+def test_invalid_times_are_refused(options: tuple[float, float, float]) -> None:
     with pytest.raises(ValueError, match=r"above 0|at most|0 or more"):
         Reconnect(*options)
 
 
-def test_a_preamble_of_something_else_is_no_daemon_to_come_back_to() -> None:
+def test_a_foreign_preamble_ends_the_reconnection() -> None:
     wire = connected(FakeDaemon())
     wire.lose(0)
     assert wire.core.dial(100_000) is not None
@@ -372,7 +372,7 @@ def test_a_preamble_of_something_else_is_no_daemon_to_come_back_to() -> None:
     assert (wire.core.wake_at_us, wire.core.output()) == (NEVER, b"")
 
 
-def test_one_that_does_not_come_back_may_be_closed_while_it_is_connected() -> None:
+def test_a_session_without_reconnection_may_be_closed_while_it_is_connected() -> None:
     wire = connected(FakeDaemon(), options=None)
     wire.core.close()
 

@@ -1,4 +1,4 @@
-"""A join that begins in the past, without a daemon: what comes of a spool, and where it ends."""
+"""A join that begins in the past, without a daemon: events from a spool, and where they end."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def spooled(root: Path, *parts: Event | DeliveredBundle) -> None:
 
 
 def core_with(root: Path, since: int) -> ClientCore:
-    """A session that has joined, whose first live view and a message wait."""
+    """A session that has joined; its first live view and a message wait."""
     core = ClientCore("hop://nowhere", "me")
     core.replays["trades"] = Replay(root, "trades", since)
     core.stream.open("trades")
@@ -39,13 +39,13 @@ SHOWN_SERVICE = bundle(b"x").bundle.key.service
 
 
 def now(verb: object, now_us: int = 0) -> object:
-    """The result of a verb that need not wait."""
+    """The result of a call that need not wait."""
     with pytest.raises(StopIteration) as end:
         next(verb)  # type: ignore[call-overload]
     return end.value.value
 
 
-def test_what_the_spool_has_comes_first_up_to_the_view_of_the_join_which_comes_once(tmp_path: Path) -> None:
+def test_events_of_the_spool_come_first_and_the_view_of_the_join_comes_once(tmp_path: Path) -> None:
     signal = Transition("trades", SHOWN.id, SHOWN.members)
     spooled(tmp_path, SHOWN, bundle(b"one", b"two", lts=4), signal, bundle(b"three"), LIVE, bundle(b"live"))
     core = core_with(tmp_path, 0)
@@ -62,7 +62,7 @@ def test_what_the_spool_has_comes_first_up_to_the_view_of_the_join_which_comes_o
 
 
 @pytest.mark.parametrize("group", [None, "trades"])
-def test_whoever_reads_gets_the_past_first(tmp_path: Path, group: str | None) -> None:
+def test_every_kind_of_reader_gets_the_past_first(tmp_path: Path, group: str | None) -> None:
     spooled(tmp_path, SHOWN, bundle(b"one"), LIVE)
     core = core_with(tmp_path, 1)
     assert core.take(group) is None
@@ -81,7 +81,7 @@ def test_a_gap_of_the_spooler_is_a_gap(tmp_path: Path) -> None:
     assert now(receive(core, "trades", 0)) == Gap(("trades",), 0, 0, complete=False)
 
 
-def test_it_waits_for_the_spool_and_says_so_if_that_stays_behind(tmp_path: Path) -> None:
+def test_it_waits_for_the_spool_and_fails_if_the_spool_stays_behind(tmp_path: Path) -> None:
     spooled(tmp_path, SHOWN)
     core = core_with(tmp_path, 1)
     verb = receive(core, "trades", 0)
@@ -97,10 +97,10 @@ def test_it_waits_for_the_spool_and_says_so_if_that_stays_behind(tmp_path: Path)
     next(verb)
     with pytest.raises(SpoolBehind, match="is `hop spool run` alive"):
         verb.send(int(BEHIND_SECONDS * 1_000_000))
-    assert core.take("trades") is None, "never live with a gap"
+    assert core.take("trades") is None, "live events after a gap"
 
 
-def test_an_offset_or_a_spool_that_is_not_there_is_an_error_before_anything_is_asked(tmp_path: Path) -> None:
+def test_a_missing_offset_or_spool_is_an_error_before_the_join_is_sent(tmp_path: Path) -> None:
     spooled(tmp_path, SHOWN)
     core = ClientCore("hop://nowhere", "me")
 
@@ -113,7 +113,7 @@ def test_an_offset_or_a_spool_that_is_not_there_is_an_error_before_anything_is_a
     assert core.replays == {}
 
 
-def test_of_a_batch_that_is_sent_again_what_the_spool_has_is_dropped(tmp_path: Path) -> None:
+def test_messages_of_a_repeated_batch_that_the_spool_has_are_dropped(tmp_path: Path) -> None:
     before = of_batch("a", 0, 0, b"0", b"1", b"2")
     after = of_batch("a", 0, 3, b"3")  # In the same read of the spooler as the view of the join.
     with SpoolWriter(tmp_path, "trades") as writer:

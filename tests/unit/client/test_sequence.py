@@ -1,4 +1,4 @@
-"""Batches: the order of all events, tables of Arrow, and calls that are given up."""
+"""Batches of events: their order, tables of Arrow, and cancelled calls."""
 
 import sys
 
@@ -13,7 +13,7 @@ from hopring.client.sequence import COLUMNS, MAPPED_MIN, EventSequence
 
 
 def batch(wire: WiredClient, messages: int = 1_000, group: str | None = None) -> EventSequence:
-    """One that need not wait."""
+    """A batch that need not wait."""
     try:
         next(calls.receive_many(wire.core, group, messages, 0, 0.0))
     except StopIteration as stop:
@@ -23,7 +23,7 @@ def batch(wire: WiredClient, messages: int = 1_000, group: str | None = None) ->
 
 
 def talkative(fake: FakeDaemon) -> WiredClient:
-    """View, many messages in one bundle, a view of somebody else's join, one message."""
+    """A view, many messages in one bundle, a view of another session's join, and one message."""
     wire = connected(fake, "g")
     for at in range(2 * MAPPED_MIN):
         wire.core.send(sending("g", b"%d" % at))
@@ -76,7 +76,7 @@ def test_a_batch_of_a_group_has_its_events_only() -> None:
     assert [type(one) for one in batch(wire)] == [View, Message]
 
 
-def test_it_waits_for_enough_or_for_its_time_and_takes_nothing_before() -> None:
+def test_a_call_waits_for_enough_events_or_its_timeout_and_takes_nothing_before() -> None:
     wire = connected(FakeDaemon(), "g")
     verb = calls.receive_many(wire.core, None, 2, 0, 1.0)
     wait = next(verb)
@@ -104,7 +104,7 @@ def test_it_waits_for_enough_or_for_its_time_and_takes_nothing_before() -> None:
     assert len(stop.value.value) == 0
 
 
-def test_without_a_time_it_waits_for_a_first_event_only() -> None:
+def test_without_a_timeout_a_call_waits_for_the_first_event_only() -> None:
     wire = connected(FakeDaemon())
     verb = calls.receive_many(wire.core, None, 100, 0, None)
     wait = next(verb)
@@ -117,7 +117,7 @@ def test_without_a_time_it_waits_for_a_first_event_only() -> None:
     assert len(stop.value.value) == 1
 
 
-def test_it_does_not_wait_for_more_than_the_window_lets_in() -> None:
+def test_a_call_does_not_wait_for_more_than_the_window_allows() -> None:
     wire = connected(FakeDaemon(), "g")
     verb = calls.receive_many(wire.core, None, 100_000, 0, 60.0)
     wait = next(verb)

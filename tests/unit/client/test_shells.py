@@ -1,4 +1,7 @@
-"""Both shells against a desk behind a socket in this process: waiting, cancelling, iterating, ending."""
+"""Both shells against a session server behind a socket in this process.
+
+Waiting, cancelling, iterating, ending.
+"""
 
 import asyncio
 import socket
@@ -41,7 +44,7 @@ def test_a_group_ends_with_the_block_that_joined_it(server: FakeServer) -> None:
     assert asyncio.run(story()) == ["View", "Message", "Message"]
 
 
-def test_errors_of_requests_reach_who_asked(server: FakeServer) -> None:
+def test_errors_of_requests_reach_their_caller(server: FakeServer) -> None:
     async def story() -> None:
         async with asyncio.timeout(10), connect(server.url) as anna:
             await anna.join("g")
@@ -78,10 +81,10 @@ def test_cancelled_receives_leave_nothing_behind(server: FakeServer) -> None:
     asyncio.run(story())
 
 
-def test_a_replay_is_not_passed_by_the_short_way(server: FakeServer) -> None:
+def test_the_fast_path_does_not_overtake_a_replay(server: FakeServer) -> None:
     async def story() -> None:
         async with connect(server.url) as session:
-            session._core.replays["g"] = cast("Replay", None)  # There is one; what it is does not matter here.
+            session._core.replays["g"] = cast("Replay", None)  # Any replay will do here.
             assert await asyncio.wait_for(session._next(None), 5) is None
             session._core.replays.clear()
 
@@ -121,7 +124,7 @@ def test_a_connection_that_breaks_is_an_error_for_everybody_who_waits(server: Fa
     asyncio.run(story())
 
 
-def test_a_session_comes_back_by_itself_and_goes_on(server: FakeServer) -> None:
+def test_a_session_reconnects_by_itself_and_continues(server: FakeServer) -> None:
     async def story() -> list[str]:
         async with asyncio.timeout(20), connect(server.url, name="anna", reconnect=SOON) as anna:
             group = await anna.join("g")
@@ -139,7 +142,7 @@ def test_a_session_comes_back_by_itself_and_goes_on(server: FakeServer) -> None:
     assert asyncio.run(story()) == ["Reconnected", "View", "Message"]
 
 
-def test_the_blocking_session_comes_back_by_itself_and_goes_on(server: FakeServer) -> None:
+def test_the_blocking_session_reconnects_by_itself_and_continues(server: FakeServer) -> None:
     with sync.connect(server.url, name="anna", reconnect=SOON) as anna, anna.join("g") as group:
         assert isinstance(group.receive(timeout_seconds=10), View)
         before = anna.fileno()
@@ -187,7 +190,7 @@ def test_a_call_of_the_blocking_session_ends_in_time_without_a_connection(server
         anna.receive()
 
 
-def test_closing_and_aborting_end_a_session_that_tries_to_come_back(server: FakeServer) -> None:
+def test_closing_and_aborting_end_a_session_that_is_reconnecting(server: FakeServer) -> None:
     async def story() -> None:
         slowly = Reconnect(delay_seconds_min=30.0, delay_seconds_max=30.0)
         async with asyncio.timeout(10):
@@ -207,7 +210,7 @@ def test_closing_and_aborting_end_a_session_that_tries_to_come_back(server: Fake
     asyncio.run(story())
 
 
-def test_the_second_daemon_is_taken_if_the_first_is_not_there(server: FakeServer) -> None:
+def test_the_second_daemon_is_used_if_the_first_is_unreachable(server: FakeServer) -> None:
     urls = ["hop+unix:///nowhere/s", server.url]
     with sync.connect(urls) as anna:
         assert anna.daemon == "eu1"
@@ -240,7 +243,7 @@ def test_the_blocking_shell_does_the_same(server: FakeServer) -> None:
         again.receive(timeout_seconds=0.01)
 
 
-def test_nobody_there_is_a_connect_error_in_both() -> None:
+def test_an_unreachable_daemon_is_a_connect_error_in_both() -> None:
     with pytest.raises(ConnectError, match="start hopd there"):
         sync.connect("hop+unix:///nowhere/s")
 
@@ -251,7 +254,7 @@ def test_nobody_there_is_a_connect_error_in_both() -> None:
     asyncio.run(story())
 
 
-def test_a_name_that_no_host_can_have_is_a_connect_error_in_both() -> None:
+def test_an_invalid_host_name_is_a_connect_error_in_both() -> None:
     url = f"hop://{'a' * 64}:1"
     with pytest.raises(ConnectError, match="label"):
         sync.connect(url)
@@ -287,7 +290,7 @@ def test_closing_is_an_error_if_messages_are_in_doubt(server: FakeServer) -> Non
     asyncio.run(story())
 
 
-def test_somebody_who_says_nothing_is_a_connect_error_in_both() -> None:
+def test_a_silent_server_is_a_connect_error_in_both() -> None:
     with TemporaryDirectory(dir="/tmp") as directory, socket.socket(socket.AF_UNIX) as mute:
         mute.bind(f"{directory}/s")
         mute.listen()

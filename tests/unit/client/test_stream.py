@@ -1,4 +1,4 @@
-"""The stream: one order, and a part of it for each group."""
+"""The stream: one order of all events, and a part of it for each group."""
 
 from itertools import pairwise
 
@@ -46,7 +46,7 @@ def test_a_group_takes_its_own_and_each_event_is_taken_once() -> None:
     assert not any(one.by_group.values())
 
 
-def test_that_it_was_away_is_told_to_every_group_or_once_to_the_session() -> None:
+def test_a_reconnection_is_an_event_of_every_group_or_one_of_the_session() -> None:
     gap = ReconnectGap(0, 1, "the daemon is gone", None, 0, 1)
     back = Reconnected(("g", "h", "closed"), "eu1", "#me#eu1", gap)
     one = stream()
@@ -72,7 +72,7 @@ def test_credits_can_be_forgotten() -> None:
     assert [credit_bytes for _, credit_bytes in iter(one.take, None)] == [0, 0, 0, 0]
 
 
-def test_what_waits_of_a_group_that_was_left_can_still_be_taken() -> None:
+def test_waiting_events_of_a_group_that_was_left_can_still_be_taken() -> None:
     one = stream()
     one.close("g")
 
@@ -87,7 +87,7 @@ def came(*bodies: bytes, groups: tuple[str, ...] = ("g",)) -> DeliveredBundle:
     return DeliveredBundle("#a#eu1", PLACE, decode_bundle(packed))
 
 
-def test_messages_of_a_bundle_are_one_lot_of_which_anybody_takes_the_next() -> None:
+def test_messages_of_a_bundle_are_one_unit_from_which_any_reader_takes_the_next() -> None:
     one = EventStream()
     one.open("g")
     one.open("h")
@@ -113,7 +113,7 @@ def test_the_credit_of_a_bundle_is_for_its_last_message() -> None:
     assert [credit_bytes for _, credit_bytes in iter(one.take, None)] == [0, 50]
 
 
-def test_a_run_is_columns_of_what_was_taken() -> None:
+def test_a_run_has_columns_of_the_taken_messages() -> None:
     one = EventStream(now_us=7)
     one.put_messages(came(b"one", b"", b"three", b"4"), 1, 4, 50)
     (first,), _ = one.take_many(2)

@@ -15,7 +15,7 @@ OPTIONS = Reconnect(delay_seconds_min=0.1, delay_seconds_max=1.0, give_up_second
 
 
 class WiredClient:
-    """One client between whatever connections a test gives it."""
+    """One client, connected to any fake daemon that a test gives it."""
 
     def __init__(
         self, fake: FakeDaemon, urls: tuple[str, ...] = ("hop://one",), options: Reconnect | None = OPTIONS
@@ -26,7 +26,7 @@ class WiredClient:
         self.core.begin(0)
 
     def dial(self, now_us: int) -> str | None:
-        """Connects if the client wants to."""
+        """Connects if the client wants a connection."""
         url = self.core.dial(now_us)
         if url is not None:
             self.number += 1

@@ -1,4 +1,4 @@
-"""A daemon that says and hears given bytes on a real socket, and nothing else."""
+"""A daemon that sends and expects scripted bytes on a real socket, and does nothing else."""
 
 import socket
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ class HangUp(NamedTuple):
 
 
 class AwaitEnd(NamedTuple):
-    """Until the client closes, or says farewell, which is answered by closing; None is any."""
+    """Waits until the client closes, or sends KILL, which is answered by closing; None means any."""
 
     farewell: bytes | None = None
 
@@ -48,7 +48,7 @@ def frame(
     order: str = "<",
     hint: str = "<",
 ) -> bytes:
-    """As a daemon of this byte order sends what a client of that one wrote."""
+    """A frame as a daemon of one byte order forwards it from a client of the other."""
     marks = {"<": 0x80000080, ">": 0}
     head = pack(f"{order}I32sI", word | marks[order], name, len(groups))
     head += pack(f"{hint}I", tag << 8 | marks[hint]) + pack(f"{order}I", len(body))
@@ -126,7 +126,7 @@ def serve(listening: socket.socket, steps: list[Step]) -> Iterator[None]:
 
 @contextmanager
 def daemon(*steps: Step, at: str = "127.0.0.1") -> Iterator[str]:
-    """A daemon with this script for its one client; gives its name."""
+    """Runs a daemon with this script for its one client; returns its name."""
     family = socket.AF_INET6 if ":" in at else socket.AF_INET
     listening = socket.create_server((at, 0), family=family)
     with serve(listening, list(steps)):
@@ -135,7 +135,7 @@ def daemon(*steps: Step, at: str = "127.0.0.1") -> Iterator[str]:
 
 @contextmanager
 def unix_daemon(*steps: Step) -> Iterator[str]:
-    """The same at a Unix socket, where the toolkit looks for it."""
+    """The same at a Unix socket, at the path that the toolkit uses."""
     for port in range(61_000, 65_000):
         path = Path(f"/tmp/{port}")
         listening = socket.socket(socket.AF_UNIX)

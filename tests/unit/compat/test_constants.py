@@ -1,4 +1,4 @@
-"""Numbers and words of Spread's header: programs have them compiled in, and logs full of them."""
+"""Numbers and texts of Spread's header: programs have them compiled in, and logs contain them."""
 
 import pytest
 
@@ -43,14 +43,14 @@ def test_predicates_of_several_bits() -> None:
     assert not sp.Is_self_leave(0x2200)
 
 
-def test_codes_have_the_numbers_of_the_toolkit_and_words() -> None:
+def test_codes_have_the_numbers_and_texts_of_the_toolkit() -> None:
     assert [int(one) for one in Code] == [1, *range(-1, -10, -1), *range(-11, -21, -1)]
     assert set(TEXTS) == set(Code) - {Code.ACCEPT_SESSION}
     assert [text_of(code) for code in (1, 0, -10)] == ["no such code"] * 3
 
 
 @pytest.mark.parametrize("module", [sp, spread], ids=lambda module: str(module.__name__))
-def test_both_facades_have_all_constants_and_what_they_say_that_they_have(module: object) -> None:
+def test_both_modules_export_all_constants_and_everything_in_their_all(module: object) -> None:
     for name in constants.__all__:
         assert getattr(module, name) == getattr(constants, name)
     for name in module.__all__:  # type: ignore[attr-defined]

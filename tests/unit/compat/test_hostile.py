@@ -1,4 +1,4 @@
-"""A daemon that says anything at all: codes come out, and nothing else."""
+"""A hostile daemon: calls return error codes, and nothing else happens."""
 
 import socket
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ LIMITS = [Limits(), Limits(1, 4), Limits(0, 0), Limits(1, 4, drop=True), Limits(
 
 @contextmanager
 def said(data: bytes) -> Iterator[Mailbox]:
-    """A mailbox whose daemon has said this and is gone."""
+    """A mailbox whose daemon has sent this and closed the connection."""
     ours, theirs = socket.socketpair()
     theirs.sendall(data)
     theirs.close()
@@ -55,7 +55,7 @@ def said(data: bytes) -> Iterator[Mailbox]:
 def drain(data: bytes, limits: Limits) -> tuple[int, int]:
     """Receives with these limits, or with none if they are too short, until there is a real error.
 
-    Returns that, and how many messages came before.
+    Returns the error and the number of messages before it.
     """
     count = 0
     with said(data) as box:
@@ -75,7 +75,7 @@ def drain(data: bytes, limits: Limits) -> tuple[int, int]:
 @pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.binary(max_size=400), st.sampled_from(LIMITS))
-def test_noise(data: bytes, limits: Limits) -> None:
+def test_random_bytes_are_an_error(data: bytes, limits: Limits) -> None:
     code, count = drain(MESSAGE + data, limits)
     assert code in (Code.CONNECTION_CLOSED, Code.ILLEGAL_MESSAGE)
     assert count >= 1
@@ -84,7 +84,7 @@ def test_noise(data: bytes, limits: Limits) -> None:
 @pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.sampled_from(GOOD), min_size=1, max_size=4), st.data(), st.sampled_from(LIMITS))
-def test_spoiled_frames(frames: list[bytes], data: st.DataObject, limits: Limits) -> None:
+def test_damaged_frames_are_an_error(frames: list[bytes], data: st.DataObject, limits: Limits) -> None:
     stream = bytearray(b"".join(frames))
     places = data.draw(st.lists(st.integers(0, len(stream) - 1), min_size=1, max_size=4))
     for at in places:
@@ -95,7 +95,7 @@ def test_spoiled_frames(frames: list[bytes], data: st.DataObject, limits: Limits
     assert code in (Code.CONNECTION_CLOSED, Code.ILLEGAL_MESSAGE)
     ends = accumulate(map(len, frames))
     assert count >= len([one for one in ends if one <= min(*places, end)]), (
-        "whole ones come, as far as they are right"
+        "complete messages come, as far as they are valid"
     )
 
 
@@ -110,11 +110,11 @@ def test_any_answer_to_a_hello() -> None:
             answered[0] += isinstance(greeted(answer), SpreadWelcome)
 
     one()
-    assert answered[0] >= answered[1] / 8, "half of the answers are nearly right"
+    assert answered[0] >= answered[1] / 8, "half of the answers are nearly valid"
 
 
 def greeted(answer: bytes) -> SpreadWelcome | SpreadRefusal | None:
-    """What comes of a greeting that is answered so."""
+    """The result of a handshake with these answers."""
     greeting = ClientHandshake(b"alice", True, False)
     while greeting.wants and len(answer) >= greeting.wants:
         assert greeting.wants <= 90
@@ -154,14 +154,14 @@ def test_any_body_of_a_membership_message() -> None:
 
     one()
     assert membership_info(good, 0x1100).ret == 1
-    assert taken[0] >= taken[1] / 3, "half of the bodies are nearly right"
+    assert taken[0] >= taken[1] / 3, "half of the bodies are nearly valid"
 
 
 @pytest.mark.parametrize(
     "answer",
     [b"", b"\x05", b"\x05NU", b"\x7f", b"\x80", b"\x05NULL \x01", b"\x05NULL \x01\x05\x00\x01\xff", OFFER],
 )
-def test_a_daemon_that_stumbles_over_the_handshake(answer: bytes) -> None:
+def test_a_daemon_that_breaks_off_the_handshake(answer: bytes) -> None:
     with daemon(Hear(HELLO), Say(answer), HangUp()) as name:
         assert sp.SP_connect(name, "alice").ret == sp.CONNECTION_CLOSED
 
@@ -170,7 +170,7 @@ def wrong_offset() -> bytes:
     return frame(0x1100, b"grp", NAMES[:1], view_body((1, 2, 3), (NAMES[:1],), offset=10**6))
 
 
-def test_a_view_whose_own_set_is_elsewhere_is_told_and_the_session_lives() -> None:
+def test_a_view_with_a_wrong_own_set_is_an_error_and_the_session_continues() -> None:
     with said(wrong_offset() + MESSAGE) as box:
         got = box.receive(Limits())
         assert got.ret == 56
@@ -180,7 +180,7 @@ def test_a_view_whose_own_set_is_elsewhere_is_told_and_the_session_lives() -> No
         assert box.receive(Limits()).ret == 5
 
 
-def test_the_old_module_raises_its_own_error_for_it() -> None:
+def test_the_old_module_raises_its_own_error_for_such_a_view() -> None:
     with said(wrong_offset() + MESSAGE + frame(0, b"#b#d") + pack("<I", 0x80000010) + bytes(44)) as box:
         mailbox = spread.MailboxType(box)
         with pytest.raises(spread.error) as caught:
@@ -199,7 +199,7 @@ def test_the_old_module_raises_its_own_error_for_it() -> None:
 
 
 def test_a_view_that_announces_too_much_is_refused_without_waiting_for_it() -> None:
-    # A real program in C would be told to make room for 2**31 - 1 names.
+    # A real program in C would be asked to allocate 2**31 - 1 names.
     head = bytearray(VIEW[:48])
     head[36:40] = pack("<i", 2**31 - 1)
     with daemon(

@@ -1,4 +1,4 @@
-"""What docs/compat.md says is what happens, and the program in examples/ runs."""
+"""docs/compat.md matches the code, and the program in examples/ runs."""
 
 import contextlib
 import inspect

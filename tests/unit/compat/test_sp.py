@@ -1,4 +1,4 @@
-"""The toolkit's calls against a daemon that is byte for byte a real one."""
+"""The toolkit's calls against a scripted daemon with the bytes of a real one."""
 
 import os
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ MESSAGE = frame(0x10, b"#bob#d2", (b"grp", b"other"), b"hello", tag=0x1234)
 
 @contextmanager
 def session(*steps: Step) -> Iterator[int]:
-    """A session of alice's, whose daemon goes on with these steps."""
+    """A session of alice, whose daemon continues with these steps."""
     with daemon(*WELCOMED, *steps) as name:
         ret, mbox, private_group = sp.SP_connect(name, "alice", 0, 1)
         assert (ret, private_group) == (sp.ACCEPT_SESSION, "#alice#d1")
@@ -53,7 +53,7 @@ def test_connect_and_disconnect_byte_by_byte() -> None:
         assert sp.SP_disconnect(mbox) == sp.ILLEGAL_SESSION
 
 
-def test_a_host_by_its_name_and_by_an_address_of_the_new_kind() -> None:
+def test_a_host_is_named_by_host_name_or_by_ipv6_address() -> None:
     with daemon(*WELCOMED, AwaitEnd(KILL)) as name:
         ret, mbox, _ = sp.SP_connect(name.replace("127.0.0.1", "localhost"), "alice")
         sp.SP_disconnect(mbox)
@@ -67,7 +67,7 @@ def test_a_host_by_its_name_and_by_an_address_of_the_new_kind() -> None:
     assert ret == sp.ACCEPT_SESSION
 
 
-def test_a_process_has_so_many_sessions_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_sessions_of_a_process_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sp, "SESSIONS_MAX", 0)
     with daemon(*WELCOMED, AwaitEnd(KILL)) as name:
         assert sp.SP_connect(name, "alice") == (sp.REJECT_QUOTA, -1, "")
@@ -92,7 +92,7 @@ def test_a_port_alone_is_a_unix_socket() -> None:
         (("abcdefghijkl", 0, 0), "05 00 01 00 0a 61 62 63 64 65 66 67 68 69 6a"),
     ],
 )
-def test_what_the_hello_says(arguments: tuple[str | None, int, int], hello: str) -> None:
+def test_the_fields_of_the_hello(arguments: tuple[str | None, int, int], hello: str) -> None:
     welcome = bytes.fromhex("01 05 00 01 0b") + b"#r7431-9#d1"
     with daemon(Hear(bytes.fromhex(hello)), Say(OFFER), Hear(CHOICE), Say(welcome), AwaitEnd()) as name:
         ret, mbox, private_group = sp.SP_connect(name, *arguments)
@@ -114,7 +114,7 @@ def test_a_daemon_that_refuses_the_method() -> None:
         assert sp.SP_connect(name, "alice").ret == sp.REJECT_AUTH
 
 
-def test_a_daemon_that_wants_the_address_only_gets_that_method() -> None:
+def test_a_daemon_that_offers_only_the_ip_method_gets_it() -> None:
     choice = b"IP" + bytes(88)
     with daemon(Hear(HELLO), Say(b"\x03IP "), Hear(choice), Say(WELCOME), AwaitEnd(KILL)) as name:
         ret, mbox, _ = sp.SP_connect(name, "alice")
@@ -134,27 +134,27 @@ def test_a_daemon_that_wants_the_address_only_gets_that_method() -> None:
         ("localhost:4803", sp.ILLEGAL_SPREAD),
         ("4803@a\0b", sp.ILLEGAL_SPREAD),
         ("4803@" + "x" * 70 + ".invalid", sp.ILLEGAL_SPREAD),
-        ("1", sp.COULD_NOT_CONNECT),  # Nobody has a socket of that name in /tmp.
+        ("1", sp.COULD_NOT_CONNECT),  # No daemon has a socket of that name in /tmp.
         ("1@127.0.0.1", sp.COULD_NOT_CONNECT),
     ],
 )
-def test_where_no_daemon_is(name: str, code: int) -> None:
+def test_connecting_without_a_daemon_is_an_error(name: str, code: int) -> None:
     assert sp.SP_connect(name) == (code, -1, "")
 
 
 @pytest.mark.parametrize("time_out_s", [-1.0, float("nan"), float("inf")])
-def test_times_that_are_none(time_out_s: float) -> None:
+def test_invalid_timeouts_are_refused(time_out_s: float) -> None:
     assert sp.SP_connect_timeout("1@127.0.0.1", time_out_s=time_out_s).ret == sp.ILLEGAL_TIME
 
 
-def test_a_daemon_that_is_silent_is_given_up_in_time() -> None:
+def test_connecting_to_a_silent_daemon_times_out() -> None:
     with daemon(Hear(HELLO), AwaitEnd(b"")) as name:
         assert sp.SP_connect_timeout(name, "alice", 0, 1, 0.05).ret == sp.CONNECTION_CLOSED
     with daemon(Hear(HELLO), Say(OFFER), Hear(CHOICE), Say(WELCOME[:7]), AwaitEnd(b"")) as name:
         assert sp.SP_connect_timeout(name, "alice", 0, 1, 0.05).ret == sp.CONNECTION_CLOSED
 
 
-def test_the_time_is_for_the_connection_only() -> None:
+def test_the_timeout_applies_to_connecting_only() -> None:
     with daemon(*WELCOMED, Hear(JOIN), Say(MESSAGE), AwaitEnd()) as name:
         _, mbox, _ = sp.SP_connect_timeout(name, "alice", 0, 1, WAIT_S)
         assert os.get_blocking(mbox)
@@ -178,7 +178,7 @@ def test_join_and_the_view_that_answers_it() -> None:
     assert sp.SP_get_vs_set_members(got.mess, info.my_vs_set, 1) == (1, ("#alice#d1",))
 
 
-def test_leave_and_what_the_leaver_is_told() -> None:
+def test_leave_and_the_notice_to_the_leaver() -> None:
     leave = bytes.fromhex("80 00 02 80") + JOIN[4:]
     with session(Hear(leave), Say(frame(0x200, b"grp")), AwaitEnd()) as mbox:
         assert sp.SP_leave(mbox, "grp") == 0
@@ -217,7 +217,7 @@ def test_bits_that_daemons_pass_on_are_sent() -> None:
         assert sp.SP_multicast(mbox, sp.SAFE_MESS | 0x40000000, "grp", 0, b"hello") == 5
 
 
-def test_what_is_refused_before_it_is_sent() -> None:
+def test_invalid_messages_are_refused_before_they_are_sent() -> None:
     with session(AwaitEnd(b"")) as mbox:
         for group in ("", "a b", "#a", "x" * 32, "ä", "a\0b", "\ud800"):
             assert sp.SP_join(mbox, group) == sp.ILLEGAL_GROUP
@@ -262,7 +262,7 @@ def test_a_tag_has_a_sign_as_in_c() -> None:
         assert sp.SP_receive(mbox).mess_type == -2
 
 
-def test_too_short_says_what_is_needed_and_loses_nothing() -> None:
+def test_a_short_buffer_returns_the_needed_size_and_loses_nothing() -> None:
     with session(Say(MESSAGE), AwaitEnd()) as mbox:
         both = sp.SP_receive(mbox, 0, 1, 4)
         buffer = sp.SP_receive(mbox, 0, 2, 4)
@@ -275,7 +275,7 @@ def test_too_short_says_what_is_needed_and_loses_nothing() -> None:
     assert tuple(whole) == (5, 0x10, "#bob#d2", 2, ("grp", "other"), 0x1234, 0, b"hello")
 
 
-def test_drop_recv_cuts_and_the_next_message_is_whole() -> None:
+def test_drop_recv_truncates_and_the_next_message_is_complete() -> None:
     with session(Say(MESSAGE * 4), AwaitEnd()) as mbox:
         both = sp.SP_receive(mbox, sp.DROP_RECV, 1, 4)
         groups = sp.SP_receive(mbox, sp.DROP_RECV, 1, 5)
@@ -368,7 +368,7 @@ def test_a_forged_view_is_a_message() -> None:
     assert sp.SP_get_memb_info(got.mess, got.service_type).ret == sp.ILLEGAL_MESSAGE
 
 
-def test_names_that_are_no_text_go_back_as_they_came() -> None:
+def test_names_that_are_not_utf_8_are_sent_back_unchanged() -> None:
     name = b"#b\xff#d2"
     with session(
         Say(frame(0x10, name, (b"x" * 32,))), Hear(frame(0x10, b"#alice#d1", (name,))), AwaitEnd()
@@ -384,12 +384,12 @@ def test_poll_and_select_tell_what_waits() -> None:
         sp.SP_join(mbox, "grp")
         assert select([mbox], [], [], WAIT_S)[0] == [mbox]
         sp.SP_receive(mbox)
-        # Nothing of the second message is hidden in a buffer.
+        # No part of the second message is hidden in a buffer.
         assert select([mbox], [], [], WAIT_S)[0] == [mbox]
         assert sp.SP_poll(mbox) == len(MESSAGE)
 
 
-def test_a_daemon_that_goes_is_told_once_and_then_the_session_is_spoiled() -> None:
+def test_the_end_of_the_daemon_is_reported_once_and_the_session_is_unusable_then() -> None:
     with session(HangUp()) as mbox:
         assert sp.SP_receive(mbox).ret == sp.CONNECTION_CLOSED
         assert sp.SP_receive(mbox).ret == sp.NET_ERROR_ON_SESSION
@@ -398,7 +398,7 @@ def test_a_daemon_that_goes_is_told_once_and_then_the_session_is_spoiled() -> No
         assert sp.SP_disconnect(mbox) == 0
 
 
-def test_no_call_knows_a_mailbox_that_is_none() -> None:
+def test_every_call_refuses_an_unknown_mailbox() -> None:
     with session(AwaitEnd(b"")) as mbox:
         sp.SP_kill(mbox)
     for one in (mbox, -1, 10**6):
@@ -411,7 +411,7 @@ def test_no_call_knows_a_mailbox_that_is_none() -> None:
         assert sp.SP_poll(one) == sp.ILLEGAL_SESSION
 
 
-def test_errors_are_said_in_the_toolkits_words(capsys: pytest.CaptureFixture[str]) -> None:
+def test_error_texts_are_those_of_the_toolkit(capsys: pytest.CaptureFixture[str]) -> None:
     sp.SP_error(sp.COULD_NOT_CONNECT)
     sp.SP_error(sp.ILLEGAL_GROUP)
     sp.SP_error(-99)

@@ -1,4 +1,4 @@
-"""The old module's shape, against a daemon that is byte for byte a real one."""
+"""The old Python module's interface, against a scripted daemon with the bytes of a real one."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -66,7 +66,7 @@ def test_a_session_from_connect_to_disconnect() -> None:
 
 
 @pytest.mark.parametrize("words", [("daemon", "name"), ("spread_name", "private_name")])
-def test_the_words_of_its_page_and_those_of_its_code(words: tuple[str, str]) -> None:
+def test_keyword_arguments_of_its_page_and_of_its_code_are_accepted(words: tuple[str, str]) -> None:
     hello = HELLO[:3] + b"\x10" + HELLO[4:]
     with daemon(Hear(hello), Say(OFFER), Hear(CHOICE), Say(WELCOME), AwaitEnd(KILL)) as name:
         given = dict(zip(words, (name, "alice"), strict=True))
@@ -78,7 +78,7 @@ def test_a_unix_socket() -> None:
         spread.connect(name, "alice").disconnect()
 
 
-def test_no_session() -> None:
+def test_connection_errors_are_exceptions() -> None:
     with daemon(Hear(HELLO), Say(b"\xfa"), HangUp()) as name, pytest.raises(spread.error) as caught:
         spread.connect(name, "alice")
     assert caught.value.args == (spread.REJECT_NOT_UNIQUE, "refused: the private name is in use at this daemon")
@@ -86,7 +86,7 @@ def test_no_session() -> None:
         spread.connect("1@localhost")
 
 
-def test_a_message_has_what_it_had() -> None:
+def test_the_attributes_of_a_message() -> None:
     big = frame(0x20, b"#java#d2", (b"grp",), b"x" * 100_000, tag=0xFFFF, hint=">")
     with mailbox(Say(MESSAGE + big), AwaitEnd()) as mbox:
         first, second = message(mbox), message(mbox)
@@ -119,7 +119,7 @@ def test_membership_messages(order: str) -> None:
     assert repr(join.group_id) == "<group_id 00000001:00000002:00000003>"
 
 
-def test_what_is_sent() -> None:
+def test_the_bytes_of_sent_messages() -> None:
     sent = frame(0x50, b"#alice#d1", (b"a", b"b"), "größe".encode(), tag=3)
     leave = frame(0x20000, b"#alice#d1", (b"a",))
     with mailbox(Hear(sent + leave), AwaitEnd(KILL)) as mbox:
@@ -128,7 +128,7 @@ def test_what_is_sent() -> None:
         mbox.leave("a")
 
 
-def test_what_is_not_sent() -> None:
+def test_invalid_messages_are_refused() -> None:
     with mailbox(AwaitEnd(KILL)) as mbox:
         with pytest.raises(spread.error, match="no name of a group") as caught:
             mbox.join("#grp")
@@ -165,7 +165,7 @@ def test_a_daemon_that_goes_closes_the_mailbox() -> None:
             mbox.join("grp")
 
 
-def test_a_mailbox_that_nobody_has_any_more_says_farewell() -> None:
+def test_a_collected_mailbox_disconnects() -> None:
     with daemon(*WELCOMED, AwaitEnd(KILL)) as name:
         spread.connect(name, "alice")
 

@@ -1,4 +1,4 @@
-"""Threads and signals: one reads while another writes, and an end wakes whoever waits."""
+"""Threads and signals: one thread reads while another writes, and a disconnect wakes waiting threads."""
 
 import signal
 import socket
@@ -89,7 +89,7 @@ def test_two_writers_do_not_mix_their_frames() -> None:
 
 
 @pytest.mark.parametrize("end", [sp.SP_disconnect, sp.SP_kill])
-def test_an_end_wakes_whoever_waits(end: object) -> None:
+def test_a_disconnect_wakes_a_waiting_thread(end: object) -> None:
     farewell = KILL if end is sp.SP_disconnect else b""
     with session(Say(MESSAGE), AwaitEnd(farewell)) as mbox, ThreadPoolExecutor() as threads:
         sp.SP_receive(mbox)
@@ -122,7 +122,7 @@ def test_an_interrupted_receive_loses_nothing(error: type[BaseException], cut: i
         assert [sp.SP_receive(mbox).mess for _ in range(2)] == [b"hello"] * 2
 
 
-def test_an_interrupted_multicast_spoils_the_session() -> None:
+def test_an_interrupted_multicast_makes_the_session_unusable() -> None:
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise TimeoutError
 
@@ -135,13 +135,13 @@ def test_an_interrupted_multicast_spoils_the_session() -> None:
         box.disconnect()
 
 
-def test_a_handler_that_ends_the_session_says_nothing_in_the_middle_of_a_frame() -> None:
+def test_a_handler_that_ends_the_session_writes_nothing_inside_a_frame() -> None:
     ours, theirs = socket.socketpair()
     box = Mailbox(ours, b"#alice#d1")
 
     def farewell(_number: int, _frame: FrameType | None) -> None:
         try:
-            theirs.recv(10**6, socket.MSG_DONTWAIT)  # Makes room, so that more could be written.
+            theirs.recv(10**6, socket.MSG_DONTWAIT)  # Makes space in the buffer, so that more could be written.
         except BlockingIOError:
             signal.setitimer(signal.ITIMER_REAL, 0.03)  # Too early: nothing has been sent yet.
         else:
@@ -154,11 +154,11 @@ def test_a_handler_that_ends_the_session_says_nothing_in_the_middle_of_a_frame()
             assert not heard.strip(b"\0")
 
 
-def test_what_was_sent_before_the_end_arrives_although_something_is_unread() -> None:
+def test_messages_sent_before_a_disconnect_arrive_despite_unread_input() -> None:
     body, late = bytes(100_000), Event()
     sent = frame(0x10, b"#alice#d1", (b"grp",), body)
     with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor() as threads:
-        # Little of it fits into the daemon's buffer; the rest is still ours when the session ends.
+        # Little of it fits into the daemon's buffer; the rest is still in ours when the session ends.
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
 
         def slow() -> bytes:
@@ -184,7 +184,7 @@ def test_what_was_sent_before_the_end_arrives_although_something_is_unread() -> 
 
 
 @pytest.mark.slow
-def test_an_end_does_not_wait_for_a_daemon_that_does_not_read() -> None:
+def test_a_disconnect_does_not_wait_for_a_daemon_that_does_not_read() -> None:
     ours, theirs = socket.socketpair()
     box = Mailbox(ours, b"#alice#d1")
     with theirs, ThreadPoolExecutor() as threads:

@@ -1,4 +1,4 @@
-"""Every mistake is answered with its place and a remedy."""
+"""Every mistake is reported with its place and a remedy."""
 
 import pytest
 from hypothesis import example, given, settings
@@ -290,4 +290,4 @@ def test_no_text_raises_anything_but_a_config_error() -> None:
                 assert parse_config(dump_toml(config)) == config
 
     one()
-    tally.expect(1 / 2)  # A third is right, a third with any text in a comment.
+    tally.expect(1 / 2)  # A third is valid, a third has any text in a comment.

@@ -1,4 +1,4 @@
-"""The cluster on one machine."""
+"""Configurations of clusters on one machine."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Reading configurations that are right."""
+"""Reading valid configurations."""
 
 from pathlib import Path
 
@@ -181,7 +181,7 @@ daemons = [{ name = "zoe", address = "10.0.0.2" }, { name = "bert", address = "1
 """
 
 
-def test_what_is_said_of_spread_clients() -> None:
+def test_settings_for_spread_clients_are_read() -> None:
     config = parse_config(SPREAD)
 
     assert [one.spread_port for one in config.daemons] == [4803, None, None]

@@ -1,4 +1,4 @@
-"""Every key of the configuration has an effect: somebody outside of `config/` reads what it fills."""
+"""Every key of the configuration has an effect: code outside `config/` reads its value."""
 
 import ast
 from dataclasses import fields, replace
@@ -35,10 +35,10 @@ from hopring.session.options import SessionOptions
 SOURCES = Path(hopring.__file__).parent
 
 NO_EFFECT = ("config/", "cli/config.py", "daemon/process/config_changes.py", "local/plan.py", "sim/")
-"""Places that write, show, copy or compare what a configuration says, and do nothing by it."""
+"""Modules that only write, show, copy or compare a configuration."""
 
 IN_CONFIG = {"links", "mesh", "default_weight", "default_protocol", "listed"}
-"""What the model itself reads, for `all_links` and `order`."""
+"""Fields that the model itself reads, for `all_links` and `order`."""
 
 NAMES: dict[type[Any], tuple[str, ...]] = {
     Config: ("config", "_config"),
@@ -49,7 +49,7 @@ NAMES: dict[type[Any], tuple[str, ...]] = {
     LogTuning: ("tuning", "_tuning"),
     AdminTuning: ("admin",),
 }
-"""What a value of this class is called by its readers."""
+"""Names under which readers have a value of this class."""
 
 
 @cache
@@ -67,7 +67,7 @@ def reads(places: tuple[str, ...] = ("",), besides: tuple[str, ...] = NO_EFFECT)
 
 
 def _called(value: ast.expr) -> set[str]:
-    """How a value is called: by its own name, or that of what it is a part of (`config.daemons[me]`)."""
+    """The name of a value: its own, or that of the value to which it belongs (`config.daemons[me]`)."""
     match value:
         case ast.Name(name):
             return {name}
@@ -89,9 +89,7 @@ def parts() -> list[Any]:
 
 
 @pytest.mark.parametrize(("kind", "field"), parts())
-def test_every_part_of_a_configuration_is_read_by_who_does_something_with_it(
-    kind: type[Any], field: str
-) -> None:
+def test_every_field_of_a_configuration_is_read_by_code_that_uses_it(kind: type[Any], field: str) -> None:
     assert {(name, field) for name in NAMES[kind]} & reads()
 
 
@@ -118,7 +116,7 @@ def test_every_tuning_fills_an_option_that_is_read(
     assert filled <= read
 
 
-def test_what_is_set_reaches_the_options_of_a_daemon() -> None:
+def test_settings_reach_the_options_of_a_daemon() -> None:
     config = local_config({"eu": 1, "us": 1})
     ring = {one.field: one.high for one in RING_SETTINGS}
     membership = {one.field: one.high for one in MEMBERSHIP_SETTINGS}

@@ -1,4 +1,4 @@
-"""What is written reads as the same configuration; what means the same hashes alike."""
+"""A written configuration reads back the same; equivalent configurations have the same hash."""
 
 from dataclasses import fields, replace
 from itertools import combinations
@@ -80,7 +80,7 @@ def configs(draw: st.DrawFn) -> Config:
     daemons = draw(st.lists(NAMES, min_size=len(names), max_size=8, unique=True))
     base = draw(st.sampled_from(["10.0.0.", "2001:db8::"]))
     group = "239.0.0." if base == "10.0.0." else "ff15::"
-    # Client ports repeat port + 1 at most on different addresses, so nothing clashes.
+    # Client ports repeat port + 1 only on different addresses, so nothing clashes.
     made = [
         Daemon(name, f"{base}{at + 1}", port, draw(st.sampled_from([None, port % 65_535 + 1])))
         for at, name in enumerate(daemons)
@@ -129,7 +129,7 @@ def configs(draw: st.DrawFn) -> Config:
 @pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(configs())
-def test_what_is_written_reads_the_same(config: Config) -> None:
+def test_a_written_configuration_reads_back_the_same(config: Config) -> None:
     again = parse_config(dump_toml(config))
 
     assert again == config
@@ -147,7 +147,7 @@ def test_the_hash_is_the_same_on_every_machine() -> None:
     assert cluster_hash(CONFIG) == 0xEBB45D3A
 
 
-def test_the_hash_covers_what_has_to_be_alike() -> None:
+def test_the_hash_covers_settings_that_must_be_equal() -> None:
     eu, us = CONFIG.sites
     first = eu.daemons[0]
     changed = [
@@ -177,7 +177,7 @@ def test_the_hash_covers_what_has_to_be_alike() -> None:
     assert cluster_hash(CONFIG) not in hashes
 
 
-def test_the_hash_leaves_out_what_each_daemon_may_choose() -> None:
+def test_the_hash_leaves_out_settings_that_each_daemon_may_choose() -> None:
     eu, us = CONFIG.sites
     tuned = replace(
         CONFIG,
@@ -193,7 +193,7 @@ def test_the_hash_leaves_out_what_each_daemon_may_choose() -> None:
     assert cluster_hash(tuned) == cluster_hash(CONFIG)
 
 
-def test_a_link_listed_as_the_defaults_would_have_it_hashes_alike() -> None:
+def test_a_link_listed_with_default_values_does_not_change_the_hash() -> None:
     listed = local_config({"eu": 1, "us": 1}, {("eu", "us"): 50_000})
 
     assert cluster_hash(listed) == cluster_hash(local_config({"eu": 1, "us": 1}))

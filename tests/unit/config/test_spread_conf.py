@@ -54,7 +54,7 @@ def test_each_segment_becomes_a_site() -> None:
     )
 
 
-def test_what_is_not_taken_over_is_noted() -> None:
+def test_settings_that_are_not_imported_are_noted() -> None:
     _, notes = import_spread_conf(TWO_SEGMENTS)
 
     assert notes == [
@@ -180,4 +180,4 @@ def test_no_text_raises_anything_but_a_config_error() -> None:
                 assert whole == text or len(config.daemons) == 4
 
     one()
-    tally.expect(1 / 2)  # All that are right.
+    tally.expect(1 / 2)  # All valid ones.

@@ -1,4 +1,4 @@
-"""Quantities with units."""
+"""Parsing and formatting of quantities with units."""
 
 import pytest
 from hypothesis import given, settings
@@ -62,5 +62,5 @@ def test_quantities_are_written_in_the_largest_unit_that_divides_them(
 
 @settings(max_examples=50, deadline=None)
 @given(st.sampled_from([DURATION, SIZE, RATE]), st.integers(0, 10**14 - 1))
-def test_what_is_written_reads_the_same(kind: Quantity, value: int) -> None:
+def test_a_formatted_quantity_reads_back_the_same(kind: Quantity, value: int) -> None:
     assert kind.read(kind.write(value)) == value

@@ -1,4 +1,4 @@
-"""A loop for each test."""
+"""Fixture: an event loop for each test."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Ports that nobody uses at the moment."""
+"""Finds ports that are not in use."""
 
 import random
 import socket
@@ -7,7 +7,7 @@ _dice = random.Random()
 
 
 def free_base_port(count: int) -> int:
-    """The first of so many consecutive ports that are free on loopback, for UDP and TCP alike."""
+    """The first of `count` consecutive ports that are free on loopback, for UDP and TCP."""
     for _ in range(200):
         base = _dice.randrange(20_000, 32_000 - count)
         if all(_is_free(base + offset) for offset in range(count)):

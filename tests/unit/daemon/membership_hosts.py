@@ -13,7 +13,7 @@ from hopring.engine import Delivered, EngineOutput, Installed
 from hopring.ids import Incarnation, Process
 from hopring.sealing.keys import KeyRing
 
-# A test judges what is delivered, on whatever machine it runs: nobody is declared dead for being slow.
+# Tests judge deliveries on any machine: no daemon is declared dead for being slow.
 PATIENT_RING = RingTuning(token_loss_us=10_000_000)
 
 
@@ -27,7 +27,7 @@ def patient(config: Config) -> Config:
 
 
 class Watched:
-    """A member, and what its two callbacks were told."""
+    """A member, and the events that its two callbacks received."""
 
     def __init__(self, loop: Loop, config: Config, name: str, keys: KeyRing | None = None) -> None:
         self.noted: list[EngineOutput] = []
@@ -43,7 +43,9 @@ class Watched:
         self.noted += events
 
     def take(self, events: Sequence[EngineOutput]) -> None:
-        assert self.noted[len(self.got) :][: len(events)] == list(events), "noted first, in the same order"
+        assert self.noted[len(self.got) :][: len(events)] == list(events), (
+            "the trace callback comes first, in the same order"
+        )
         self.got += events
         for event in events:
             if self.answering and isinstance(event, Delivered) and event.message.payload[:4] == b"ping":

@@ -1,8 +1,8 @@
-"""A node: one daemon's sockets on one loop, and over them the stack of its present network.
+"""A node: one daemon's sockets on one loop, and the stack of its present network over them.
 
-Whoever decides about membership calls `start` with a new generation; the stack of the old one is forgotten, the
-sockets stay. Tests and benches decide so, without the layers above; `hopd` runs the same sockets under the real
-membership (`engines/membership_host.py`).
+The caller decides about membership and calls `start` with a new generation; the stack of the old one is
+dropped, the sockets stay. Tests and benches use it without the layers above; `hopd` runs the same sockets under
+the real membership (`engines/membership_host.py`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -56,7 +56,7 @@ class Node:
         members: Mapping[DaemonId, Incarnation | None],
         cut: frozenset[Pair] = frozenset(),
     ) -> None:
-        """Begins a network; the one before is over."""
+        """Starts a network and drops the one before."""
         if self._port is not None:
             self._port.close()
         own = Identity(self.me, self._incarnation, cluster_hash(self._config), generation)
@@ -72,7 +72,7 @@ class Node:
         self._port.give(Multicast(mask, bundle))
 
     def close(self) -> None:
-        """Gives all sockets back."""
+        """Closes all sockets of the node."""
         if self._port is not None:
             self._port.close()
         self.sockets.close()
@@ -94,4 +94,4 @@ class Node:
                 case Receive() | NetworkFailed():
                     self._up(output)
                 case _:
-                    pass  # Nobody orders here, and nobody sends loosely.
+                    pass  # Nothing is ordered here, and nothing is sent unreliably.

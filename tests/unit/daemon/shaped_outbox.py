@@ -11,7 +11,7 @@ THERE: Address = ("192.0.2.2", 2)
 
 
 class Outbox:
-    """What came out of a shaper, and when."""
+    """Datagrams from a shaper, with their times."""
 
     def __init__(self, loop: Loop) -> None:
         self.loop = loop

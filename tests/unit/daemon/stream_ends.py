@@ -1,4 +1,4 @@
-"""Two ends of a TCP link between daemons, each with its own loop."""
+"""Two ends of TCP links between daemons, each on its own loop."""
 
 from hopring.config import Daemon
 from hopring.daemon.loop.event_loop import Loop
@@ -25,7 +25,7 @@ def greeting(me: DaemonId, generation: int) -> bytes:
 
 
 class End:
-    """A daemon's streams, and what they told."""
+    """The streams of a daemon, and their events."""
 
     def __init__(self, loop: Loop, me: DaemonId, port: int) -> None:
         self.told: list[tuple[int, int, ConnectionEvent]] = []

@@ -1,4 +1,4 @@
-"""The admin channel: its words, its socket, and what becomes of callers who speak something else."""
+"""The admin channel: its protocol, its socket, and callers that violate the protocol."""
 
 import json
 import socket
@@ -19,8 +19,8 @@ from hopring.daemon.net.bind_errors import BindError
 from hopring.daemon.net.shaper import Shape
 
 
-class Levers:
-    """Controls that write down what they were told."""
+class RecordingControls:
+    """Controls that record their calls."""
 
     def __init__(self) -> None:
         self.told: list[object] = []
@@ -48,13 +48,13 @@ class Levers:
         return {"daemon": "eu1"}
 
 
-def said(line: bytes, levers: Levers | None = None) -> dict[str, object]:
-    reply: dict[str, object] = json.loads(answer(line, levers or Levers(), list(AdminVerb)))
+def said(line: bytes, levers: RecordingControls | None = None) -> dict[str, object]:
+    reply: dict[str, object] = json.loads(answer(line, levers or RecordingControls(), list(AdminVerb)))
     return reply
 
 
-def test_verbs_reach_their_levers() -> None:
-    levers = Levers()
+def test_verbs_call_their_controls() -> None:
+    levers = RecordingControls()
     shape = b'{"verb": "shape", "to": ["us1", "us2"], "delay_us": 40000, "loss": 0.05, "jitter_us": 7}'
 
     assert said(shape, levers) == {"ok": True}
@@ -87,8 +87,8 @@ def test_verbs_reach_their_levers() -> None:
         (b'{"verb": "terminate"}', AdminVerb.TERMINATE),
     ],
 )
-def test_what_changes_something_is_refused_unless_just_that_is_allowed(line: bytes, needed: AdminVerb) -> None:
-    levers = Levers()
+def test_a_verb_that_changes_something_is_refused_unless_it_is_allowed(line: bytes, needed: AdminVerb) -> None:
+    levers = RecordingControls()
     others = [verb for verb in AdminVerb if verb is not needed]
     reply = json.loads(answer(line, levers, others))
 
@@ -100,8 +100,8 @@ def test_what_changes_something_is_refused_unless_just_that_is_allowed(line: byt
     assert len(levers.told) == 1
 
 
-def test_looking_is_always_allowed() -> None:
-    assert json.loads(answer(b'{"verb": "status"}', Levers(), ()))["ok"] is True
+def test_read_only_verbs_are_always_allowed() -> None:
+    assert json.loads(answer(b'{"verb": "status"}', RecordingControls(), ()))["ok"] is True
 
 
 @pytest.mark.parametrize(
@@ -124,8 +124,8 @@ def test_looking_is_always_allowed() -> None:
         b"7",
     ],
 )
-def test_a_request_that_is_none_is_answered_with_a_remedy_and_does_nothing(line: bytes) -> None:
-    levers = Levers()
+def test_an_invalid_request_is_answered_with_a_remedy_and_has_no_effect(line: bytes) -> None:
+    levers = RecordingControls()
     reply = said(line, levers)
 
     assert reply["ok"] is False
@@ -134,16 +134,16 @@ def test_a_request_that_is_none_is_answered_with_a_remedy_and_does_nothing(line:
     assert levers.told == []
 
 
-def test_what_cannot_be_done_is_said() -> None:
+def test_an_impossible_request_is_an_error() -> None:
     reply = said(b'{"verb": "cut", "daemons": ["nobody"]}')
 
     assert reply == {"ok": False, "error": "there is no daemon nobody", "remedy": "choose of us1"}
 
 
 @pytest.mark.parametrize("line", [b"hello", b"\xff\xfe", b'{"verb": "cut"', b'{"x":' * 9_000])
-def test_no_json_is_garbage(line: bytes) -> None:
+def test_a_line_that_is_not_json_is_an_error(line: bytes) -> None:
     with pytest.raises(NotJson):
-        answer(line, Levers(), list(AdminVerb))
+        answer(line, RecordingControls(), list(AdminVerb))
 
 
 # On its socket.
@@ -157,7 +157,7 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def channel(loop: Loop, path: Path) -> Iterator[AdminSocket]:
     with path.with_suffix(".log").open("wb") as log:
-        channel = AdminSocket(loop, DaemonLog("eu1", log.fileno()), path, Levers(), list(AdminVerb))
+        channel = AdminSocket(loop, DaemonLog("eu1", log.fileno()), path, RecordingControls(), list(AdminVerb))
         yield channel
         channel.close()
 
@@ -170,7 +170,7 @@ def call(path: Path) -> socket.socket:
 
 
 def hear(loop: Loop, caller: socket.socket, lines: int) -> tuple[list[dict[str, object]], bool]:
-    """What a caller is told, and whether that was the end."""
+    """The replies to a caller, and whether the connection was closed."""
     heard, ended = b"", False
 
     def enough() -> bool:
@@ -209,7 +209,7 @@ def test_lines_are_answered_in_their_order_however_they_come(
 @pytest.mark.parametrize(
     "garbage", [b"GET / HTTP/1.1\r\n", b"x" * (LINE_BYTES_MAX + 1), b" " * (LINE_BYTES_MAX + 1) + b"\n"]
 )
-def test_garbage_costs_its_own_connection_only(
+def test_invalid_input_costs_only_its_own_connection(
     loop: Loop, channel: AdminSocket, path: Path, garbage: bytes
 ) -> None:
     with call(path) as other, call(path) as caller:
@@ -223,7 +223,7 @@ def test_garbage_costs_its_own_connection_only(
     assert answers[0]["ok"]
 
 
-def test_another_user_is_sent_away(
+def test_another_user_is_refused(
     loop: Loop, channel: AdminSocket, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(admin_socket, "caller_uid", lambda _sock: 4711)
@@ -235,19 +235,19 @@ def test_another_user_is_sent_away(
     assert 'refused admin="user 4711"' in path.with_suffix(".log").read_text()
 
 
-def test_callers_who_say_nothing_keep_nobody_out(loop: Loop, channel: AdminSocket, path: Path) -> None:
+def test_silent_callers_do_not_block_others(loop: Loop, channel: AdminSocket, path: Path) -> None:
     silent = [call(path) for _ in range(CALLERS_MAX)]
     silent[0].send(b'{"verb": "status"}\n')
     assert hear(loop, silent[0], 1)[0][0]["ok"]
     with call(path) as late:
         late.send(b'{"verb": "status"}\n')
         assert hear(loop, late, 1)[0][0]["ok"]
-    assert hear(loop, silent[1], 1) == ([], True)  # Of those who are there it was silent for longest.
+    assert hear(loop, silent[1], 1) == ([], True)  # It was silent for longest.
     for caller in silent:
         caller.close()
 
 
-def test_half_a_line_that_drips_in_is_answered_when_it_is_whole(
+def test_a_line_in_small_pieces_is_answered_when_it_is_complete(
     loop: Loop, channel: AdminSocket, path: Path
 ) -> None:
     with call(path) as slow, call(path) as other:
@@ -259,7 +259,7 @@ def test_half_a_line_that_drips_in_is_answered_when_it_is_whole(
         assert hear(loop, slow, 1)[0][0]["ok"]
 
 
-def test_a_caller_who_goes_in_the_middle_of_a_line_leaves_nothing(
+def test_a_caller_that_disconnects_inside_a_line_leaves_nothing_behind(
     loop: Loop, channel: AdminSocket, path: Path
 ) -> None:
     caller = call(path)
@@ -271,7 +271,7 @@ def test_a_caller_who_goes_in_the_middle_of_a_line_leaves_nothing(
     assert "cut" not in path.with_suffix(".log").read_text()
 
 
-def test_what_was_done_is_in_the_log_and_looking_is_not(loop: Loop, channel: AdminSocket, path: Path) -> None:
+def test_changes_are_logged_and_queries_are_not(loop: Loop, channel: AdminSocket, path: Path) -> None:
     with call(path) as caller:
         caller.send(b'{"verb": "status"}\n{"verb": "cut", "daemons": ["us1"]}\n')
         hear(loop, caller, 2)
@@ -281,11 +281,11 @@ def test_what_was_done_is_in_the_log_and_looking_is_not(loop: Loop, channel: Adm
 
 
 def test_the_socket_is_gone_in_the_end(loop: Loop, path: Path) -> None:
-    AdminSocket(loop, DaemonLog("eu1"), path, Levers()).close()
+    AdminSocket(loop, DaemonLog("eu1"), path, RecordingControls()).close()
 
     assert not path.exists()
 
 
-def test_a_path_that_cannot_be_is_refused(loop: Loop, tmp_path: Path) -> None:
+def test_an_invalid_path_is_refused(loop: Loop, tmp_path: Path) -> None:
     with pytest.raises(BindError, match="--admin"):
-        AdminSocket(loop, DaemonLog("eu1"), tmp_path / ("x" * 120), Levers())
+        AdminSocket(loop, DaemonLog("eu1"), tmp_path / ("x" * 120), RecordingControls())

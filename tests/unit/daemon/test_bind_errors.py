@@ -27,7 +27,7 @@ def test_an_address_that_cannot_be_opened_is_named_with_the_remedy(number: int, 
         raise OSError(number, os.strerror(number))
 
 
-def test_a_group_that_cannot_be_joined_is_named_with_the_way_without() -> None:
+def test_a_multicast_group_that_cannot_be_joined_is_named_with_the_alternative() -> None:
     told = r"239.192.7.1.*No such device; .*remove `multicast` from sites.eu"
     with pytest.raises(BindError, match=told), explain_join_error(EU, EU1):
         raise OSError(errno.ENODEV, os.strerror(errno.ENODEV))

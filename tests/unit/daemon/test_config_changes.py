@@ -1,4 +1,4 @@
-"""What of another configuration a daemon that runs can take."""
+"""Changes of the configuration that a running daemon can apply."""
 
 from dataclasses import replace
 
@@ -39,7 +39,7 @@ def test_limits_of_clients_and_the_log_change_at_once_but_for_the_window() -> No
     assert found.restart == ("clients.window",)
 
 
-def test_what_concerns_spread_clients_changes_at_once() -> None:
+def test_settings_for_spread_clients_change_at_once() -> None:
     clients = ClientTuning(spread_slow=SpreadSlow.DROP, spread_access=("10.0.0.0/8",))
     found = changes(OLD, replace(OLD, clients=clients), "eu1")
 
@@ -48,7 +48,7 @@ def test_what_concerns_spread_clients_changes_at_once() -> None:
     assert tuned_sessions(SessionOptions(), clients).spread_access == ("10.0.0.0/8",)
 
 
-def test_what_others_have_to_agree_on_and_tuning_of_links_and_rings_need_another_view() -> None:
+def test_shared_settings_and_tuning_of_links_and_rings_need_another_view() -> None:
     eu, us = OLD.sites
     daemon = replace(us.daemons[0], address="127.0.0.9")
     new = replace(
@@ -85,7 +85,7 @@ def test_another_cluster_or_another_address_of_its_own_needs_a_restart_and_nothi
     assert changes(OLD, replace(OLD, cluster="other"), "eu1").restart == ("cluster",)
 
 
-def test_a_port_for_clients_is_each_daemons_own_affair() -> None:
+def test_another_client_port_needs_a_restart_of_that_daemon_only() -> None:
     eu, us = OLD.sites
     new = replace(OLD, sites=(eu, replace(us, daemons=(replace(us.daemons[0], client_port=None),))))
 
@@ -96,7 +96,7 @@ def test_a_port_for_clients_is_each_daemons_own_affair() -> None:
     assert changes(OLD, new, "us1").restart == ("us1.spread_port",)
 
 
-def test_what_admins_may_do_changes_at_once_and_their_socket_needs_a_restart() -> None:
+def test_admin_permissions_change_at_once_and_the_admin_socket_needs_a_restart() -> None:
     new = replace(OLD, admin=AdminTuning("/run/{name}.admin", 0o660, (AdminVerb.CUT,)))
     found = changes(OLD, new, "eu1")
 
@@ -112,7 +112,7 @@ def test_a_daemon_that_moves_to_another_site_needs_another_view() -> None:
     assert changes(OLD, moved, "eu1").rebuild == ("daemons",)
 
 
-def test_what_the_file_no_longer_says_is_as_by_default() -> None:
+def test_a_removed_setting_has_its_default_again() -> None:
     before = SessionOptions(sessions_max=5, window_bytes=8192)
     after = tuned_sessions(before, ClientTuning(groups_max=7))
 

@@ -1,4 +1,4 @@
-"""Listeners: how fast they accept. Connections: that they wait when they are told to."""
+"""Listeners limit their accept rate; connections stop reading while they are paused."""
 
 import socket
 from pathlib import Path
@@ -11,7 +11,7 @@ from hopring.daemon.loop.event_loop import Loop
 from hopring.links.hop.pacing import Bucket
 
 
-def test_who_comes_too_fast_waits_and_is_accepted_later(loop: Loop, tmp_path: Path) -> None:
+def test_connections_above_the_rate_wait_and_are_accepted_later(loop: Loop, tmp_path: Path) -> None:
     path = tmp_path / "s"
     accepted: list[int] = []
     delayed: list[str] = []
@@ -27,7 +27,7 @@ def test_who_comes_too_fast_waits_and_is_accepted_later(loop: Loop, tmp_path: Pa
         client.connect(str(path))
     run_until(loop, lambda: len(accepted) == 6)
 
-    # One may overdraw the bucket.
+    # One connection may overdraw the bucket.
     assert accepted[5] - accepted[0] >= 2 * 20_000 - 1_000
     assert set(delayed) == {TOO_FAST}
     listener.close()
@@ -36,7 +36,7 @@ def test_who_comes_too_fast_waits_and_is_accepted_later(loop: Loop, tmp_path: Pa
 
 
 class Owner:
-    """Of a connection: keeps what it reads."""
+    """The owner of a connection, which keeps the bytes that it reads."""
 
     def __init__(self) -> None:
         self.heard = b""
@@ -81,7 +81,7 @@ def test_a_connection_that_is_paused_reads_nothing_and_then_everything(loop: Loo
     assert owner.heard == b"early and late"
 
 
-def test_what_was_sent_before_the_end_is_read_although_nothing_can_be_sent_back(loop: Loop) -> None:
+def test_data_sent_before_the_end_is_read_although_nothing_can_be_sent_back(loop: Loop) -> None:
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     owner = Owner()
@@ -95,7 +95,7 @@ def test_what_was_sent_before_the_end_is_read_although_nothing_can_be_sent_back(
     assert owner.heard == b"last words"
 
 
-def test_what_a_dialect_cannot_say_is_nothing_and_holds_nobody_up(loop: Loop) -> None:
+def test_an_event_that_a_dialect_cannot_encode_is_skipped(loop: Loop) -> None:
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     owner = Owner()
@@ -108,7 +108,7 @@ def test_what_a_dialect_cannot_say_is_nothing_and_holds_nobody_up(loop: Loop) ->
     theirs.close()
 
 
-def test_more_than_the_kernel_takes_at_once_goes_out_in_its_order(loop: Loop) -> None:
+def test_more_than_the_kernel_takes_at_once_is_sent_in_order(loop: Loop) -> None:
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     theirs.setblocking(False)

@@ -22,7 +22,7 @@ NOBODY = 65534
 
 @pytest.fixture
 def without_rights(tmp_path: Path) -> Iterator[Path]:
-    """A place for the file where modes count: root, who may write everywhere, becomes nobody for the test."""
+    """A directory where file modes apply: root, who may write everywhere, becomes nobody for the test."""
     if os.geteuid() != 0:
         yield tmp_path / "views"
         return
@@ -36,7 +36,7 @@ def without_rights(tmp_path: Path) -> Iterator[Path]:
 
 
 def reserved(path: Path, *counters: int) -> CounterFile:
-    """A start that used these counters, in an orderly way."""
+    """Simulates a start that used these counters and ended in an orderly way."""
     file = CounterFile(path)
     for counter in counters:
         file.reserve(counter)
@@ -45,7 +45,7 @@ def reserved(path: Path, *counters: int) -> CounterFile:
 
 
 def mark(path: Path) -> int:
-    """What is on disk."""
+    """The counter on disk."""
     return int(path.read_bytes().split()[0])
 
 
@@ -59,7 +59,7 @@ def no_space(monkeypatch: pytest.MonkeyPatch) -> None:
 # The good case.
 
 
-def test_without_a_file_counters_start_at_0_and_nothing_is_said(path: Path) -> None:
+def test_without_a_file_counters_start_at_0_without_a_warning(path: Path) -> None:
     file = CounterFile(path)
 
     assert (file.start, file.warnings) == (0, [])
@@ -92,7 +92,7 @@ def test_the_file_is_written_once_for_half_a_block(path: Path) -> None:
     assert file.warnings == []
 
 
-def test_a_start_reserves_anew_so_that_the_next_one_is_higher_still(path: Path) -> None:
+def test_each_start_reserves_a_new_block(path: Path) -> None:
     starts = [CounterFile(path).start for _ in range(3)]
 
     assert starts == [0, BLOCK + 1, 2 * BLOCK + 2]
@@ -104,7 +104,7 @@ def test_a_counter_that_leaps_takes_the_mark_with_it(path: Path) -> None:
     assert CounterFile(path).start == 2**40 + BLOCK
 
 
-def test_a_slow_disk_keeps_nobody_waiting(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_disk_does_not_block_the_daemon(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     go_on = Event()
     file = CounterFile(path)
     monkeypatch.setattr(os, "fsync", lambda _handle: go_on.wait(30))
@@ -135,7 +135,7 @@ def test_a_disk_that_hangs_does_not_keep_the_daemon_from_starting(
     file.settle()
 
 
-# What may be found on disk.
+# Files that may be found on disk.
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_a_disk_that_hangs_does_not_keep_the_daemon_from_starting(
         b"\x00" * 64,
     ],
 )
-def test_a_damaged_file_is_told_and_counts_as_none(path: Path, text: bytes) -> None:
+def test_a_damaged_file_is_reported_and_ignored(path: Path, text: bytes) -> None:
     path.write_bytes(text)
 
     file = CounterFile(path)
@@ -179,7 +179,7 @@ def test_every_shortened_file_and_every_flipped_bit_is_found(path: Path) -> None
         assert CounterFile(path).start == 0, text
 
 
-def test_a_directory_in_its_place_is_told_and_counts_as_none(path: Path) -> None:
+def test_a_directory_in_its_place_is_reported_and_ignored(path: Path) -> None:
     path.mkdir()
 
     file = CounterFile(path)
@@ -197,7 +197,7 @@ def test_a_pipe_in_its_place_does_not_keep_the_daemon_from_starting(path: Path) 
     assert mark(path) == 1 + BLOCK, "the rename puts a file in its place"
 
 
-def test_a_file_that_may_not_be_read_is_told(without_rights: Path) -> None:
+def test_an_unreadable_file_is_reported(without_rights: Path) -> None:
     reserved(without_rights, 1)
     without_rights.chmod(0)
 
@@ -207,10 +207,10 @@ def test_a_file_that_may_not_be_read_is_told(without_rights: Path) -> None:
     assert "cannot read" in file.warnings[0]
 
 
-# What may go wrong with writing.
+# Failures of writing.
 
 
-def test_a_directory_that_is_not_there_is_told_once_and_the_daemon_goes_on(tmp_path: Path) -> None:
+def test_a_missing_directory_is_reported_once_and_the_daemon_continues(tmp_path: Path) -> None:
     file = reserved(tmp_path / "missing" / "views", 1, 2 + BLOCK, 3 + 2 * BLOCK)
 
     assert len(file.warnings) == 1
@@ -218,7 +218,7 @@ def test_a_directory_that_is_not_there_is_told_once_and_the_daemon_goes_on(tmp_p
     assert not list(tmp_path.iterdir())
 
 
-def test_a_directory_that_is_read_only_is_told_and_the_old_mark_stays(without_rights: Path) -> None:
+def test_a_read_only_directory_is_reported_and_the_old_mark_stays(without_rights: Path) -> None:
     path = without_rights
     CounterFile(path)
     path.parent.chmod(0o500)
@@ -231,7 +231,7 @@ def test_a_directory_that_is_read_only_is_told_and_the_old_mark_stays(without_ri
     assert (file.start, mark(path)) == (1 + BLOCK, 1 + BLOCK)
 
 
-def test_a_full_disk_is_told_and_tried_again_before_the_block_is_used(
+def test_a_full_disk_is_reported_and_retried_before_the_block_is_used(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = CounterFile(path)
@@ -252,7 +252,7 @@ def test_a_full_disk_is_told_and_tried_again_before_the_block_is_used(
     assert len(file.warnings) == 1
 
 
-def test_a_system_without_room_for_a_thread_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_thread_that_cannot_be_started_is_reported(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = CounterFile(path)
     with monkeypatch.context() as full:
         full.setattr(
@@ -307,7 +307,7 @@ while True:
 
 
 def used(child: subprocess.Popen[str], enough: int) -> Iterator[int]:
-    """The counters that the child used, some more of them after it was killed."""
+    """The counters that the child used, including those used after the signal to kill it was sent."""
     assert child.stdout is not None
     for number, line in enumerate(child.stdout):
         if number == enough:

@@ -1,4 +1,4 @@
-"""Cuts and delays made by hand: in front of datagrams, in connections, and what members make of them."""
+"""Cuts and delays by the admin channel: of datagrams, of connections, and their effect on members."""
 
 import json
 from pathlib import Path
@@ -44,7 +44,7 @@ def test_a_cut_loses_everything_there_and_healing_brings_the_shape_back(loop: Lo
     assert outbox.trains[1][0] >= start_us + 1_000
 
 
-def test_a_shape_of_nothing_is_none(loop: Loop) -> None:
+def test_an_empty_shape_removes_the_shape(loop: Loop) -> None:
     outbox = Outbox(loop)
     shaper = DatagramShaper(loop, outbox.send, Random(1))
     shaper.shape(THERE, Shape(delay_us=1_000))
@@ -202,7 +202,7 @@ def test_the_time_of_a_cut_goes_on_while_another_configuration_is_taken(loop: Lo
         run_until(loop, lambda: all(one.size() == 2 for one in members.values()), 30_000_000)
 
 
-def test_who_is_cut_off_is_not_heard_even_if_it_speaks(loop: Loop) -> None:
+def test_packets_of_a_cut_off_daemon_are_ignored(loop: Loop) -> None:
     config = local_config({"eu": 2}, base_port=free_base_port(4))
     heard: list[object] = []
     ends = [

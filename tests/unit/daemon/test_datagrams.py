@@ -1,4 +1,4 @@
-"""What goes to the site and to one member of it shares datagrams, and all of it comes, in its order."""
+"""Frames for the site and for one of its members share datagrams, and all of them arrive in order."""
 
 import pytest
 from tests.unit.daemon.free_ports import free_base_port
@@ -57,13 +57,13 @@ def test_the_token_goes_in_the_datagram_of_the_packet_before_it(loop: Loop) -> N
     run_until(loop, lambda: bool(site.heard[TWO] and site.heard[THREE]))
     site.close()
 
-    assert site.heard[TWO] == [(Data(1, b"one"),), (TOKEN,)], "the packet is taken before the token comes"
+    assert site.heard[TWO] == [(Data(1, b"one"),), (TOKEN,)], "the token came before the packet"
     assert site.heard[THREE] == [(Data(1, b"one"),)]
     assert site.one.endpoint.traffic.datagrams_sent == 2
 
 
 @pytest.mark.parametrize("size", [1_300, 1_400, 20_000])
-def test_it_goes_by_itself_behind_a_packet_that_leaves_no_room(loop: Loop, size: int) -> None:
+def test_the_token_has_its_own_datagram_after_a_packet_that_leaves_no_space(loop: Loop, size: int) -> None:
     site = Site(loop)
     packet = Data(1, bytes(size))
     site.one.send([SendSite((packet,)), to(THREE, TOKEN)])
@@ -74,7 +74,7 @@ def test_it_goes_by_itself_behind_a_packet_that_leaves_no_room(loop: Loop, size:
     assert site.frames(TWO) == [packet]
 
 
-def test_all_comes_in_its_order_whatever_follows_what(loop: Loop) -> None:
+def test_frames_arrive_in_order_in_any_sequence(loop: Loop) -> None:
     site = Site(loop)
     first, second, third = (Data(seq, b"%d" % seq) for seq in (1, 2, 3))
     site.one.send([to(TWO, Hurry()), SendSite((first,)), SendSite((second,)), to(TWO, TOKEN)])
@@ -86,7 +86,7 @@ def test_all_comes_in_its_order_whatever_follows_what(loop: Loop) -> None:
     assert site.frames(THREE) == [first, second, Hurry(), third]
 
 
-def test_who_is_cut_off_gets_neither(loop: Loop) -> None:
+def test_a_cut_off_daemon_gets_neither(loop: Loop) -> None:
     site = Site(loop)
     site.one.cut([TWO])
     site.one.send([SendSite((Data(1, b"one"),)), to(TWO, TOKEN)])

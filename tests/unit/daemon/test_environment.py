@@ -12,7 +12,7 @@ from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.process.environment import DESCRIPTORS_RESERVED, end_with_descriptor, for_clients
 
 
-def test_the_end_of_a_pipe_is_told_once_and_what_is_written_is_not(loop: Loop) -> None:
+def test_the_end_of_a_pipe_is_reported_once_and_its_data_is_ignored(loop: Loop) -> None:
     left: list[None] = []
     reading, writing = os.pipe()
     end_with_descriptor(loop, reading, lambda: left.append(None))
@@ -64,7 +64,7 @@ def faults(*arguments: str) -> int:
 @pytest.mark.slow
 def test_free_memory_is_kept_for_the_next_packets() -> None:
     assert faults("keep") < 1_000
-    assert faults() > 10 * 1_000  # Without: all pages of all packets come from the kernel again and again.
+    assert faults() > 10 * 1_000  # Without it, all pages of all packets come from the kernel again and again.
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
         yield left, right
 
 
-def test_an_alarm_rings_once_and_not_before_its_time(loop: Loop) -> None:
+def test_an_alarm_fires_once_and_not_before_its_time(loop: Loop) -> None:
     rings: list[int] = []
     alarm = loop.alarm(lambda: rings.append(loop.now_us()))
     at_us = loop.now_us() + 3_000
@@ -50,7 +50,7 @@ def test_alarms_are_finer_than_a_millisecond(loop: Loop) -> None:
     assert min(late_us) < 500
 
 
-def test_an_alarm_moved_later_rings_at_the_later_time_only(loop: Loop) -> None:
+def test_an_alarm_moved_later_fires_at_the_later_time_only(loop: Loop) -> None:
     rings: list[int] = []
     alarm = loop.alarm(lambda: rings.append(loop.now_us()))
     alarm.set(loop.now_us() + 1_000)
@@ -63,7 +63,7 @@ def test_an_alarm_moved_later_rings_at_the_later_time_only(loop: Loop) -> None:
     assert rings[0] >= later_us
 
 
-def test_an_alarm_moved_earlier_rings_earlier_and_then_is_silent(loop: Loop) -> None:
+def test_an_alarm_moved_earlier_fires_earlier_and_only_once(loop: Loop) -> None:
     rings: list[str] = []
     alarm = loop.alarm(lambda: rings.append("moved"))
     fence = loop.alarm(lambda: rings.append("fence"))
@@ -76,7 +76,7 @@ def test_an_alarm_moved_earlier_rings_earlier_and_then_is_silent(loop: Loop) -> 
     assert rings == ["moved", "fence"]
 
 
-def test_an_alarm_set_to_never_is_silent(loop: Loop) -> None:
+def test_an_alarm_set_to_never_does_not_fire(loop: Loop) -> None:
     rings: list[str] = []
     alarm = loop.alarm(lambda: rings.append("never"))
     fence = loop.alarm(lambda: rings.append("fence"))
@@ -89,7 +89,7 @@ def test_an_alarm_set_to_never_is_silent(loop: Loop) -> None:
     assert rings == ["fence"]
 
 
-def test_what_is_put_off_runs_once_after_all_handlers_of_the_turn(
+def test_deferred_work_runs_once_after_all_handlers_of_the_turn(
     loop: Loop, pair: tuple[socket.socket, socket.socket]
 ) -> None:
     left, right = pair
@@ -113,7 +113,7 @@ def test_what_is_put_off_runs_once_after_all_handlers_of_the_turn(
     assert [word.split()[0] for word in order[2:]] == ["flush", "flush"]
 
 
-def test_work_put_off_while_flushing_comes_behind_the_rest_and_not_for_ever(loop: Loop) -> None:
+def test_work_deferred_while_flushing_runs_last_and_does_not_starve_descriptors(loop: Loop) -> None:
     order: list[int] = []
 
     def first() -> None:
@@ -127,14 +127,12 @@ def test_work_put_off_while_flushing_comes_behind_the_rest_and_not_for_ever(loop
     loop.call_soon(first)
     loop.call_soon(lambda: order.append(2))
     loop.turn()
-    assert order == [1, 2, *[3] * (ROUNDS_MAX - 1)], "descriptors get their turn"
+    assert order == [1, 2, *[3] * (ROUNDS_MAX - 1)], "descriptors were not served"
     loop.turn()
     assert order == [1, 2, *[3] * (2 * ROUNDS_MAX - 1)]
 
 
-def test_a_writable_descriptor_is_told_only_when_asked_for(
-    loop: Loop, pair: tuple[socket.socket, socket.socket]
-) -> None:
+def test_writability_is_reported_only_on_request(loop: Loop, pair: tuple[socket.socket, socket.socket]) -> None:
     left, right = pair
     seen: list[int] = []
     loop.register(left.fileno(), seen.append, READABLE)
@@ -246,7 +244,7 @@ def test_an_idle_loop_uses_next_to_no_processor(loop: Loop) -> None:
     assert used_s < 0.04  # Of 190 ms.
 
 
-def test_a_loop_that_did_not_run_tells_so_before_it_serves_what_came_meanwhile(
+def test_a_loop_that_did_not_run_reports_it_before_it_serves_pending_events(
     loop: Loop, pair: tuple[socket.socket, socket.socket]
 ) -> None:
     left, right = pair

@@ -1,4 +1,4 @@
-"""The tiny HTTP server: what it answers, and what slow or rude clients can do to it."""
+"""The small HTTP server: its answers, and slow or misbehaving clients."""
 
 import socket
 from collections.abc import Iterator
@@ -84,7 +84,7 @@ def test_a_request_in_single_bytes_is_a_request(loop: Loop, server: HttpServer) 
         (b"HOPC\x01\0\0\0", 400),
     ],
 )
-def test_what_is_no_plain_get_is_refused(request_: bytes, status: int) -> None:
+def test_requests_other_than_a_plain_get_are_refused(request_: bytes, status: int) -> None:
     with pytest.raises(BadRequest) as refused:
         path_of(request_)
     assert refused.value.status == status
@@ -96,7 +96,7 @@ def test_a_request_that_is_too_long_is_refused_before_it_ends(loop: Loop, server
     assert answer.startswith(b"HTTP/1.1 431 ")
 
 
-def test_who_is_slow_has_to_go(loop: Loop, server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_client_is_disconnected(loop: Loop, server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_server, "REQUEST_US", 50_000)
     slow = Visitor(loop, server)
 
@@ -104,7 +104,7 @@ def test_who_is_slow_has_to_go(loop: Loop, server: HttpServer, monkeypatch: pyte
     assert slow.over
 
 
-def test_many_slow_ones_do_not_keep_another_out(loop: Loop, server: HttpServer) -> None:
+def test_many_slow_clients_do_not_block_another(loop: Loop, server: HttpServer) -> None:
     slow = [Visitor(loop, server) for _ in range(http_server.CONNECTIONS_MAX + 4)]
     for one in slow:
         one.sock.sendall(b"GET")
@@ -116,12 +116,12 @@ def test_many_slow_ones_do_not_keep_another_out(loop: Loop, server: HttpServer) 
         one.sock.close()
 
 
-def test_a_port_that_is_taken_is_told_with_a_remedy(loop: Loop, server: HttpServer) -> None:
+def test_a_taken_port_is_an_error_with_a_remedy(loop: Loop, server: HttpServer) -> None:
     with pytest.raises(BindError, match="choose another place for --metrics"):
         HttpServer(loop, server.address, {})
 
 
-def test_places() -> None:
+def test_addresses_are_parsed_or_refused() -> None:
     assert parse_place("9464") == ("127.0.0.1", 9464)
     assert parse_place("0.0.0.0:9464") == ("0.0.0.0", 9464)
     assert parse_place("[::1]:9464") == ("::1", 9464)

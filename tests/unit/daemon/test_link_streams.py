@@ -1,4 +1,4 @@
-"""The connections of TCP links: dialled and dialling, early and late, through several networks."""
+"""Connections of TCP links: dialled and accepted, early and late, through several networks."""
 
 import os
 import tracemalloc
@@ -44,7 +44,7 @@ def open_sockets() -> int:
 
 
 def call(loop: Loop, port: int, said: bytes) -> tuple[TcpConnection, list[ConnectionEvent]]:
-    """Somebody who dials the higher daemon and says something."""
+    """Connects to the higher daemon and sends something."""
     told: list[ConnectionEvent] = []
     connection = TcpConnection.dial(loop, ("127.0.0.1", port + HIGH))
     connection.sink = told.append
@@ -76,7 +76,7 @@ def test_a_connection_that_comes_early_waits_for_its_network_and_loses_nothing(
     for _ in range(20):
         low.streams.write(HIGH, b"early")
         loop.turn()
-    high.begin(5, LOW)  # An attempt that came to nothing meanwhile.
+    high.begin(5, LOW)  # An attempt that failed meanwhile.
     high.begin(7, LOW)
     low.streams.write(HIGH, b"late")
     run_until(loop, lambda: high.heard(7).endswith(b"late"))
@@ -183,7 +183,7 @@ def test_dialling_without_a_free_descriptor_is_a_closed_stream(loop: Loop, low: 
 
 
 @pytest.mark.parametrize("sender", [HIGH, DaemonId(3)])
-def test_who_has_no_business_here_is_sent_away(loop: Loop, high: End, port: int, sender: DaemonId) -> None:
+def test_a_connection_of_a_stranger_is_closed(loop: Loop, high: End, port: int, sender: DaemonId) -> None:
     high.begin(7, LOW)
     _, told = call(loop, port, greeting(sender, 7))
     run_until(loop, lambda: bool(told) and isinstance(told[-1], StreamClosed))
@@ -191,7 +191,7 @@ def test_who_has_no_business_here_is_sent_away(loop: Loop, high: End, port: int,
     assert high.told == []
 
 
-def test_a_second_connection_of_the_same_network_is_sent_away(loop: Loop, high: End, port: int) -> None:
+def test_a_second_connection_of_the_same_network_is_closed(loop: Loop, high: End, port: int) -> None:
     high.begin(7, LOW)
     first, _ = call(loop, port, greeting(LOW, 7))
     run_until(loop, lambda: bool(high.told))
@@ -202,7 +202,7 @@ def test_a_second_connection_of_the_same_network_is_sent_away(loop: Loop, high: 
     first.close()
 
 
-def test_of_too_many_early_connections_the_oldest_goes(loop: Loop, port: int) -> None:
+def test_above_the_limit_the_oldest_early_connection_is_closed(loop: Loop, port: int) -> None:
     me = DaemonId(EARLY_MAX + 2)
     end = End(loop, me, port - me + HIGH)
     callers = []

@@ -1,4 +1,4 @@
-"""Where a daemon listens for clients."""
+"""Addresses at which a daemon listens for clients."""
 
 import socket
 from pathlib import Path

@@ -42,7 +42,7 @@ def test_members_find_each_other_and_deliver_the_same_in_the_same_order(
 
 
 @pytest.mark.slow
-def test_with_a_link_of_the_site_that_works_one_way_those_are_together_that_hear_each_other(loop: Loop) -> None:
+def test_with_a_one_way_path_in_a_site_the_view_has_daemons_that_hear_each_other(loop: Loop) -> None:
     config = local_config({"eu": 3}, base_port=free_base_port(6))
     with members_of(loop, config) as members:
         run_until(loop, lambda: all(one.size() == 3 for one in members.values()))
@@ -59,7 +59,7 @@ def test_with_a_link_of_the_site_that_works_one_way_those_are_together_that_hear
 
 
 @pytest.mark.slow
-def test_the_layer_above_may_answer_while_it_is_told(loop: Loop) -> None:
+def test_the_layer_above_may_submit_inside_its_callback(loop: Loop) -> None:
     config = two_sites()
     with members_of(loop, config) as members:
         members["eu1"].answering = True
@@ -70,7 +70,7 @@ def test_the_layer_above_may_answer_while_it_is_told(loop: Loop) -> None:
 
 
 @pytest.mark.slow
-def test_words_that_nobody_says_are_counted_and_told_with_a_remedy(loop: Loop) -> None:
+def test_invalid_membership_messages_are_counted_and_reported_with_a_remedy(loop: Loop) -> None:
     config = two_sites()
     reading, writing = os.pipe()
     names = {DaemonId(at): daemon.name for at, daemon in enumerate(config.daemons)}

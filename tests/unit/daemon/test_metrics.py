@@ -21,7 +21,7 @@ from hopring.services import Service
 
 
 class Watched:
-    """A daemon alone, and its metrics."""
+    """A single daemon and its metrics."""
 
     def __init__(self, loop: Loop) -> None:
         config = local_config({"eu": 1}, base_port=free_base_port(2))
@@ -69,7 +69,7 @@ def test_a_daemon_is_alive_until_it_ends_and_ready_while_a_view_is_whole(loop: L
     assert (watched.metrics.ready().status, watched.metrics.alive().status) == (503, 503)
 
 
-def test_what_is_sent_and_delivered_is_counted_and_what_is_no_bundle_does_no_harm(
+def test_sent_and_delivered_messages_are_counted_and_invalid_bundles_do_no_harm(
     loop: Loop, watched: Watched
 ) -> None:
     run_until(loop, lambda: watched.member.snapshot().settled)
@@ -82,7 +82,7 @@ def test_what_is_sent_and_delivered_is_counted_and_what_is_no_bundle_does_no_har
 
 
 @pytest.mark.slow
-def test_a_link_that_the_view_does_without_is_down_though_its_site_is_there(loop: Loop) -> None:
+def test_a_link_that_the_view_does_not_use_is_down_though_its_site_is_present(loop: Loop) -> None:
     config = local_config({"ap": 1, "eu": 1, "us": 1}, base_port=free_base_port(6))
     with members_of(loop, config) as members:
         run_until(loop, lambda: all(one.size() == 3 for one in members.values()))

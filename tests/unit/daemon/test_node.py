@@ -59,7 +59,7 @@ class Cluster:
             node.start(Generation(generation), members)
 
     def turn_until(self, count: int, seconds: float = 10.0) -> None:
-        """Runs until so much has been received, or the time is up."""
+        """Runs until this many bundles have been received, or the time is up."""
         deadline_us = self.loop.now_us() + int(seconds * 1_000_000)
         awake = self.loop.alarm(lambda: None)
         while len(self.received) < count and self.loop.now_us() < deadline_us:
@@ -130,7 +130,7 @@ def test_a_bundle_crosses_to_a_site_with_smaller_packets(ring: RingTuning) -> No
         assert cluster.failed == {}
 
 
-def test_a_new_generation_begins_afresh_and_the_old_ones_packets_are_stale() -> None:
+def test_a_new_generation_starts_empty_and_packets_of_the_old_one_are_stale() -> None:
     with cluster_of(two_sites(LinkProtocol.HOP, multicast=False)) as cluster:
         cluster.start(generation=1)
         cluster.nodes["eu1"].multicast(EVERYWHERE, b"first")
@@ -147,7 +147,7 @@ def test_a_new_generation_begins_afresh_and_the_old_ones_packets_are_stale() -> 
 def from_us1(
     generation: int = 1, incarnation: int = 1_002, sender: int = 2, family: Family = Family.HOP
 ) -> Header:
-    """A head as us1's packets have it: its number is 2, and the nonces of the nodes here begin at 1000."""
+    """A header as us1's packets have it: its number is 2, and the nonces of the nodes here begin at 1000."""
     return Header(family, 0, DaemonId(sender), Incarnation(incarnation), Generation(generation))
 
 
@@ -184,7 +184,7 @@ def test_packets_that_are_not_for_the_network_are_counted_by_reason(
         assert not cluster.failed
 
 
-def test_noise_never_ends_the_loop() -> None:
+def test_random_datagrams_never_end_the_loop() -> None:
     config = two_sites(LinkProtocol.HOP, multicast=False)
     with cluster_of(config) as cluster:
         cluster.start(generation=1)

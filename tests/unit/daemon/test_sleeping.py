@@ -7,22 +7,22 @@ from hopring.daemon.loop.sleeping import LINGER_US, QUICK_US, QUICK_WAITS, Linge
 
 
 def waits(lingering: LingerPolicy, count: int, apart_us: int, at_us: int = 1_000_000) -> list[int]:
-    """For how long it lingers in each of so many waits."""
+    """How long it polls in each of `count` waits."""
     moments = [at_us + number * apart_us for number in range(count)]
     return [lingering.until_us(moment) - moment for moment in moments]
 
 
-def test_one_that_is_asked_again_and_again_lingers() -> None:
+def test_a_busy_loop_polls_before_it_sleeps() -> None:
     lingered_us = waits(LingerPolicy(), QUICK_WAITS + 3, QUICK_US - 1)
 
     assert lingered_us == [0] * QUICK_WAITS + [LINGER_US] * 3
 
 
-def test_one_that_is_asked_now_and_then_does_not() -> None:
+def test_a_loop_with_rare_events_does_not_poll() -> None:
     assert waits(LingerPolicy(), 10 * QUICK_WAITS, QUICK_US) == [0] * 10 * QUICK_WAITS
 
 
-def test_one_pause_ends_nothing_and_the_second_one_does() -> None:
+def test_polling_ends_with_the_second_pause_in_a_row() -> None:
     lingering = LingerPolicy()
     waits(lingering, 3 * QUICK_WAITS, 100)
 
@@ -30,18 +30,18 @@ def test_one_pause_ends_nothing_and_the_second_one_does() -> None:
     assert waits(lingering, 1, 100, at_us=3_000_000) == [0]
 
 
-def test_a_dozen_waits_for_each_message_now_and_then_do_not_add_up() -> None:
+def test_several_waits_per_rare_message_do_not_count_as_busy() -> None:
     lingering = LingerPolicy()
     lingered_us = [waits(lingering, 14, 70, at_us=second * 5_000) for second in range(1, 100)]
 
     assert lingered_us == [[0] * 14] * 99
 
 
-def test_nobody_lingers_who_is_not_to() -> None:
+def test_polling_can_be_switched_off() -> None:
     assert set(waits(LingerPolicy(0), 2 * QUICK_WAITS, 1)) == {0}
 
 
-def test_alarms_ring_in_their_order_and_not_before_their_time_while_it_lingers(loop: Loop) -> None:
+def test_alarms_fire_in_order_and_not_early_while_the_loop_polls(loop: Loop) -> None:
     loop.lingering.linger_us = 5_000
     early_us: list[int] = []
     at_us = [loop.now_us()]
@@ -58,9 +58,9 @@ def test_alarms_ring_in_their_order_and_not_before_their_time_while_it_lingers(l
     assert max(early_us[1:]) <= 0
 
 
-def test_a_loop_that_should_have_run_and_did_not_is_told_by_how_much() -> None:
+def test_a_late_loop_is_told_by_how_much() -> None:
     stalls = StallDetector(ahead_us=0)
-    assert stalls.runs(5_000_000) == 0, "before the first turn nothing is late"
+    assert stalls.runs(5_000_000) == 0, "nothing is late before the first turn"
 
     stalls.sleeps(until_us=6_000_000)
     assert stalls.woke(6_000_100, ahead_us=0) == 0

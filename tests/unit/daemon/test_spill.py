@@ -1,4 +1,4 @@
-"""Spills on a real disk."""
+"""Spilled events on a real disk."""
 
 import os
 from pathlib import Path
@@ -18,7 +18,7 @@ def frames(dice: Random, count: int, bytes_max: int) -> list[bytes]:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_frames_come_back_in_their_order_however_puts_and_takes_fall(
+def test_frames_come_back_in_order_for_any_sequence_of_puts_and_takes(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spill, "PIECE_BYTES", 700)
@@ -55,7 +55,7 @@ def test_a_segment_is_deleted_when_it_has_been_read(tmp_path: Path, monkeypatch:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_a_life_before_left_behind_is_deleted_and_nothing_else(tmp_path: Path) -> None:
+def test_files_of_an_earlier_start_are_deleted_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "12.3.spill").write_bytes(b"old")
     (tmp_path / "mine").write_bytes(b"mine")
     SpillPlace(tmp_path)

@@ -20,7 +20,7 @@ GREETING = Header(Family.TCP, 0xC1, DaemonId(2), Incarnation(22), Generation(7))
 
 
 class End:
-    """One end of a connection and what happened to it."""
+    """One end of a connection and its events."""
 
     def __init__(self, connection: TcpConnection) -> None:
         self.connection = connection
@@ -115,13 +115,13 @@ def test_an_address_without_a_route_is_closed_not_raised(loop: Loop) -> None:
     assert len(end.log) == 1
 
 
-def test_a_silent_address_is_given_up_in_time(loop: Loop) -> None:
+def test_connecting_to_a_silent_address_times_out(loop: Loop) -> None:
     with ExitStack() as stack:
         listener = stack.enter_context(socket.socket())
         listener.bind(("127.0.0.1", 0))
         listener.listen(0)
         fillers = [stack.enter_context(socket.socket()) for _ in range(4)]
-        for filler in fillers:  # A full backlog drops further knocks without a word.
+        for filler in fillers:  # A full backlog drops further SYNs silently.
             filler.setblocking(False)
             filler.connect_ex(listener.getsockname())
         end = End(TcpConnection.dial(loop, listener.getsockname(), timeout_us=20_000))
@@ -167,13 +167,13 @@ def test_a_reset_is_a_close(loop: Loop) -> None:
     listener.close()
 
 
-class Hall:
-    """An anteroom with a door, and whom it admitted."""
+class GreetedStreams:
+    """A listener with pending streams, and the connections that were admitted."""
 
     def __init__(self, loop: Loop) -> None:
         self.admitted: list[tuple[Header, End]] = []
-        self.anteroom = PendingStreams(loop, 0xC1, self.admit)
-        self.listener = TcpListener(loop, ("127.0.0.1", 0), self.anteroom.welcome)
+        self.pending = PendingStreams(loop, 0xC1, self.admit)
+        self.listener = TcpListener(loop, ("127.0.0.1", 0), self.pending.welcome)
 
     def admit(self, header: Header, connection: TcpConnection) -> bool:
         if header.sender != 2:
@@ -187,56 +187,56 @@ class Hall:
 
     def close(self) -> None:
         self.listener.close()
-        self.anteroom.close()
+        self.pending.close()
         for _, end in self.admitted:
             end.connection.close()
 
 
 @pytest.fixture
-def hall(loop: Loop) -> Iterator[Hall]:
-    hall = Hall(loop)
-    yield hall
-    hall.close()
+def greeted(loop: Loop) -> Iterator[GreetedStreams]:
+    greeted = GreetedStreams(loop)
+    yield greeted
+    greeted.close()
 
 
-def test_a_greeted_connection_is_handed_over_with_all_its_bytes(loop: Loop, hall: Hall) -> None:
+def test_a_greeted_connection_is_handed_over_with_all_its_bytes(loop: Loop, greeted: GreetedStreams) -> None:
     hello = encode_greeting(GREETING) + b"and more"
-    with socket.create_connection(hall.address[:2]) as guest:
+    with socket.create_connection(greeted.address[:2]) as guest:
         guest.sendall(hello[:5])
         fence = loop.alarm(lambda: guest.sendall(hello[5:]))
         fence.set(loop.now_us() + 2_000)
-        run_until(loop, lambda: bool(hall.admitted))
+        run_until(loop, lambda: bool(greeted.admitted))
 
-        header, end = hall.admitted[0]
+        header, end = greeted.admitted[0]
         assert header == GREETING
         assert end.log[0] == StreamOpened()
         assert end.received == hello
 
 
-def test_strangers_and_babblers_are_sent_away(loop: Loop, hall: Hall) -> None:
+def test_strangers_and_invalid_greetings_are_closed(loop: Loop, greeted: GreetedStreams) -> None:
     stranger = encode_greeting(Header(Family.TCP, 0xC1, DaemonId(9), Incarnation(1), Generation(7)))
     foreigner = encode_greeting(Header(Family.TCP, 0xC2, DaemonId(2), Incarnation(1), Generation(7)))
-    guests = [socket.create_connection(hall.address[:2]) for _ in range(3)]
+    guests = [socket.create_connection(greeted.address[:2]) for _ in range(3)]
     for guest, words in zip(
         guests, (stranger, foreigner, b"GET / HTTP/1.1\r\nHost: nobody\r\n\r\n"), strict=True
     ):
         guest.sendall(words)
-    dropped = hall.anteroom.traffic.dropped
+    dropped = greeted.pending.traffic.dropped
     run_until(loop, lambda: dropped.total() == 3)
 
     assert dropped == {Drop.FOREIGN_SENDER: 1, Drop.CLUSTER: 1, Drop.MAGIC: 1}
-    assert hall.admitted == []
+    assert greeted.admitted == []
     for guest in guests:
         assert guest.recv(1) == b""
         guest.close()
 
 
-def test_silent_connectors_do_not_keep_others_out(loop: Loop, hall: Hall) -> None:
-    silent = [socket.create_connection(hall.address[:2]) for _ in range(PENDING_MAX + 3)]
-    with socket.create_connection(hall.address[:2]) as guest:
+def test_silent_connections_do_not_block_others(loop: Loop, greeted: GreetedStreams) -> None:
+    silent = [socket.create_connection(greeted.address[:2]) for _ in range(PENDING_MAX + 3)]
+    with socket.create_connection(greeted.address[:2]) as guest:
         guest.sendall(encode_greeting(GREETING))
-        run_until(loop, lambda: bool(hall.admitted))
+        run_until(loop, lambda: bool(greeted.admitted))
 
-    assert hall.anteroom.traffic.dropped[Drop.LIMIT] >= 3
+    assert greeted.pending.traffic.dropped[Drop.LIMIT] >= 3
     for one in silent:
         one.close()

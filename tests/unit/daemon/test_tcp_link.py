@@ -18,7 +18,7 @@ from hopring.wire.header import Family, Header
 
 
 class End:
-    """One end of a TCP link and what its layer above has seen."""
+    """One end of a TCP link and the events of its layer above."""
 
     def __init__(self, loop: Loop, me: int, peer: int) -> None:
         self.loop = loop
@@ -47,13 +47,13 @@ class End:
 
 
 class Pair:
-    """A daemon that dials another one, which has an anteroom."""
+    """A daemon that connects to another one, which has pending streams."""
 
     def __init__(self, loop: Loop) -> None:
         self.dialler = End(loop, 1, 2)
         self.acceptor = End(loop, 2, 1)
-        self.anteroom = PendingStreams(loop, 0xC1, self.admit)
-        self.listener = TcpListener(loop, ("127.0.0.1", 0), self.anteroom.welcome)
+        self.pending = PendingStreams(loop, 0xC1, self.admit)
+        self.listener = TcpListener(loop, ("127.0.0.1", 0), self.pending.welcome)
 
     def admit(self, header: Header, connection: TcpConnection) -> bool:
         assert header.sender == 1
@@ -98,7 +98,7 @@ def test_a_connection_that_ends_fails_both_links_once(loop: Loop, pair: Pair) ->
     assert one.failures == ["closed by the other end"]
 
 
-def test_nobody_at_home_fails_the_link(loop: Loop, pair: Pair) -> None:
+def test_a_refused_connection_fails_the_link(loop: Loop, pair: Pair) -> None:
     address = pair.listener.address
     pair.listener.close()
     one = pair.dialler
@@ -106,4 +106,4 @@ def test_nobody_at_home_fails_the_link(loop: Loop, pair: Pair) -> None:
     run_until(loop, lambda: bool(one.failures))
 
     assert one.failures == ["Connection refused"]
-    pair.listener = TcpListener(loop, ("127.0.0.1", 0), pair.anteroom.welcome)
+    pair.listener = TcpListener(loop, ("127.0.0.1", 0), pair.pending.welcome)

@@ -40,7 +40,7 @@ def test_near_and_far_items_come_out_in_the_order_of_their_deadlines() -> None:
     assert wheel.advance(4_000_000_000) == ["ms", "20 ms", "second", "hour"]
 
 
-def test_never_does_not_come() -> None:
+def test_an_item_set_to_never_does_not_come_out() -> None:
     wheel: TimerWheel[str] = TimerWheel(now_us=5)
     wheel.arm(NEVER, "never")
 
@@ -66,7 +66,7 @@ def test_a_far_item_wakes_the_loop_when_it_is_due_and_not_before() -> None:
     assert wheel.advance(wheel.next_us) == ["day"]
 
 
-def test_far_items_in_a_crowd_wake_the_loop_only_a_few_times_before_they_are_due() -> None:
+def test_many_far_items_wake_the_loop_only_a_few_times_before_they_are_due() -> None:
     wheel: TimerWheel[int] = TimerWheel(now_us=0)
     for number in range(100):
         wheel.arm(86_400_000_000, number)
@@ -92,7 +92,7 @@ def test_an_item_that_was_put_off_is_taken_out_before_its_time_and_others_are_no
 
 
 class Heap:
-    """What the wheel claims to be, in the plainest way."""
+    """The behaviour of the wheel, as a plain heap."""
 
     def __init__(self) -> None:
         self.items: list[tuple[int, int]] = []

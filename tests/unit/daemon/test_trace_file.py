@@ -32,7 +32,7 @@ def read(path: Path) -> list[trace.Event]:
         return read_json_lines(file)
 
 
-def test_what_happens_is_in_the_file_at_once_and_reads_back(tmp_path: Path) -> None:
+def test_events_are_in_the_file_at_once_and_read_back(tmp_path: Path) -> None:
     path = tmp_path / "trace"
     file = TraceFile(path, ONE, NAMES, lambda: 42, snapshot, wall=lambda: 1_000_042)
     file.note([Installed(VIEW, (ONE, OTHER), (ONE,), "merge")])
@@ -56,7 +56,7 @@ def test_what_happens_is_in_the_file_at_once_and_reads_back(tmp_path: Path) -> N
     ]
 
 
-def test_another_life_goes_on_behind_the_last_whole_line(tmp_path: Path) -> None:
+def test_a_restart_appends_after_the_last_complete_line(tmp_path: Path) -> None:
     path = tmp_path / "trace"
     TraceFile(path, ONE, NAMES, lambda: 1, snapshot, wall=lambda: 11).close()
     with path.open("ab") as torn:
@@ -108,7 +108,7 @@ def snapshot(present: NetworkSnapshot | None = None, last: NetworkSnapshot | Non
     )
 
 
-def test_only_links_that_have_moved_are_news() -> None:
+def test_only_links_with_changed_counters_are_written() -> None:
     counts = LinkCountLog()
     silent = LinkCounters(0, 0, 0, 0, 0, 0, 0)
 
@@ -119,7 +119,7 @@ def test_only_links_that_have_moved_are_news() -> None:
     assert [one.link.peer for one in news] == [AP1]
 
 
-def test_the_last_counts_of_a_network_are_told_when_the_next_one_begins() -> None:
+def test_the_last_counters_of_a_network_are_written_when_the_next_one_begins() -> None:
     counts = LinkCountLog()
     counts.news(snapshot(network(5, us1=counted(3))), 0)
 
@@ -128,7 +128,7 @@ def test_the_last_counts_of_a_network_are_told_when_the_next_one_begins() -> Non
     assert [(one.generation, one.link.counters.sent) for one in news] == [(5, 4), (6, 1)]
 
 
-def test_the_last_counts_of_a_network_are_told_once_if_none_follows() -> None:
+def test_the_last_counters_of_a_network_are_written_once_if_none_follows() -> None:
     counts = LinkCountLog()
     counts.news(snapshot(network(5, us1=counted(3))), 0)
     ended = snapshot(None, last=network(5, us1=counted(4)))
@@ -137,7 +137,7 @@ def test_the_last_counts_of_a_network_are_told_once_if_none_follows() -> None:
     assert counts.news(ended, 2) == []
 
 
-def test_a_trace_has_them_at_most_once_in_a_period_and_in_the_end(tmp_path: Path) -> None:
+def test_a_trace_has_counters_at_most_once_per_period_and_at_its_end(tmp_path: Path) -> None:
     now_us = [0]
     path, names = tmp_path / "trace", {EU1: "eu1", US1: "us1"}
     now = [snapshot(network(5))]

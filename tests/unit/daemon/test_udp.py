@@ -16,7 +16,7 @@ LOOPBACKS = ["127.0.0.1", "::1"]
 
 
 class Inbox:
-    """Keeps what came in, datagram by datagram, and how many reads it took."""
+    """Keeps received datagrams and the number of reads."""
 
     def __init__(self) -> None:
         self.datagrams: list[bytes] = []
@@ -122,7 +122,7 @@ def test_empty_datagrams_are_dropped_and_counted(loop: Loop) -> None:
         assert receiver.traffic.dropped == {Drop.TRUNCATED: 1}
 
 
-def test_the_granted_buffers_are_told(loop: Loop) -> None:
+def test_the_granted_buffer_sizes_are_reported(loop: Loop) -> None:
     with endpoint(loop, ("127.0.0.1", 0), Inbox()) as opened:
         assert opened.receive_buffer_bytes >= 200_000
         assert opened.send_buffer_bytes >= 200_000
@@ -152,12 +152,12 @@ def test_a_listener_hears_its_own_group_only(loop: Loop) -> None:
 
 
 def port_of(loop: Loop) -> int:
-    """A port that nobody uses just now."""
+    """A port that is not in use now."""
     with endpoint(loop, ("127.0.0.1", 0), Inbox()) as opened:
         return opened.address[1]
 
 
-def test_what_has_come_is_read_before_an_alarm_that_is_due(loop: Loop) -> None:
+def test_received_datagrams_are_read_before_a_due_alarm_fires(loop: Loop) -> None:
     inbox, read_before = Inbox(), list[int]()
     alarm = loop.alarm(lambda: read_before.append(inbox.reads))
     with endpoint(loop, ("127.0.0.1", 0), inbox) as receiver, endpoint(loop, ("127.0.0.1", 0), inbox) as sender:

@@ -1,4 +1,4 @@
-"""How tests wait on a real loop: for something, never for a time."""
+"""Waits on a real loop for a condition, never for a fixed time."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ WAIT_US_MAX = 10_000_000
 
 
 def run_until(loop: Loop, condition: Callable[[], bool], within_us: int = WAIT_US_MAX) -> None:
-    """Turns the loop until the condition holds, and fails if that takes too long."""
+    """Turns the loop until the condition holds, and fails after a deadline."""
 
     def give_up() -> None:
         raise AssertionError(f"waited for {within_us // 1_000} ms in vain")

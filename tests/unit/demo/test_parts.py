@@ -1,4 +1,4 @@
-"""The pure parts of the demonstration: figures, verdict, and what is shown."""
+"""The pure parts of the demonstration: figures, verdict, and output."""
 
 import io
 from dataclasses import replace
@@ -78,7 +78,7 @@ def test_messages_belong_to_the_phase_and_side_they_were_sent_in() -> None:
     assert reached[APART, ("us", "ap")].all_got == {"eu": 0, "us": 1, "ap": 0}
 
 
-def test_a_client_is_counted_by_what_it_saw() -> None:
+def test_figures_of_a_client_are_counted_from_its_events() -> None:
     message = sent("eu1", 1, SECOND)
     members = (client("eu1"), client("us1"))
     views = [
@@ -91,7 +91,7 @@ def test_a_client_is_counted_by_what_it_saw() -> None:
     assert DemoFigures(events, MARKS).clients() == [ClientSummary("eu1", 1, 1, 0, 2, 1, ["eu1", "us1"])]
 
 
-def test_how_long_views_took_is_told_by_side() -> None:
+def test_times_of_views_are_reported_by_side() -> None:
     assert changes({SPLITTING: {"eu": 2_340_000}, MERGING: {}}) == [ViewChangeTimes(SPLITTING, {"eu": 2.34})]
 
 
@@ -99,7 +99,7 @@ def test_how_long_views_took_is_told_by_side() -> None:
 
 
 def story() -> list[trace.Event]:
-    """Two clients in one view, two messages."""
+    """Two clients in one view, and two messages."""
     here, there = client("eu1"), client("us1")
     daemons = [trace.ProcessName(name, 1) for name in ("eu1", "us1")]
     events: list[trace.Event] = []
@@ -131,7 +131,7 @@ def properties(history: list[trace.Event]) -> list[str]:
     return [verdict.property for one in judged for verdict in one.verdicts if not verdict]
 
 
-def test_a_good_history_is_found_good() -> None:
+def test_a_right_history_passes() -> None:
     judged = judge(story(), quiet_end=True, names=["eu1", "us1"])
 
     assert properties(story()) == []
@@ -159,17 +159,17 @@ def test_a_daemons_view_that_others_do_not_have_is_found() -> None:
     assert properties(history) != []
 
 
-def test_nothing_is_not_good() -> None:
+def test_an_empty_history_does_not_pass() -> None:
     assert not JudgedHistory("clients", 0, []).good
     assert not JudgedHistory("clients", 0, [holds("all")]).good
     assert not JudgedHistory("clients", 5, [holds("one"), broken("other", "so")]).good
     assert JudgedHistory("clients", 5, [holds("one")]).good
 
 
-# What is shown.
+# Output.
 
 
-def test_all_that_was_found_out_is_shown() -> None:
+def test_all_figures_are_shown() -> None:
     text = " ".join(text_of(summary.closing(FACTS)).split())
 
     assert "splitting us ap after 3.12 s" in text
@@ -182,7 +182,7 @@ def test_all_that_was_found_out_is_shown() -> None:
     assert "✗" not in text
 
 
-def test_what_is_broken_is_shown_with_its_witness_and_what_did_not_come_too() -> None:
+def test_a_violation_is_shown_with_its_witness_and_so_is_a_timeout() -> None:
     bad = JudgedHistory("clients, EVS-C", 9, [holds("one"), broken("EVS-C 2.5", "eu1 got it twice")])
     text = text_of(summary.closing(replace(FACTS, judged=[bad], problems=["waited in vain"])))
 
@@ -191,7 +191,7 @@ def test_what_is_broken_is_shown_with_its_witness_and_what_did_not_come_too() ->
     assert "✗ waited in vain" in text
 
 
-def test_the_last_lines_say_where_the_report_is_or_why_there_is_none() -> None:
+def test_the_last_lines_name_the_report_or_the_reason_for_its_absence() -> None:
     reported = replace(FACTS, report="out/demo-1/pipeline/report.html", pipeline="pipeline on Spark: all hold")
 
     assert (
@@ -201,14 +201,14 @@ def test_the_last_lines_say_where_the_report_is_or_why_there_is_none() -> None:
     assert text_of(summary.last_line(replace(FACTS, pipeline=LEFT_OUT))) == f"{LEFT_OUT}\n"
 
 
-def test_where_there_is_no_spark_one_line_says_what_to_install() -> None:
+def test_without_spark_one_line_says_what_to_install() -> None:
     nothing: dict[str, object] = {}
     assert lacking(nothing.get) == INSTALL
     assert "\n" not in INSTALL
     assert "pip install 'hopring[spark,jdk]'" in INSTALL
 
 
-def test_where_nothing_moves_each_step_of_a_job_has_a_line_on_stderr(
+def test_without_a_terminal_each_step_of_a_job_has_a_line_on_stderr(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with DemoScreen(True) as screen, screen.steps() as say:
@@ -239,7 +239,7 @@ def test_with_json_nothing_is_shown() -> None:
 
 
 @pytest.mark.parametrize("no_color", [True, False])
-def test_a_terminal_has_a_table_that_moves_unless_it_wants_no_color(
+def test_a_terminal_has_a_live_table_unless_no_color_is_set(
     monkeypatch: pytest.MonkeyPatch, no_color: bool
 ) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)

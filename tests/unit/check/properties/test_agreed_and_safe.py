@@ -1,4 +1,4 @@
-"""2.13(3), 2.13(4), 2.14(2) and 2.14(3) on histories written by hand."""
+"""Properties 2.13(3), 2.13(4), 2.14(2) and 2.14(3) on handwritten histories."""
 
 import pytest
 from tests.unit.check.evs_notation import history
@@ -15,12 +15,12 @@ from hopring.check.properties.safe import SAFE_AFTER_SIGNAL, SAFE_BEFORE_SIGNAL
         a: view 1 ab | send 1 | deliver a:1 | deliver b:2
         b: view 1 ab | send 2 | deliver a:1 | deliver b:2
         """,
-        # b is behind, not wrong.
+        # b is late, not wrong.
         """
         a: view 1 ab | send 1 | deliver a:1 | deliver b:2
         b: view 1 ab | send 2
         """,
-        # b:2 is Reliable and early at b: it owes nothing to what is below it.
+        # b:2 is Reliable and early at b: it does not depend on lower messages.
         """
         a: view 1 ab | send 1 | deliver a:1
         b: view 1 ab | send 2 reliable | deliver b:2 | signal | view 2 b
@@ -30,7 +30,7 @@ from hopring.check.properties.safe import SAFE_AFTER_SIGNAL, SAFE_BEFORE_SIGNAL
         a: view 1 ab | send 1 | deliver a:1 | crash
         b: view 1 ab | send 2 | signal | deliver b:2 | view 2 b
         """,
-        # What another delivered in another view is no concern of this one.
+        # Deliveries of another process in another view do not matter.
         """
         a: view 1a a | send 1 | deliver a:1
         b: view 1b b | send 2 | deliver b:2
@@ -41,7 +41,7 @@ from hopring.check.properties.safe import SAFE_AFTER_SIGNAL, SAFE_BEFORE_SIGNAL
         """,
     ],
 )
-def test_an_agreed_message_comes_with_all_below_it(text: str) -> None:
+def test_an_agreed_message_follows_all_lower_ones(text: str) -> None:
     assert AGREED_BEFORE_SIGNAL.judge(index(history(text), quiet_end=True))
 
 
@@ -56,7 +56,7 @@ def test_an_agreed_message_comes_with_all_below_it(text: str) -> None:
             "b delivered b:2 at 3 us in view 1 and never a:1, "
             "which has a lower stamp and which a delivered there",
         ),
-        # Even what is only Reliable has its place in the order; even a sender that is gone.
+        # Even a Reliable message has its place in the order, and so has one of a sender that is gone.
         (
             """
             a: view 1 abc | send 1 reliable | crash
@@ -68,7 +68,7 @@ def test_an_agreed_message_comes_with_all_below_it(text: str) -> None:
         ),
     ],
 )
-def test_an_agreed_message_that_comes_alone(text: str, witness: str) -> None:
+def test_an_agreed_message_without_a_lower_one_is_a_violation(text: str, witness: str) -> None:
     assert AGREED_BEFORE_SIGNAL.judge(index(history(text), quiet_end=True)).witness == witness
 
 
@@ -84,18 +84,18 @@ def test_an_agreed_message_that_comes_alone(text: str, witness: str) -> None:
         b: view 1 bc | send 2 | signal | deliver b:2 | view 2 b
         c: view 1 bc | send 1 | deliver c:1 | crash
         """,
-        # b dies before the next view; what it was to bring along is not known.
+        # b dies before the next view; the messages that it would have brought are unknown.
         """
         a: view 1 ab | send 1 | deliver a:1
         b: view 1 ab | send 2 | signal | deliver b:2 | crash
         """,
     ],
 )
-def test_after_the_signal_all_of_those_who_come_along(text: str) -> None:
+def test_after_the_signal_messages_of_members_that_come_along_are_complete(text: str) -> None:
     assert AGREED_AFTER_SIGNAL.judge(index(history(text), quiet_end=True))
 
 
-def test_after_the_signal_without_a_message_of_one_who_comes_along() -> None:
+def test_after_the_signal_a_missing_message_of_such_a_member_is_a_violation() -> None:
     text = """
     a: view 1 abc | send 1 | deliver a:1 | signal | view 2 ab
     b: view 1 abc | send 2 | signal | deliver b:2 | view 2 ab
@@ -118,25 +118,25 @@ def test_after_the_signal_without_a_message_of_one_who_comes_along() -> None:
         a: view 1 ab | send 1 safe | deliver a:1
         b: view 1 ab | crash
         """,
-        # b's life ended in silence: its next start tells.
+        # b ended without an event: its next start proves it.
         """
         a:   view 1 ab | send 1 safe | deliver a:1
         b:   view 1 ab
         b.2: view 2b b.2
         """,
-        # Agreed is not safe.
+        # An Agreed message is not safe.
         """
         a: view 1 ab | send 1 agreed | deliver a:1
         b: view 1 ab | view 2 b
         """,
-        # Nor is what comes after the signal, if the other does not come along.
+        # Neither is one after the signal, if the other does not come along.
         """
         a: view 1 ab | send 1 safe | signal | deliver a:1 | view 2a a
         b: view 1 ab | view 2b b
         """,
     ],
 )
-def test_safe_before_the_signal_is_safe_for_all(text: str) -> None:
+def test_a_safe_message_before_the_signal_is_delivered_by_all(text: str) -> None:
     assert SAFE_BEFORE_SIGNAL.judge(index(history(text), quiet_end=True))
 
 
@@ -177,7 +177,7 @@ def test_the_end_of_a_trace_excuses_unless_it_was_quiet() -> None:
         ),
     ],
 )
-def test_safe_before_the_signal_for_too_few(text: str, witness: str) -> None:
+def test_a_safe_message_before_the_signal_that_some_lack_is_a_violation(text: str, witness: str) -> None:
     assert SAFE_BEFORE_SIGNAL.judge(index(history(text), quiet_end=False)).witness == witness
 
 
@@ -189,7 +189,7 @@ def test_safe_before_the_signal_for_too_few(text: str, witness: str) -> None:
         b: view 1 abc | signal | deliver a:1 | view 2 ab
         c: view 1 abc | view 3 c
         """,
-        # b was to come along, fell out, and has the message all the same.
+        # b was to come along, dropped out, and has the message nevertheless.
         """
         a: view 1 ab | send 1 safe | signal | deliver a:1 | view 2a ab
         b: view 1 ab | signal | deliver a:1 | view 3b b
@@ -198,14 +198,14 @@ def test_safe_before_the_signal_for_too_few(text: str, witness: str) -> None:
         a: view 1 ab | send 1 safe | signal | deliver a:1 | view 2 ab
         b: view 1 ab | crash
         """,
-        # a itself never came to a next view: nobody was promised anything.
+        # a itself never came to a next view: nothing was promised.
         """
         a: view 1 ab | send 1 safe | signal ab | deliver a:1 | crash
         b: view 1 ab | view 2 b
         """,
     ],
 )
-def test_safe_after_the_signal_is_safe_for_those_who_come_along(text: str) -> None:
+def test_a_safe_message_after_the_signal_is_delivered_by_members_that_come_along(text: str) -> None:
     assert SAFE_AFTER_SIGNAL.judge(index(history(text), quiet_end=True))
 
 
@@ -219,7 +219,7 @@ def test_safe_after_the_signal_is_safe_for_those_who_come_along(text: str) -> No
             """,
             "a delivered a:1 at 4 us in view 1, but b went on to view 2 without that message",
         ),
-        # b never came to view 2, and is owed the message all the same.
+        # b never came to view 2, and is owed the message nevertheless.
         (
             """
             a: view 1 ab | send 1 safe | signal | deliver a:1 | view 2a ab
@@ -236,5 +236,7 @@ def test_safe_after_the_signal_is_safe_for_those_who_come_along(text: str) -> No
         ),
     ],
 )
-def test_safe_after_the_signal_for_too_few(text: str, witness: str) -> None:
+def test_a_safe_message_after_the_signal_that_such_a_member_lacks_is_a_violation(
+    text: str, witness: str
+) -> None:
     assert SAFE_AFTER_SIGNAL.judge(index(history(text), quiet_end=True)).witness == witness

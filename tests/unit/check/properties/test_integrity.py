@@ -1,4 +1,4 @@
-"""2.5 and 2.6 on histories written by hand."""
+"""Properties 2.5 and 2.6 on handwritten histories."""
 
 import pytest
 from tests.unit.check.evs_notation import history
@@ -24,7 +24,7 @@ def test_a_message_is_delivered_once() -> None:
         """
         b: view 1 ab | deliver a:1
         a: view 1 ab | send 1
-        """,  # Between two processes there is no clock.
+        """,  # Clocks of two processes are not compared.
         "a: view 1 a | send 1 | deliver a:1",
         """
         a: view 1 ab | send 1 unreliable
@@ -32,7 +32,7 @@ def test_a_message_is_delivered_once() -> None:
         """,
     ],
 )
-def test_what_is_delivered_was_sent(text: str) -> None:
+def test_delivered_messages_were_sent(text: str) -> None:
     assert DELIVERY_INTEGRITY.judge(index(history(text), quiet_end=False))
 
 
@@ -65,5 +65,5 @@ def test_what_is_delivered_was_sent(text: str) -> None:
         ),
     ],
 )
-def test_what_is_delivered_out_of_nothing(text: str, witness: str) -> None:
+def test_a_delivery_without_a_send_is_a_violation(text: str, witness: str) -> None:
     assert DELIVERY_INTEGRITY.judge(index(history(text), quiet_end=False)).witness == witness

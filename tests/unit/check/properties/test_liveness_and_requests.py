@@ -1,4 +1,4 @@
-"""2.15, 2.16 and 2.17 on histories written by hand."""
+"""Properties 2.15, 2.16 and 2.17 on handwritten histories."""
 
 import pytest
 from tests.unit.check.evs_notation import history
@@ -21,11 +21,11 @@ from hopring.check.properties.requests import SELF_DELIVERY
         """,
     ],
 )
-def test_who_is_there_has_its_own_messages(text: str) -> None:
+def test_a_process_delivers_its_own_messages(text: str) -> None:
     assert SELF_DELIVERY.judge(index(history(text), quiet_end=True))
 
 
-def test_own_messages_that_never_come() -> None:
+def test_an_own_message_that_is_never_delivered_is_a_violation() -> None:
     text = """
     a: view 1 ab | send 1 | view 2 a
     b: view 1 ab | deliver a:1 | view 3 b
@@ -64,7 +64,7 @@ def test_own_messages_that_never_come() -> None:
         ("a: view 1 ab", []),
     ],
 )
-def test_components_that_found_themselves(text: str, components: list[str]) -> None:
+def test_each_component_ends_in_one_view(text: str, components: list[str]) -> None:
     assert MEMBERSHIP_PRECISION.judge(index(history(text), quiet_end=True, components=components))
 
 
@@ -101,7 +101,9 @@ def test_components_that_found_themselves(text: str, components: list[str]) -> N
         ("a: view 1 a | crash", ["a"], "a should be in a view with {a} and has crashed"),
     ],
 )
-def test_components_that_did_not(text: str, components: list[str], witness: str) -> None:
+def test_a_component_without_a_common_view_is_a_violation(
+    text: str, components: list[str], witness: str
+) -> None:
     assert (
         MEMBERSHIP_PRECISION.judge(index(history(text), quiet_end=True, components=components)).witness
         == witness
@@ -115,7 +117,7 @@ def test_components_that_did_not(text: str, components: list[str], witness: str)
         a: view 1 ab | send 1 fifo | deliver a:1
         b: view 1 ab | deliver a:1
         """,
-        # a moves on, or dies: what b gets is for other properties to say.
+        # a moves on or dies: other properties decide what b must get.
         """
         a: view 1 ab | send 1 | deliver a:1 | view 2 ab
         b: view 1 ab | view 2 ab
@@ -130,7 +132,7 @@ def test_components_that_did_not(text: str, components: list[str], witness: str)
         """,
     ],
 )
-def test_what_is_sent_in_a_lasting_view_arrives(text: str) -> None:
+def test_messages_sent_in_a_lasting_view_are_delivered_by_all(text: str) -> None:
     assert TERMINATION.judge(index(history(text), quiet_end=True))
 
 
@@ -157,6 +159,6 @@ def test_what_is_sent_in_a_lasting_view_arrives(text: str) -> None:
         ),
     ],
 )
-def test_what_is_sent_in_a_lasting_view_and_does_not(text: str, witness: str) -> None:
+def test_a_message_of_a_lasting_view_that_a_member_lacks_is_a_violation(text: str, witness: str) -> None:
     assert TERMINATION.judge(index(history(text), quiet_end=True)).witness == witness
     assert TERMINATION.judge(index(history(text), quiet_end=False))

@@ -1,4 +1,4 @@
-"""2.11, 2.12, 2.13(2) and the agreement on one order, on histories written by hand."""
+"""Properties 2.11, 2.12, 2.13(2) and the agreement on one order, on handwritten histories."""
 
 import pytest
 from tests.unit.check.evs_notation import history
@@ -14,17 +14,17 @@ from hopring.check.properties.order import AGREED_ORDER, CAUSAL_ORDER, FIFO_ORDE
         a: view 1 ab | send 1 fifo | send 2 fifo
         b: view 1 ab | deliver a:1 | deliver a:2
         """,
-        # What is only Reliable may overtake anything.
+        # A Reliable message may overtake anything.
         """
         a: view 1 ab | send 1 fifo | send 2 reliable
         b: view 1 ab | deliver a:2 | deliver a:1
         """,
-        # A gap is legal, and so is another session in between.
+        # A gap is legal, and so is a message of another session in between.
         """
         a: view 1 ab | send 1 fifo | send 3 fifo | send 5 fifo
         b: view 1 ab | send 4 fifo | deliver a:1 | deliver b:4 | deliver a:5
         """,
-        # Unreliable messages are in nobody's way.
+        # Unreliable messages do not count.
         """
         a: view 1 ab | send 1 unreliable | send 2 fifo
         b: view 1 ab | deliver a:2 | deliver a:1
@@ -69,7 +69,7 @@ def test_fifo_order_holds_over_views_too() -> None:
         b: view 1 ab | deliver a:1 | send 2
         """,
         "a: view 1 ab | send 5 unreliable | send 1",
-        # What was merely sent elsewhere is no cause.
+        # A message sent by another process and not received yet is no cause.
         """
         a: view 1 ab | send 9
         b: view 1 ab | send 2 | deliver a:9
@@ -96,7 +96,7 @@ def test_stamps_are_above_their_causes(text: str) -> None:
             "a sent a:2 at 3 us after its a:5 at 2 us, but the stamp lts 2 of site 0 in view 1 "
             "is not above lts 5 of site 0 in view 1",
         ),
-        # The chain passes through a Reliable message: b:1 is where it breaks.
+        # The chain passes through a Reliable message and breaks at b:1.
         (
             """
             a: view 1 abc | send 5
@@ -108,7 +108,7 @@ def test_stamps_are_above_their_causes(text: str) -> None:
         ),
     ],
 )
-def test_stamps_below_a_cause(text: str, witness: str) -> None:
+def test_a_stamp_below_a_cause_is_a_violation(text: str, witness: str) -> None:
     assert CAUSAL_ORDER.judge(index(history(text), quiet_end=False)).witness == witness
 
 
@@ -119,7 +119,7 @@ def test_stamps_below_a_cause(text: str, witness: str) -> None:
         a: view 1 ab | send 1 | send 3 safe
         b: view 1 ab | send 2 causal | deliver a:1 | deliver b:2 | deliver a:3
         """,
-        # An early Reliable message has a higher stamp than what follows.
+        # An early Reliable message has a higher stamp than its successor.
         """
         a: view 1 ab | send 1 | send 3 reliable
         b: view 1 ab | deliver a:3 | deliver a:1
@@ -176,7 +176,7 @@ def test_nothing_reliable_comes_after_a_later_agreed_message(text: str, witness:
         a: view 1 ab | send 1 | deliver a:1 | deliver b:2
         b: view 1 ab | send 2 | deliver a:1 | deliver b:2
         """,
-        # Against the stamps, but all alike: that is for 2.13(2) to say.
+        # Against the stamps, but all alike: 2.13(2) covers that.
         """
         a: view 1 ab | send 1 | deliver b:2 | deliver a:1
         b: view 1 ab | send 2 | deliver b:2 | deliver a:1
@@ -211,5 +211,5 @@ def test_all_follow_one_order(text: str) -> None:
         ),
     ],
 )
-def test_two_orders_or_a_circle(text: str, witness: str) -> None:
+def test_two_orders_or_a_cycle_are_a_violation(text: str, witness: str) -> None:
     assert ONE_ORDER.judge(index(history(text), quiet_end=False)).witness == witness

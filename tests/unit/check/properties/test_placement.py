@@ -1,4 +1,4 @@
-"""2.18 and 2.19 on histories written by hand."""
+"""Properties 2.18 and 2.19 on handwritten histories."""
 
 import pytest
 from tests.unit.check.evs_notation import history
@@ -42,7 +42,8 @@ def test_an_unreliable_message_belongs_to_one_view_too() -> None:
     "text",
     [
         "a: view 1 a | send 1 | deliver a:1 | view 2 a | send 2 | deliver a:2",
-        "a: view 1 a | send 1 in 2 | view 2 a | deliver a:1",  # Queued over a view change.
+        # The message waited in a queue over a view change.
+        "a: view 1 a | send 1 in 2 | view 2 a | deliver a:1",
         "a: send 1 in 1 | view 1 a | deliver a:1",
         "a: view 1 a | send 1 unreliable | deliver a:1 | view 2 a | send 2 unreliable",
         "a: view 1 a | send 1 unreliable in 2 | view 2 a | deliver a:1",
@@ -101,7 +102,7 @@ def test_a_message_is_delivered_where_it_was_stamped(text: str) -> None:
         ),
     ],
 )
-def test_a_message_in_a_view_where_it_does_not_belong(text: str, witness: str) -> None:
+def test_a_delivery_in_another_view_than_that_of_the_stamp_is_a_violation(text: str, witness: str) -> None:
     assert SANE_VIEW.judge(index(history(text), quiet_end=False)).witness == witness
 
 

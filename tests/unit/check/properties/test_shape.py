@@ -1,4 +1,4 @@
-"""The assumptions 2.1 and 2.3 and definition 2.7, on histories written by hand."""
+"""The assumptions 2.1 and 2.3 and definition 2.7, on handwritten histories."""
 
 import pytest
 from msgspec.structs import replace
@@ -20,7 +20,7 @@ from hopring.check.trace import MessageId, MessageSent, ViewName
         """,
     ],
 )
-def test_a_life(text: str) -> None:
+def test_valid_sequences_of_recover_and_crash(text: str) -> None:
     assert ONE_LIFE.judge(index(history(text), quiet_end=False))
 
 
@@ -36,7 +36,7 @@ def test_a_life(text: str) -> None:
         ),
     ],
 )
-def test_what_is_no_life(text: str, witness: str) -> None:
+def test_invalid_sequences_of_recover_and_crash(text: str, witness: str) -> None:
     assert ONE_LIFE.judge(index(history(text), quiet_end=False)).witness == witness
 
 
@@ -51,7 +51,7 @@ def test_a_message_is_sent_once_by_its_sender_with_a_stamp_of_its_view() -> None
     )
 
 
-def test_a_message_in_anothers_name() -> None:
+def test_a_message_in_the_name_of_another_process_is_a_violation() -> None:
     first, *_views, sent = history("a: view 1 ab | send 1")
     assert isinstance(sent, MessageSent)
     forged = [first, replace(sent, message=MessageId("b", 1, 1))]

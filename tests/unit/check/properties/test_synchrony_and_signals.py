@@ -1,4 +1,4 @@
-"""2.7 and 2.8 on histories written by hand."""
+"""Properties 2.7 and 2.8 on handwritten histories."""
 
 import pytest
 from tests.unit.check.evs_notation import history
@@ -20,7 +20,7 @@ from hopring.check.properties.synchrony import VIRTUAL_SYNCHRONY
         a: view 1a ab | send 1 | deliver a:1 | view 2a a
         b: view 1a ab | view 2b b
         """,
-        # They meet again in view 3, and each comes from elsewhere.
+        # They meet again in view 3, coming from different views.
         """
         a: view 1a ab | send 1 | deliver a:1 | view 2a a | view 3 ab with a
         b: view 1a ab | view 2b b | view 3 ab with b
@@ -34,14 +34,14 @@ from hopring.check.properties.synchrony import VIRTUAL_SYNCHRONY
         a: view 1 ab | send 1 unreliable | deliver a:1 | view 2 ab
         b: view 1 ab | view 2 ab
         """,
-        # b comes to the same view from the same view, but no one says that they came together: 2.4 is broken.
+        # b comes from the same view to the same view, but no one counts it as coming along: 2.4 is broken.
         """
         a: view 1 ab | send 1 | deliver a:1 | view 2 ab with a
         b: view 1 ab | view 2 ab with b
         """,
     ],
 )
-def test_who_moves_together_has_delivered_the_same(text: str) -> None:
+def test_processes_that_move_together_have_delivered_the_same(text: str) -> None:
     assert VIRTUAL_SYNCHRONY.judge(index(history(text), quiet_end=True))
 
 
@@ -55,7 +55,7 @@ def test_who_moves_together_has_delivered_the_same(text: str) -> None:
             """,
             "a and b moved together from view 1 to view 2; a delivered a:1 at 3 us, b did not",
         ),
-        # In another view does not count for daemons.
+        # For daemons, a delivery in another view does not count.
         (
             """
             a: view 1 ab | send 1 | view 2 ab | deliver a:1
@@ -63,7 +63,7 @@ def test_who_moves_together_has_delivered_the_same(text: str) -> None:
             """,
             "a and b moved together from view 1 to view 2; b delivered a:1 at 2 us, a did not",
         ),
-        # Of three, the third is the one that parted earlier.
+        # Of three processes, the third is the one that parted earlier.
         (
             """
             a: view 1 abc | send 1 | deliver a:1 | signal | view 2 ab
@@ -74,7 +74,7 @@ def test_who_moves_together_has_delivered_the_same(text: str) -> None:
         ),
     ],
 )
-def test_who_moves_together_and_has_not(text: str, witness: str) -> None:
+def test_different_deliveries_of_processes_that_move_together_are_a_violation(text: str, witness: str) -> None:
     assert VIRTUAL_SYNCHRONY.judge(index(history(text), quiet_end=True)).witness == witness
 
 
@@ -86,25 +86,25 @@ def test_who_moves_together_and_has_not(text: str, witness: str) -> None:
         b: view 1 ab | send 2 | deliver a:1 | signal | deliver b:2 | view 2 ab
         """,
         "a: view 1 a | signal | view 2 a | signal | view 3 a",
-        # Early messages may lie on either side.
+        # Early messages may be on either side.
         """
         a: view 1 ab | send 1 fifo | deliver a:1 | signal | view 2 ab
         b: view 1 ab | signal | deliver a:1 | view 2 ab
         """,
-        # Those who part may see the signal in different places.
+        # Processes that part may have the signal at different places.
         """
         a: view 1 ab | send 1 | deliver a:1 | signal | view 2a a
         b: view 1 ab | signal | deliver a:1 | view 2b b
         """,
         "a: view 1 ab | signal ab | crash",
-        # Without a signal there are no sides; that b lacks the message is for 2.7 to say.
+        # Without a signal there are no sides; that b lacks the message is a case for 2.7.
         """
         a: view 1 ab | send 1 | deliver a:1 | view 2 ab
         b: view 1 ab | view 2 ab
         """,
     ],
 )
-def test_one_signal_with_the_same_on_either_side(text: str) -> None:
+def test_processes_that_move_together_agree_on_both_sides_of_the_signal(text: str) -> None:
     assert TRANSITIONAL_SIGNALS.judge(index(history(text), quiet_end=True))
 
 
@@ -144,5 +144,5 @@ def test_one_signal_with_the_same_on_either_side(text: str) -> None:
         ),
     ],
 )
-def test_signals_that_tell_different_stories(text: str, witness: str) -> None:
+def test_inconsistent_signals_are_a_violation(text: str, witness: str) -> None:
     assert TRANSITIONAL_SIGNALS.judge(index(history(text), quiet_end=True)).witness == witness

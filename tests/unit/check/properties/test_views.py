@@ -1,4 +1,4 @@
-"""2.1 to 2.4 and 2.20 on histories written by hand; the notation is in `evs_notation`."""
+"""Properties 2.1 to 2.4 and 2.20 on handwritten histories; the notation is in `evs_notation`."""
 
 import pytest
 from tests.unit.check.evs_notation import history
@@ -36,7 +36,7 @@ def test_nothing_comes_before_the_first_view(text: str, witness: str) -> None:
     assert INITIAL_VIEW.judge(index(history(text), quiet_end=True)).witness == witness
 
 
-def test_who_installs_a_view_is_in_it() -> None:
+def test_a_process_is_a_member_of_the_views_that_it_installs() -> None:
     right = index(history("a: view 1 ab"), quiet_end=False)
     wrong = index(history("a: view 1 ab | view 2 bc with b"), quiet_end=False)
 
@@ -63,7 +63,7 @@ def test_an_earlier_start_of_the_daemon_is_not_the_process() -> None:
         """
         a:   view 7 a | crash
         a.2: view 1 a.2
-        """,  # Another life is another process.
+        """,  # Another incarnation is another process.
     ],
 )
 def test_view_ids_rise(text: str) -> None:
@@ -91,25 +91,25 @@ def test_view_ids_never_fall_or_stay(text: str, witness: str) -> None:
         b: view 1 ab | view 3 abc with ab
         c: view 2 c  | view 3 abc with c
         """,
-        # b was to come along and died on the way: only (2) speaks of it.
+        # b was to come along and died on the way: only (2) applies to it.
         """
         a: view 1 ab | view 2 ab with ab
         b: view 1 ab | crash
         """,
-        # c starts in the view that the others move to.
+        # c starts in the view to which the others move.
         """
         a: view 1 ab | view 2 abc with ab
         b: view 1 ab | view 2 abc with ab
         c: view 2 abc
         """,
-        # One of two that left together fell out on the way and came to the next view from another.
+        # Of two that left together, one dropped out and came to the next view from another.
         """
         a: view 1 ab | view 2a ab with ab | view 3 ab with a
         b: view 1 ab | view 2b b with b   | view 3 ab with b
         """,
     ],
 )
-def test_transitional_sets_that_say_who_came_along(text: str) -> None:
+def test_transitional_sets_with_the_members_that_came_along(text: str) -> None:
     assert TRANSITIONAL_SET.judge(index(history(text), quiet_end=False))
 
 
@@ -165,7 +165,7 @@ def test_transitional_sets_that_say_who_came_along(text: str) -> None:
         ),
     ],
 )
-def test_transitional_sets_that_do_not(text: str, witness: str) -> None:
+def test_wrong_transitional_sets_are_a_violation(text: str, witness: str) -> None:
     assert TRANSITIONAL_SET.judge(index(history(text), quiet_end=False)).witness == witness
 
 
@@ -206,5 +206,5 @@ def test_one_id_one_set_of_members(text: str) -> None:
         ),
     ],
 )
-def test_one_id_two_sets(text: str, witness: str) -> None:
+def test_one_id_with_two_sets_of_members_is_a_violation(text: str, witness: str) -> None:
     assert MEMBERSHIP_AGREEMENT.judge(index(history(text), quiet_end=False)).witness == witness
