@@ -1,9 +1,9 @@
 """Daemons with an ideal order below their groups: it keeps the daemons' properties and nothing more.
 
-Each view of daemons has a log; a place in it is a place in the order. Every daemon receives the entries of the
-log in any order and delivers them by the rules of the services. A view ends by an attempt: those who come from
-the same view even out what they have, and decide what follows the signal, as the membership's recovery does.
-Some of an attempt may fall out of it, bound by it all the same.
+Each view of daemons has a log; a place in it is a position in the order. Every daemon receives the entries of
+the log in any order and delivers them by the rules of the services. A view ends by an attempt: daemons that
+come from the same view equalize their messages, and decide which ones follow the signal, as the membership's
+recovery does. Some daemons may drop out of an attempt and are bound by it nevertheless.
 """
 
 from collections import deque
@@ -45,7 +45,7 @@ class DaemonView:
     id: ViewId
     members: tuple[Process, ...]
     log: list[Entry] = field(default_factory=list)
-    acked: dict[Process, set[int]] = field(default_factory=dict)  # What others know that a member has.
+    acked: dict[Process, set[int]] = field(default_factory=dict)  # The messages that a member is known to have.
 
 
 @dataclass(slots=True, eq=False)
@@ -55,11 +55,11 @@ class IdealDaemon:
     groups: Groups
     view: DaemonView
     received: set[int] = field(default_factory=set)
-    done: set[int] = field(default_factory=set)  # Delivered, or passed because it is not for here.
+    done: set[int] = field(default_factory=set)  # Delivered, or skipped because they are not for this site.
     walked: int = 0
     frozen: bool = False
     commit: frozenset[Process] = frozenset()
-    bound: frozenset[int] = frozenset()  # What it has given its word on, in some attempt.
+    bound: frozenset[int] = frozenset()  # Messages to which it has committed itself in an attempt.
     control: deque[OrderedMessage] = field(default_factory=deque)
     client: deque[OrderedMessage] = field(default_factory=deque)
     held: bool = False
@@ -85,14 +85,14 @@ class Plan:
 
 class IdealWorld:
     def __init__(self, sites: list[int], seed: int = 0) -> None:
-        """Sites by daemon."""
+        """`sites` gives the site of each daemon."""
         self.rng = Random(seed)
         self.site_of = {DaemonId(at): SiteId(site) for at, site in enumerate(sites)}
         self.names = [f"d{at}" for at in range(len(sites))]
         self.counter = 0
         self.labels = 0
         self.now_us = 0
-        self.hosts: list[IdealDaemon] = []  # The present life of each daemon.
+        self.hosts: list[IdealDaemon] = []  # The present incarnation of each daemon.
         self.book = SessionHistories()
         self.sessions = 0
         for at in range(len(sites)):
@@ -107,7 +107,7 @@ class IdealWorld:
         self._feed(host, [Installed(view.id, (process,), (process,), "start")])
         return host
 
-    # Between the groups and what is above and below them.
+    # Between the groups and the layers above and below them.
 
     def _feed(
         self, host: IdealDaemon, events: Iterable[Delivered | Rift | Stamped | TransitionalSignal | Installed]
@@ -217,7 +217,7 @@ class IdealWorld:
         return [Delivered(host.view.id, entry.message, entry.sender, self._position(host.view, at))]
 
     def _early(self, host: IdealDaemon) -> None:
-        """FIFO goes when all before it of its session has gone."""
+        """Delivers a FIFO message when all earlier ones of its session have been delivered."""
         passed: dict[tuple[Process, int], bool] = {}
         for at, entry in enumerate(host.view.log):
             key = (entry.sender, entry.message.session)
@@ -250,7 +250,7 @@ class IdealWorld:
     # Views.
 
     def attempt(self, hosts: list[IdealDaemon], installers: list[IdealDaemon]) -> None:
-        """These shall form a view; some may fall out of it, after they were bound by it."""
+        """These daemons attempt to form a view; some drop out after they were bound by it."""
         self.counter += 1
         hosts = sorted(hosts, key=lambda one: one.process)
         first = hosts[0].process
@@ -295,7 +295,7 @@ class IdealWorld:
         entry, place = host.view.log[at], self._position(host.view, at)
         if not self._here(host, entry):
             return []
-        assert at >= host.walked, "who went past it is outside its mask"
+        assert at >= host.walked, "a daemon that went past it is outside its mask"
         lost = at not in plan.received
         return [Rift(host.view.id, place, entry.mask, plan.together, next_view, lost)]
 
@@ -330,10 +330,10 @@ class IdealWorld:
         self.book.crashed(host.process)
         self.hosts[at] = self._start(host.process.daemon)
 
-    # To the end.
+    # Runs to the end.
 
     def settle(self) -> None:
-        """Until nothing more happens."""
+        """Runs until nothing more happens."""
         while True:
             moved = False
             for host in self.hosts:
@@ -349,6 +349,6 @@ class IdealWorld:
                 return
 
     def unite(self) -> None:
-        """All in one view, and nothing under way."""
+        """Merges all daemons in one view and runs until nothing is in flight."""
         self.attempt(self.hosts, self.hosts)
         self.settle()

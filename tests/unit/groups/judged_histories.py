@@ -1,4 +1,4 @@
-"""Judges recorded sessions by EVS-C, and that all daemons have the same groups."""
+"""Checks recorded sessions by EVS-C, and that all daemons have the same groups."""
 
 from collections.abc import Collection
 
@@ -11,7 +11,7 @@ from hopring.ordering.entry import Position
 
 
 def judge(book: SessionHistories, daemons: Collection[Groups]) -> list[str]:
-    """All that is broken, in words; these daemons are in one view, and nothing is under way."""
+    """All violations as texts; the daemons are in one view, and nothing is in flight."""
     everybody = {f"d{one.me.daemon}" for one in daemons}
     verdicts = check_evs_c(book.history, quiet_end=True, components=[everybody])
     faults = [f"{one.property}: {one.witness}" for one in verdicts if not one]
@@ -29,7 +29,7 @@ def judge(book: SessionHistories, daemons: Collection[Groups]) -> list[str]:
 
 
 def _table(groups: Groups) -> object:
-    """What has to be the same everywhere: who is in which group, and the ids that would follow."""
+    """State that must be the same at every daemon: the members of each group, and the ids that would follow."""
     ids, place = groups.views.ids, Position(1_000_000, 0)
     return (
         ids,

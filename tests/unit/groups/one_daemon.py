@@ -25,10 +25,10 @@ def view_id(counter: int) -> ViewId:
 
 
 class FedGroups:
-    """A daemon's groups with literal times; what is taken is remembered."""
+    """A daemon's groups with literal times; submitted messages are kept."""
 
     def __init__(self, *members: Process, options: GroupsOptions = OPTIONS) -> None:
-        """In view 2 of these members, if there are any; all GROUPS of it are empty."""
+        """Starts in view 2 with these members, if there are any, after an exchange of empty GROUPS."""
         self.groups = Groups(ME, SITE_OF, ["d0", "d1", "d2"], options)
         self.at = 0
         self.view = view_id(1)
@@ -52,7 +52,7 @@ class FedGroups:
         return self.step(Delivered(self.view, message, sender, Position(self.at, 0)), now_us)
 
     def delivered(self, sender: Process, submits: list[SubmitMessage]) -> list[Output]:
-        """What was taken, in the order."""
+        """Delivers the submitted messages, in order."""
         out: list[Output] = []
         for submit in submits:
             self.at += 1
@@ -69,7 +69,7 @@ class FedGroups:
         discard: bool = False,
         at: int = 0,
     ) -> list[Output]:
-        """A client's message from anywhere."""
+        """Delivers a client's message from any daemon."""
         self.at += 1
         names = tuple([GroupName(name) for name in groups])
         key = BundleKey(sender.daemon, session, service, names, discard)
@@ -90,7 +90,7 @@ class FedGroups:
         return [*self.signal(together, counter), *self.installed(together, members, counter)]
 
     def exchange(self, *members: Process, said: dict[Process, GroupMessage] | None = None) -> list[Output]:
-        """All GROUPS of the view: what this daemon says, what is given of others, nothing of the rest."""
+        """Delivers all GROUPS of the view: those of this daemon, the given ones of others, and empty ones."""
         out = self.delivered(ME, self.taken())
         for one in members:
             if one != ME:
@@ -99,7 +99,7 @@ class FedGroups:
         return out
 
     def join(self, session: int, name: str, group: GroupName) -> list[Output]:
-        """A session comes and joins, and all of it is delivered."""
+        """A session connects and joins, and the messages for that are delivered."""
         out = [*self.step(Connect(session, name)), *self.step(JoinGroup(session, group))]
         while submits := self.taken():
             out.extend(self.delivered(ME, submits))

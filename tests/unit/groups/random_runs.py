@@ -11,21 +11,21 @@ from hopring.links.events import Tick
 from hopring.services import Service
 
 GROUPS = ("red", "green", "blue")
-SPARSE = ("a", "b", "c", "d", "e")  # With so many, most sites want few.
+SPARSE = ("a", "b", "c", "d", "e")  # With this many sites, most of them want few groups.
 SERVICES = (Service.RELIABLE, Service.FIFO, Service.CAUSAL, Service.AGREED, Service.SAFE)
 
 FAST = 0.3
 
 
 def play(seed: int, steps: int = 300) -> list[str]:
-    """What is broken in the story of this seed."""
+    """Violations in the random run of this seed."""
     rng = Random(seed)
     sites = rng.choice([[0, 0, 0], [0, 0, 1], [0, 1, 2], [0, 0, 1, 1], [0, 1, 1, 2, 2]])
     return _play(seed, rng, sites, GROUPS, steps)
 
 
 def play_sparse(seed: int, steps: int = 300) -> list[str]:
-    """The same where much is pruned and one daemon is fast, so that it goes past what others lack."""
+    """The same with much pruning and one fast daemon, which goes past messages that others lack."""
     rng = Random(seed)
     sites = rng.choice([[0, 1, 2], [0, 0, 1, 2], [0, 1, 2, 3], [0, 1, 1, 2, 2]])
     return _play(seed, rng, sites, SPARSE, steps, fast=rng.randrange(len(sites)))
@@ -103,7 +103,7 @@ def _move(world: IdealWorld, rng: Random) -> None:
 
 
 def _hurry(world: IdealWorld, at: int) -> None:
-    """It gets everything that there is, and goes as far as it can."""
+    """The daemon receives everything, and delivers as much as it can."""
     host = world.hosts[at]
     for one in world.missing(host):
         world.receive(host, one)

@@ -1,4 +1,4 @@
-"""Steps of tests that are written by hand, on ideal daemons."""
+"""Steps of handwritten tests on ideal daemons."""
 
 from tests.unit.groups.ideal_daemons import IdealDaemon, IdealWorld
 from tests.unit.groups.judged_histories import judge
@@ -9,7 +9,7 @@ from hopring.services import Service
 
 
 def stamp(world: IdealWorld, at: int) -> int:
-    """The daemon stamps what waits; where that is in the order."""
+    """The daemon stamps its waiting message; returns its position."""
     host = world.hosts[at]
     assert world.stamp(host)
     return len(host.view.log) - 1
@@ -22,7 +22,7 @@ def receive(world: IdealWorld, place: int, *daemons: int) -> None:
 
 
 def members(world: IdealWorld, group: str, *clients: tuple[int, str]) -> list[int]:
-    """Clients that are in a group, and everybody knows."""
+    """Connects clients and joins them to a group, until every daemon knows it."""
     sessions = [world.connect(at, name) for at, name in clients]
     for (at, _), session in zip(clients, sessions, strict=True):
         world.request(at, JoinGroup(session, GroupName(group)))
@@ -41,6 +41,6 @@ def split(world: IdealWorld, *sides: list[IdealDaemon]) -> None:
 
 
 def broken(world: IdealWorld) -> list[str]:
-    """What does not hold when all have come together."""
+    """Violations after all daemons have merged."""
     world.unite()
     return judge(world.book, [host.groups for host in world.hosts])

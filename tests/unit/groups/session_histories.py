@@ -26,16 +26,16 @@ STAMPS_OF_A_VIEW_MAX = 1_000_000
 
 @dataclass(slots=True)
 class Trace:
-    """One session."""
+    """The trace of one session."""
 
     member: GroupMember
     private: GroupName
-    joined: set[GroupName] = field(default_factory=set)  # As it asked.
-    ended: bool = False  # It asked for its end, or its daemon crashed.
+    joined: set[GroupName] = field(default_factory=set)  # Groups as it asked for them.
+    ended: bool = False  # It asked to disconnect, or its daemon crashed.
 
 
 class SessionHistories:
-    """All sessions by daemon and number; numbers are not used twice, by whatever daemon."""
+    """All sessions by daemon and number; numbers are unique over all daemons."""
 
     def __init__(self) -> None:
         self.traces: dict[tuple[Process, int], Trace] = {}
@@ -104,7 +104,7 @@ class SessionHistories:
 
     def _got(self, process: Process, output: DeliverBundle) -> None:
         key, (lts, site) = output.bundle.key, output.position
-        # The world's stamps begin anew in each view, those of the real order do not.
+        # The world's stamps restart in each view, those of the real order do not.
         stamp = trace.Ord(output.view.counter * STAMPS_OF_A_VIEW_MAX + lts, site, _view(output.view))
         for place, label in enumerate([bytes(body) for body in output.bundle.messages()]):
             if output.only is not None and place not in output.only:

@@ -1,4 +1,4 @@
-"""The group messages that a daemon submits."""
+"""Decodes the control messages that a daemon's groups submit."""
 
 from hopring.engine import SubmitMessage
 from hopring.groups.messages import decode_group_message

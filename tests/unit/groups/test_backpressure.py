@@ -1,4 +1,4 @@
-"""Senders that wait for receivers elsewhere."""
+"""Senders that wait for slow receivers at other daemons."""
 
 from tests.unit.groups.one_daemon import ALL, BLUE, FAR, ME, NEAR, RED, FedGroups, delivers
 from tests.unit.groups.submissions import control_messages
@@ -15,7 +15,7 @@ def sent(fed: FedGroups) -> list[int]:
     return [one.session for one in fed.taken() if one.session != CONTROL_SESSION]
 
 
-def test_a_daemon_tells_the_others_whom_to_wait_for_once_and_when_it_is_over() -> None:
+def test_a_daemon_announces_held_groups_once_and_their_release() -> None:
     fed = FedGroups(*ALL)
     fed.groups.block((RED, BLUE))
     fed.groups.block((RED,))
@@ -29,7 +29,7 @@ def test_a_daemon_tells_the_others_whom_to_wait_for_once_and_when_it_is_over() -
     assert control_messages(fed.taken()) == [GroupHold((), ("red",))]
 
 
-def test_what_is_over_before_it_was_told_is_not_told() -> None:
+def test_a_hold_that_ends_before_it_was_sent_is_not_sent() -> None:
     fed = FedGroups(*ALL)
     fed.groups.block((RED,))
     fed.groups.unblock((RED,))
@@ -37,20 +37,20 @@ def test_what_is_over_before_it_was_told_is_not_told() -> None:
     assert fed.taken() == []
 
 
-def test_many_groups_go_in_several_words() -> None:
+def test_many_groups_are_sent_in_several_messages() -> None:
     fed = FedGroups(*ALL)
     fed.groups.block([GroupName(f"g{at}") for at in range(TOLD_MAX + 1)])
 
     assert [len(one.on) for one in control_messages(fed.taken()) if isinstance(one, GroupHold)] == [TOLD_MAX, 1]
 
 
-def test_messages_wait_until_all_who_are_behind_have_caught_up_and_other_groups_do_not() -> None:
+def test_messages_wait_until_all_daemons_release_the_group_and_other_groups_do_not() -> None:
     fed = FedGroups(*ALL)
     fed.join(1, "ann", RED)
     fed.join(2, "bob", BLUE)
     for one in (NEAR, FAR):
         fed.deliver(one, CONTROL_SESSION, GroupHold(("red",), ()))
-    fed.deliver(FAR, CONTROL_SESSION, GroupHold(("red",), ()))  # Said twice, meant once.
+    fed.deliver(FAR, CONTROL_SESSION, GroupHold(("red",), ()))  # A repeated message counts once.
     fed.send(1, Service.AGREED, "blue", "red")
     fed.send(2, Service.AGREED, "blue")
 
@@ -61,7 +61,7 @@ def test_messages_wait_until_all_who_are_behind_have_caught_up_and_other_groups_
     assert sent(fed) == [1]
 
 
-def test_with_a_new_view_nobody_waits_for_who_is_gone_and_what_is_meant_is_said_again() -> None:
+def test_a_new_view_ends_the_holds_of_lost_daemons_and_repeats_the_own_holds() -> None:
     fed = FedGroups(*ALL)
     fed.join(1, "ann", RED)
     fed.groups.block((BLUE,))
@@ -78,7 +78,7 @@ def test_with_a_new_view_nobody_waits_for_who_is_gone_and_what_is_meant_is_said_
     assert delivers(fed.delivered(ME, [one for one in taken if one.session == 1])) == [(1,)]
 
 
-def test_what_a_daemon_says_of_itself_comes_back_and_counts_once() -> None:
+def test_the_own_hold_that_is_delivered_back_counts_once() -> None:
     fed = FedGroups(*ALL)
     fed.join(1, "ann", RED)
     fed.groups.block((RED,))

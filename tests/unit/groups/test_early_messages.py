@@ -10,7 +10,7 @@ from hopring.services import Service
 
 
 def stamped(fed: FedGroups, submits: list[SubmitMessage]) -> None:
-    """They get the next places, and will be delivered there."""
+    """Stamps messages at the next positions, where they will be delivered."""
     for at, submit in enumerate(submits, fed.at + 1):
         message = OrderedMessage(submit.service, ME.daemon, submit.session, submit.payload)
         fed.step(Stamped(fed.view, message, Position(at, 0)))
@@ -49,14 +49,14 @@ def test_a_joiner_gets_what_overtook_its_join_right_after_its_view() -> None:
     assert (message.sessions, message.position) == ((1,), Position(50, 0))
 
 
-def test_what_lies_before_the_join_is_not_owed() -> None:
+def test_a_message_ordered_before_the_join_is_not_owed() -> None:
     fed, submits = joining(RED)
     early(fed, Service.RELIABLE, "red", at=1)
 
     assert delivers(fed.delivered(ME, submits)) == []
 
 
-def test_what_overtook_comes_in_its_order() -> None:
+def test_messages_that_overtook_a_join_come_in_order() -> None:
     fed, submits = joining(RED)
     early(fed, Service.RELIABLE, "red", at=60)
     early(fed, Service.RELIABLE, "red", at=50)
@@ -66,14 +66,14 @@ def test_what_overtook_comes_in_its_order() -> None:
     assert [one.position.lts for one in out] == [50, 60]
 
 
-def test_who_joins_two_groups_of_a_message_gets_it_once() -> None:
+def test_a_session_that_joins_two_groups_of_a_message_gets_it_once() -> None:
     fed, submits = joining(RED, BLUE)
     early(fed, Service.RELIABLE, "red", "blue", at=50)
 
     assert delivers(fed.delivered(ME, submits)) == [(1,)]
 
 
-def test_who_got_it_through_another_group_does_not_get_it_again() -> None:
+def test_a_session_that_got_it_through_another_group_does_not_get_it_again() -> None:
     fed, submits = joining(BLUE, before=RED)
     assert delivers(early(fed, Service.RELIABLE, "red", "blue", at=50)) == [(1,)]
 
@@ -98,7 +98,7 @@ def test_fifo_through_another_group_waits_for_what_its_sender_sent_before() -> N
     assert [(one.sessions, one.position.lts) for one in out] == [((1,), 50), ((1,), 51)]
 
 
-def test_who_has_left_meanwhile_is_not_given_what_waited_there() -> None:
+def test_a_session_that_has_left_does_not_get_messages_that_waited_there() -> None:
     fed = FedGroups(ME, NEAR)
     fed.join(1, "ann", RED)
     fed.step(LeaveGroup(1, RED))
@@ -113,8 +113,8 @@ def test_who_has_left_meanwhile_is_not_given_what_waited_there() -> None:
     assert [one.position.lts for one in out] == [50]
 
 
-def test_who_leaves_a_group_and_joins_it_again_gets_what_waited_behind_another_join() -> None:
-    """In blue, on its way out of it, into red, and into blue again (clients, seed 3738)."""
+def test_a_session_that_rejoins_a_group_gets_messages_that_waited_for_another_join() -> None:
+    """A session in blue leaves it, joins red, and joins blue again (clients, seed 3738)."""
     fed = FedGroups(ME, NEAR)
     fed.join(1, "ann", BLUE)
     fed.step(LeaveGroup(1, BLUE))

@@ -68,12 +68,12 @@ def test_parts_that_do_not_agree_are_refused(parts: tuple[GroupsPart, ...]) -> N
         gathered(*parts)
 
 
-def test_groups_of_a_stranger_are_refused() -> None:
+def test_groups_of_a_daemon_outside_the_view_are_refused() -> None:
     with pytest.raises(PeerError):
         gathered().add(NEAR, GroupsPart(view_id(3), 0, 1, 0))
 
 
-def test_members_with_one_last_view_are_together_if_they_came_the_same_way() -> None:
+def test_members_with_the_same_last_view_and_path_are_together() -> None:
     last = GroupViewId(view_id(1), (), 2)
     one = GroupsExchange(view_id(3), frozenset([ME, NEAR, FAR]))
     for process, way in ((ME, (view_id(1),)), (NEAR, (view_id(1),)), (FAR, (view_id(1), view_id(2)))):
@@ -112,8 +112,8 @@ def test_ids_go_on_as_far_as_stamps_do() -> None:
     assert ids.after(None, Position(NUMBER_MAX - 1, SITES_MAX - 1)) < last < ViewNumbering(view_id(2)).network
 
 
-def test_who_does_not_know_that_a_view_was_closed_gives_the_same_ids() -> None:
-    """A message behind the daemons' signal closes a group, and is not for all sites."""
+def test_a_daemon_that_does_not_know_of_a_closed_view_assigns_the_same_ids() -> None:
+    """A message after the daemons' signal closes a group, and is not for all sites."""
     knows, knows_not = ViewNumbering(view_id(2)), ViewNumbering(view_id(2))
     before = GroupViewId(view_id(1), (), 7)
 

@@ -1,4 +1,4 @@
-"""Stories that broke a promise once, or nearly: found by reading, played in the ideal world."""
+"""Scenarios that once broke a property, or nearly did: found by reading, run in the ideal world."""
 
 from collections.abc import Callable, Mapping
 
@@ -20,7 +20,10 @@ Story = Callable[[], IdealWorld]
 
 
 def a_hole_and_a_group_that_loses_nobody() -> IdealWorld:
-    """Who passed the hole lets others go on; one of them is bound, falls out, and finds the body elsewhere."""
+    """A daemon past the hole lets others continue.
+
+    One of them is bound, drops out, and finds the body elsewhere.
+    """
     world = IdealWorld([0, 0, 1, 2])
     world.unite()
     ann, _ = members(world, "red", (0, "ann"), (1, "ben"))
@@ -36,7 +39,7 @@ def a_hole_and_a_group_that_loses_nobody() -> IdealWorld:
 
 
 def fifo_behind_a_pruned_bundle() -> IdealWorld:
-    """Where the bundle before it is pruned it goes early; where that one is skipped, it never goes."""
+    """Where the bundle before it is pruned, it is delivered early; where that one is skipped, it never is."""
     world = IdealWorld([0, 1, 2])
     world.unite()
     (ann,) = members(world, "one", (0, "ann"))
@@ -51,7 +54,7 @@ def fifo_behind_a_pruned_bundle() -> IdealWorld:
 
 
 def a_known_hole_above_what_was_delivered() -> IdealWorld:
-    """As the first, in one site, with the hole behind the daemons' signal."""
+    """Like the first, in one site, with the hole after the daemons' signal."""
     world = IdealWorld([0, 0, 0])
     world.unite()
     ann, _ = members(world, "red", (0, "ann"), (1, "ben"))
@@ -68,7 +71,7 @@ def a_known_hole_above_what_was_delivered() -> IdealWorld:
 
 
 def a_lost_join() -> IdealWorld:
-    """Those who lack the join think that the group loses nobody, and have no signal before what follows it."""
+    """Daemons without the join believe that the group loses nobody, and give no signal before what follows."""
     world = IdealWorld([0, 0, 0])
     world.unite()
     ann, _ = members(world, "red", (0, "ann"), (1, "ben"))
@@ -81,7 +84,7 @@ def a_lost_join() -> IdealWorld:
 
 
 def a_line_beyond_what_was_known() -> IdealWorld:
-    """Bound without knowing of any hole, a daemon takes all that it hears of later for promised."""
+    """A daemon that is bound without knowing of any hole takes all that it hears of later as promised."""
     world = IdealWorld([0, 0, 0, 0])
     world.unite()
     members(world, "red", (0, "ann"), (1, "ben"))
@@ -97,13 +100,13 @@ def a_line_beyond_what_was_known() -> IdealWorld:
 
 
 def a_group_that_some_do_not_know_to_be_closed() -> IdealWorld:
-    """Behind the signal a message closes it where it is for, two leave, and somebody joins from elsewhere."""
+    """After the signal a message closes the group where it is delivered, two leave, and a third site joins."""
     world = IdealWorld([0, 0, 1, 2])
     world.unite()
     ann, ben = members(world, "red", (0, "ann"), (1, "ben"))
     members(world, "blue", (2, "joe"), (3, "sam"))
     eve, fay = world.connect(2, "eve"), world.connect(0, "fay")
-    # The first join of a group at a daemon is announced; that of another one there is over by then.
+    # The first join of a group at a daemon is announced; that of another session there is complete by then.
     for at, session in ((2, eve), (0, fay)):
         world.request(at, JoinGroup(session, GroupName("red")))
         world.settle()
@@ -128,7 +131,10 @@ def a_group_that_some_do_not_know_to_be_closed() -> IdealWorld:
 
 
 def an_end_behind_the_signal() -> IdealWorld:
-    """Who was through with it sends in the view that it brought; behind the signal there has to be one too."""
+    """A daemon past the leave sends in the view that it caused.
+
+    After the signal there must be such a view too.
+    """
     world = IdealWorld([0, 1])
     world.unite()
     _, bob, eve = members(world, "red", (0, "ann"), (0, "bob"), (1, "eve"))
@@ -145,7 +151,7 @@ def a_leave_behind_a_rift() -> IdealWorld:
     world = IdealWorld([0, 0, 1, 2])
     world.unite()
     _, bob, eve = members(world, "red", (0, "ann"), (0, "bob"), (1, "eve"))
-    send(world, 3, world.connect(3, "sam"), "red")  # Lost to those whom it is for.
+    send(world, 3, world.connect(3, "sam"), "red")  # Lost to the daemons that it is for.
     world.request(0, LeaveGroup(bob, GroupName("red")))
     places = [len(world.hosts[0].view.log) - 1, stamp(world, 0)]
     receive(world, places[0], 1, 2)
@@ -160,7 +166,7 @@ def a_leave_behind_a_rift() -> IdealWorld:
 
 
 def a_view_that_a_member_never_installs() -> IdealWorld:
-    """A group that loses nobody goes on in it, while who fell out of it still gets something in the old one."""
+    """A group that loses nobody continues in it, while a daemon that dropped out delivers in the old view."""
     world = IdealWorld([0, 0, 0])
     world.unite()
     ann, _ = members(world, "red", (0, "ann"), (1, "ben"))
@@ -175,7 +181,7 @@ def a_view_that_a_member_never_installs() -> IdealWorld:
 
 
 def a_rift_after_a_view_that_not_all_know_to_be_closed() -> IdealWorld:
-    """What is shown aside has one id, although daemons know different ids of the last view."""
+    """A view of one side has one id, although daemons know different ids of the last view."""
     world = IdealWorld([0, 1, 2, 3])
     world.unite()
     (ann,) = members(world, "red", (0, "ann"))
@@ -200,7 +206,7 @@ def a_rift_after_a_view_that_not_all_know_to_be_closed() -> IdealWorld:
 
 
 def a_lost_join_that_nobody_knows_of() -> IdealWorld:
-    """One who was through with it sends in a view that those behind the signal never have."""
+    """A daemon past the join sends in a view that those after the signal never have."""
     world = IdealWorld([0, 0, 0])
     world.unite()
     ann, _ = members(world, "red", (0, "ann"), (1, "ben"))
@@ -213,11 +219,14 @@ def a_lost_join_that_nobody_knows_of() -> IdealWorld:
 
 
 def a_join_from_where_the_view_is_not_known_to_be_closed() -> IdealWorld:
-    """Behind the signal a message closes it where it is for; later somebody comes from elsewhere."""
+    """After the signal a message closes the group where it is delivered.
+
+    Later a client joins from elsewhere.
+    """
     world = IdealWorld([0, 1, 2])
     world.unite()
     (ann,) = members(world, "red", (0, "ann"))
-    for _ in range(3):  # Its ids have counted for a while.
+    for _ in range(3):  # Its ids have been counting for a while.
         (eve,) = members(world, "red", (1, "eve"))
         world.request(1, Disconnect(eve))
         world.settle()
@@ -251,11 +260,11 @@ STORIES: list[Story] = [
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: str(story.__name__))
-def test_the_promises_are_kept(story: Story) -> None:
+def test_a_scenario_keeps_every_property(story: Story) -> None:
     assert broken(story()) == []
 
 
-def test_one_view_has_one_id_also_aside() -> None:
+def test_a_view_of_one_side_has_one_id() -> None:
     world = a_rift_after_a_view_that_not_all_know_to_be_closed()
 
     shown = {
@@ -266,7 +275,7 @@ def test_one_view_has_one_id_also_aside() -> None:
     assert len(shown) == 1
 
 
-# Each rule that a story brought about, taken away again.
+# Each rule that one of the scenarios led to, removed again.
 
 
 def no_signal_behind_the_signal(patch: pytest.MonkeyPatch) -> None:
@@ -314,7 +323,7 @@ def ids_count_what_not_all_know(patch: pytest.MonkeyPatch) -> None:
     ],
     ids=lambda one: str(one.__name__),
 )
-def test_without_its_rule_the_story_breaks(
+def test_without_its_rule_the_scenario_breaks_a_property(
     story: Story, plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)

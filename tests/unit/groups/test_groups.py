@@ -55,7 +55,7 @@ def control_messages(submits: list[SubmitMessage]) -> list[object]:
 # Sessions.
 
 
-def test_a_session_is_told_its_private_group() -> None:
+def test_a_session_gets_its_private_group() -> None:
     assert FedGroups().step(Connect(1, "ann")) == [SessionConnected(1, GroupName("#ann#d0"))]
 
 
@@ -87,7 +87,7 @@ def test_an_illegal_group_is_refused(name: str) -> None:
     ]
 
 
-def test_joining_twice_and_leaving_where_one_is_not_are_refused() -> None:
+def test_joining_twice_and_leaving_without_a_join_are_refused() -> None:
     fed = FedGroups()
     fed.step(Connect(1, "ann"))
     assert fed.step(LeaveGroup(1, RED)) == [GroupRequestRefused(1, RefusalReason.NOT_A_MEMBER, "red")]
@@ -123,7 +123,7 @@ def test_a_join_is_one_agreed_message_in_a_view_of_one_site() -> None:
     )
 
 
-def test_the_first_view_of_a_joiner_has_itself_for_company_and_others_have_each_other() -> None:
+def test_the_transitional_set_of_a_joiner_is_itself_and_the_others_have_each_other() -> None:
     fed = FedGroups(ME, NEAR)
     fed.join(1, "ann", RED)
 
@@ -146,7 +146,7 @@ def test_members_are_listed_by_daemon_and_then_by_name() -> None:
     assert [one.name for one in shown.view.members] == ["bob", "zoe", "ann"]
 
 
-def test_who_leaves_sees_where_and_the_others_see_a_view() -> None:
+def test_a_leaver_sees_the_place_of_its_leave_and_the_others_see_a_view() -> None:
     fed = FedGroups(ME, NEAR)
     fed.join(1, "ann", RED)
     fed.join(2, "bob", RED)
@@ -160,7 +160,7 @@ def test_who_leaves_sees_where_and_the_others_see_a_view() -> None:
     assert only.view.members == only.view.together == (member(ME, "bob", 2),)
 
 
-def test_an_end_takes_a_session_out_of_all_groups_by_its_number_and_not_its_name() -> None:
+def test_a_kill_removes_a_session_from_all_groups_by_its_number_and_not_its_name() -> None:
     fed = FedGroups(ME, NEAR)
     fed.join(1, "ann", RED)
     fed.join(1 + 1, "bob", BLUE)
@@ -198,7 +198,7 @@ def test_join_then_send_then_leave_go_out_in_that_order() -> None:
     assert [one.service for one in fed.taken()] == [Service.AGREED, Service.RELIABLE, Service.AGREED]
 
 
-def test_an_end_goes_behind_all_that_was_asked_for_but_no_join_is_waited_for() -> None:
+def test_a_kill_follows_all_requests_but_does_not_wait_for_an_announced_join() -> None:
     fed = FedGroups(*ALL)
     fed.step(Connect(1, "ann"))
     fed.step(JoinGroup(1, RED))
@@ -237,7 +237,7 @@ def test_a_session_in_several_of_the_groups_gets_a_message_once() -> None:
     assert delivers([out]) == [(1, 2)]
 
 
-def test_what_nobody_here_is_in_is_not_delivered() -> None:
+def test_a_message_without_local_members_is_not_delivered() -> None:
     fed = FedGroups(ME, NEAR)
     fed.join(1, "ann", RED)
 
@@ -276,7 +276,7 @@ def test_a_bundle_of_another_session_than_its_message_is_dropped() -> None:
 @pytest.mark.parametrize(
     "payload", [b"", b"\x05", b"\x05" * 40, b"\x95\xa1J", b"\xff" * 9, b"\x93\xa1J\xa0\xa1g"]
 )
-def test_garbage_is_dropped_and_counted(payload: bytes) -> None:
+def test_invalid_messages_are_dropped_and_counted(payload: bytes) -> None:
     fed = FedGroups(ME, NEAR)
 
     assert (
@@ -288,7 +288,7 @@ def test_garbage_is_dropped_and_counted(payload: bytes) -> None:
     assert sum(fed.groups.drops.values()) == 1
 
 
-def test_a_client_cannot_speak_for_the_daemon_nor_a_word_come_with_a_weaker_service() -> None:
+def test_a_client_cannot_send_control_messages_and_these_need_their_own_service() -> None:
     fed = FedGroups(ME, NEAR)
     for service, session, control in (
         (Service.SAFE, 5, GroupInterest(1, ("red",))),
@@ -305,7 +305,7 @@ def test_a_client_cannot_speak_for_the_daemon_nor_a_word_come_with_a_weaker_serv
 # The daemons' views.
 
 
-def test_who_only_loses_daemons_waits_until_the_others_are_there_and_asks_nothing() -> None:
+def test_a_view_that_only_loses_daemons_waits_for_all_installs_without_an_exchange() -> None:
     fed = FedGroups(*ALL)
     fed.join(1, "ann", RED)
     fed.join(2, "bob", BLUE)
@@ -329,7 +329,7 @@ def test_who_only_loses_daemons_waits_until_the_others_are_there_and_asks_nothin
     assert fed.taken() == []
 
 
-def test_who_is_left_alone_waits_for_nobody() -> None:
+def test_a_daemon_that_is_left_alone_does_not_wait() -> None:
     fed = FedGroups(*ALL)
     fed.join(1, "ann", RED)
 
@@ -337,8 +337,8 @@ def test_who_is_left_alone_waits_for_nobody() -> None:
 
 
 @pytest.mark.parametrize("service", [Service.CAUSAL, Service.AGREED, Service.SAFE])
-def test_behind_the_signal_a_message_in_order_closes_also_a_group_that_loses_nobody(service: Service) -> None:
-    """Those who did not come along may have had something before it."""
+def test_after_the_signal_an_ordered_message_closes_even_a_group_that_loses_nobody(service: Service) -> None:
+    """Daemons that did not come along may have delivered something before it."""
     fed = FedGroups(*ALL)
     fed.join(1, "ann", RED)
     fed.join(2, "bob", BLUE)
@@ -359,7 +359,7 @@ def test_behind_the_signal_a_message_in_order_closes_also_a_group_that_loses_nob
     assert (only.view.group, only.view.id, only.view.together) == (RED, GroupViewId(view_id(3), (), 0), (ann,))
 
 
-def test_requests_wait_from_the_signal_until_all_groups_are_told_and_keep_their_order() -> None:
+def test_requests_wait_from_the_signal_until_groups_are_complete_and_keep_their_order() -> None:
     fed = FedGroups(ME, NEAR)
     fed.join(1, "ann", RED)
     fed.signal((ME,), 3)
@@ -411,7 +411,7 @@ def test_groups_in_parts_are_one_unit() -> None:
     assert len(shown.view.members) == 3
 
 
-def test_groups_of_an_older_view_count_for_nothing() -> None:
+def test_groups_of_an_older_view_are_ignored() -> None:
     fed = FedGroups(ME, NEAR)
     fed.move((ME,), (ME, FAR), 3)
     fed.delivered(ME, fed.taken())
@@ -421,14 +421,14 @@ def test_groups_of_an_older_view_count_for_nothing() -> None:
     assert fed.groups.state is GroupsState.GGATHER
 
 
-def test_two_sides_that_both_lost_members_of_one_view_are_no_companions() -> None:
-    """Trap: overwritten with the new membership and -1, their ids would look alike."""
+def test_two_sides_that_both_lost_members_of_one_view_are_not_together() -> None:
+    """If their ids were overwritten with the new membership and -1, they would look alike."""
     fed = FedGroups(*ALL)
     fed.join(1, "ann", RED)
     fed.deliver(FAR, 7, GroupJoin("far", "red"))
     last = GroupViewId(view_id(2), (), 2)
     fed.move((ME,), ALL, 4)
-    # The others went through view 3 before, and had no time to tell of their groups there.
+    # The others went through view 3 before, and had no time to exchange their groups there.
     said = GroupsPart(view_id(4), 0, 1, 0, (LocalGroup("red", last, (view_id(2), view_id(3)), ((7, "far"),)),))
 
     parted, merged = views(fed.exchange(*ALL, said={FAR: said}))
@@ -474,7 +474,7 @@ def test_a_leave_after_the_signal_is_not_undone_by_the_view_that_follows() -> No
     assert shown.view.members == (ann,)
 
 
-def test_a_signal_before_groups_are_complete_waits_for_what_becomes_of_them() -> None:
+def test_a_signal_before_groups_are_complete_waits_for_their_outcome() -> None:
     fed = FedGroups(ME, NEAR)
     fed.join(1, "ann", RED)
     fed.deliver(NEAR, 5, GroupJoin("near", "red"))
@@ -491,7 +491,7 @@ def test_a_signal_before_groups_are_complete_waits_for_what_becomes_of_them() ->
     assert fed.groups.state.name == "GGT"
     shown, signal = fed.deliver(FAR, CONTROL_SESSION, far)
 
-    # Somebody may have had them before its signal: the same view, and only then the signal.
+    # A member may have had them before its signal: the same view, and only then the signal.
     assert [one.name for one in views([shown])[0].view.members] == ["ann", "near", "far"]
     assert signals([signal])[0].together == (member(ME, "ann", 1), member(FAR, "far", 7))
     assert fed.groups.state.name == "GTRANS"
@@ -500,7 +500,7 @@ def test_a_signal_before_groups_are_complete_waits_for_what_becomes_of_them() ->
     assert [one.name for one in views([shown])[0].view.members] == ["ann", "far"]
 
 
-def test_a_second_change_before_groups_are_complete_begins_the_exchange_again() -> None:
+def test_a_second_change_before_groups_are_complete_restarts_the_exchange() -> None:
     fed = FedGroups(ME, NEAR)
     fed.join(1, "ann", RED)
     fed.deliver(NEAR, 5, GroupJoin("near", "red"))
@@ -529,7 +529,7 @@ def test_a_join_before_groups_are_complete_is_a_peers_mistake() -> None:
 
 @pytest.mark.parametrize("service", [Service.RELIABLE, Service.FIFO])
 def test_messages_of_daemons_that_have_all_groups_wait_for_the_view_that_groups_bring(service: Service) -> None:
-    """Otherwise they came in the view before, where companions may never get them (clients, seed 2490)."""
+    """Otherwise they came in the view before, where other members may never get them (clients, seed 2490)."""
     fed = FedGroups(ME, NEAR)
     fed.join(1, "ann", RED)
     fed.move((ME, NEAR), ALL, 3)

@@ -86,7 +86,7 @@ def test_a_body_goes_only_to_sites_that_want_it() -> None:
     assert not broken(cluster)
 
 
-def test_clients_go_on_in_the_view_that_is_named_and_in_no_later_one() -> None:
+def test_clients_continue_in_the_named_view_and_in_no_later_one() -> None:
     cluster = cluster_of({"eu": 1})
     host = cluster.client_host("eu1")
     outbox, view = host.membership.flow.window, host.membership.view.id
@@ -115,7 +115,7 @@ def test_own_messages_that_wait_can_be_withdrawn_and_those_of_clients_stay() -> 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
-def test_splits_crashes_and_merges_keep_the_promises(seed: int) -> None:
+def test_splits_crashes_and_merges_keep_every_property(seed: int) -> None:
     rng = Random(seed)
     sites = rng.choice([{"eu": 2, "us": 2}, {"eu": 1, "us": 2, "zz": 1}, {"eu": 4}])
     cluster = cluster_of(sites, seed)

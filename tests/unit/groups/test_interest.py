@@ -1,4 +1,4 @@
-"""Announce, then join; and where a bundle goes."""
+"""Interest in groups: it is announced before a join, and decides where bundles are sent."""
 
 from tests.unit.groups.one_daemon import ALL, BLUE, FAR, ME, NEAR, RED, FedGroups, view_id
 
@@ -73,7 +73,7 @@ def test_a_private_group_is_at_its_daemon_and_an_unknown_one_nowhere() -> None:
     assert mask(one, "#bob#x") == mask(one, "#bob") == 0b001
 
 
-def test_words_go_everywhere() -> None:
+def test_control_messages_go_to_all_sites() -> None:
     one = table()
 
     assert (
@@ -107,7 +107,7 @@ def test_one_daemon_of_a_site_loses_interest_and_the_other_does_not() -> None:
     assert mask(one, "red") == 0b011
 
 
-def test_until_all_have_told_everything_nothing_is_pruned() -> None:
+def test_nothing_is_pruned_until_all_groups_are_complete() -> None:
     one = table()
     one.stop_pruning()
     assert mask(one, "red") == SITES
@@ -118,7 +118,7 @@ def test_until_all_have_told_everything_nothing_is_pruned() -> None:
     assert mask(one, "blue") == 0b001
 
 
-def test_what_was_announced_after_groups_were_told_is_not_lost_with_them() -> None:
+def test_interest_announced_after_the_own_groups_were_sent_is_not_lost() -> None:
     one = table()
     one.stop_pruning()
     one.heard(say(C, GroupInterest(4, ("old",))))
@@ -139,10 +139,10 @@ def test_daemons_that_are_gone_are_forgotten() -> None:
     assert mask(one, "red") == 0b101
 
 
-# The own interest.
+# The interest of the daemon itself.
 
 
-def test_interest_is_announced_once_and_many_groups_in_one_word() -> None:
+def test_interest_is_announced_once_with_many_groups_in_one_message() -> None:
     own = OwnInterest(linger_us=10)
     own.want(RED)
     own.want(BLUE)
@@ -166,7 +166,7 @@ def test_interest_lasts_a_while_after_nobody_needs_it() -> None:
     assert not own.known
 
 
-def test_the_earliest_of_many_idle_groups_is_called_off_first_whatever_happened_meanwhile() -> None:
+def test_interest_in_the_earliest_idle_group_ends_first() -> None:
     own = OwnInterest(linger_us=10)
     names = [GroupName(f"g{number}") for number in range(6)]
     own.agree(names)
@@ -185,7 +185,7 @@ def test_the_earliest_of_many_idle_groups_is_called_off_first_whatever_happened_
     assert own.wake_at_us == NEVER
 
 
-def test_who_joins_again_in_that_while_announces_nothing() -> None:
+def test_a_rejoin_before_interest_has_ended_announces_nothing() -> None:
     own = OwnInterest(linger_us=10)
     own.want(RED)
     own.agree([RED])
@@ -223,7 +223,7 @@ def test_later_joins_of_the_group_need_no_announcement() -> None:
     assert control_messages(fed.taken()) == [GroupJoin("bob", "red")]
 
 
-def test_what_a_session_asks_for_waits_behind_its_join_and_others_go_on() -> None:
+def test_requests_of_a_session_wait_for_its_join_and_other_sessions_continue() -> None:
     fed = FedGroups(*ALL)
     fed.step(Connect(1, "ann"))
     fed.step(Connect(2, "bob"))
@@ -238,7 +238,7 @@ def test_what_a_session_asks_for_waits_behind_its_join_and_others_go_on() -> Non
     assert [one.service for one in fed.taken()] == [Service.AGREED, Service.RELIABLE]
 
 
-def test_a_leave_behind_a_join_that_waits_is_two_events_in_their_order() -> None:
+def test_a_leave_after_a_waiting_join_gives_two_events_in_order() -> None:
     fed = FedGroups(ME, NEAR, FAR)
     fed.step(Connect(1, "ann"))
     fed.step(JoinGroup(1, RED))
@@ -257,7 +257,7 @@ def test_a_leave_behind_a_join_that_waits_is_two_events_in_their_order() -> None
     assert control_messages(fed.taken()) == [GroupInterest(2, (), (RED,))]
 
 
-def test_groups_announce_what_was_under_way() -> None:
+def test_groups_contain_announcements_that_were_in_flight() -> None:
     fed = FedGroups(*ALL)
     fed.step(Connect(1, "ann"))
     fed.step(JoinGroup(1, RED))
@@ -271,7 +271,7 @@ def test_groups_announce_what_was_under_way() -> None:
         fed.deliver(one, CONTROL_SESSION, GroupsPart(view_id(3), 0, 1, 0))
 
     assert control_messages(fed.taken()) == [GroupJoin("ann", "red")]
-    # The one that was never stamped comes late and changes nothing.
+    # The announcement that was never stamped comes late and changes nothing.
     assert fed.delivered(ME, [announcement]) == []
     assert fed.taken() == []
 
@@ -291,7 +291,7 @@ def test_an_announcement_that_is_delivered_after_the_signal_counts_if_nobody_new
     assert control_messages(fed.taken()) == [GroupJoin("ann", "red")]
 
 
-def test_the_last_leave_ends_the_interest_after_a_while_but_not_while_a_join_is_under_way() -> None:
+def test_the_last_leave_ends_the_interest_later_but_not_while_a_join_is_in_flight() -> None:
     fed = FedGroups(*ALL)
     fed.join(1, "ann", RED)
     fed.step(LeaveGroup(1, RED))
@@ -309,7 +309,7 @@ def test_the_last_leave_ends_the_interest_after_a_while_but_not_while_a_join_is_
     assert control_messages(fed.taken()) == [GroupInterest(2, (), ("red",))]
 
 
-def test_a_join_that_was_given_up_leaves_no_interest_for_ever() -> None:
+def test_interest_of_a_withdrawn_join_ends() -> None:
     fed = FedGroups(*ALL)
     fed.step(Connect(1, "ann"))
     fed.step(JoinGroup(1, RED))

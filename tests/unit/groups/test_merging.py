@@ -1,4 +1,4 @@
-"""Bundles of a session that meet at its daemon go on as one, if they may."""
+"""Bundles of a session that wait together at its daemon are merged, if they may be."""
 
 from typing import Final
 
@@ -22,7 +22,7 @@ def send(*bodies: bytes, key: BundleKey = KEY) -> Send:
 
 
 def merged(*sends: Send) -> tuple[int, list[tuple[tuple[str, ...], bytes]]]:
-    """How many went together, and all messages of that."""
+    """The number of bundles that were merged, and all messages in the result."""
     merger = BundleMerger(sends[0])
     count = next((at for at, one in enumerate(sends[1:], 1) if not merger.add(one)), len(sends))
     bundle = decode_bundle(merger.send().bundle)
@@ -30,7 +30,7 @@ def merged(*sends: Send) -> tuple[int, list[tuple[tuple[str, ...], bytes]]]:
     return count, [(bundle.groups_of(at), bytes(body)) for at, body in enumerate(bundle.messages())]
 
 
-def test_what_may_go_together_does_in_its_order() -> None:
+def test_bundles_that_may_be_merged_are_merged_in_order() -> None:
     red, blue = KEY.groups, BLUE.groups
 
     assert merged(send(b"1")) == (1, [(red, b"1")])
@@ -68,13 +68,13 @@ FIFO: Final = KEY.replace(service=Service.FIFO)
         (KEY.replace(service=Service.UNRELIABLE), KEY.replace(service=Service.UNRELIABLE)),
     ],
 )
-def test_what_differs_too_much_goes_alone(first: BundleKey, second: BundleKey) -> None:
+def test_bundles_that_differ_too_much_are_not_merged(first: BundleKey, second: BundleKey) -> None:
     count, _ = merged(send(b"1", key=first), send(b"2", key=second))
 
     assert count == 1
 
 
-def test_fifo_messages_of_one_group_go_together() -> None:
+def test_fifo_bundles_of_one_group_are_merged() -> None:
     assert merged(send(b"1", key=FIFO), send(b"2", key=FIFO))[0] == 2
 
 

@@ -1,4 +1,4 @@
-"""Members that left one view different ways meet again: each side is shown itself first, by an own id."""
+"""Members that left one view on different paths meet again: each side first sees a view of itself."""
 
 from tests.unit.groups.ideal_daemons import IdealWorld
 from tests.unit.groups.scripted_events import broken, members, receive, send, split, stamp
@@ -7,8 +7,8 @@ from hopring.groups.events import JoinGroup
 from hopring.ids import GroupName
 
 
-def test_those_behind_a_rift_and_those_in_front_of_it_part() -> None:
-    """Their last views differ, and their ways are the same."""
+def test_members_before_and_after_a_rift_part() -> None:
+    """Their last views differ, and their paths are the same."""
     world = IdealWorld([0, 0, 1, 1, 2])
     world.unite()
     *_, yan = members(world, "red", (0, "ann"), (1, "amy"), (4, "yan"))
@@ -32,7 +32,7 @@ def test_those_behind_a_rift_and_those_in_front_of_it_part() -> None:
 
 
 def test_two_sides_merge_and_part_before_the_exchange() -> None:
-    """Different last views of the same step, and the same way, without any rift."""
+    """Different last views with the same step and the same path, without any rift."""
     world = IdealWorld([0, 0, 0, 0])
     hosts = world.hosts
     split(world, hosts[:2], hosts[2:])

@@ -1,4 +1,4 @@
-"""Faults planted into the groups: each must show in a random story, or the stories prove little."""
+"""Faults planted into the groups: each must show in a random run, or the random runs prove little."""
 
 from collections.abc import Callable
 from itertools import count
@@ -30,7 +30,7 @@ def joins_are_not_announced(patch: Patch) -> None:
 
 def interest_counts_from_its_delivery(patch: Patch) -> None:
     def heard(self: InterestTable, message: OrderedMessage) -> None:
-        """Later."""
+        """Ignores the announcement until it is delivered."""
 
     patch.setattr(InterestTable, "heard", heard)
 
@@ -157,7 +157,7 @@ def test_a_planted_fault_is_caught(plant: Callable[[Patch], None], monkeypatch: 
     plant(monkeypatch)
 
     for seed in count():
-        assert seed < SEEDS_MAX, "not caught"
+        assert seed < SEEDS_MAX, "the fault was not caught"
         try:
             faults = play(seed)
         except AssertionError as error:

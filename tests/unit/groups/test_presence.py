@@ -1,4 +1,4 @@
-"""Daemons tell for receipts which of their sessions were there when a message to a private group came."""
+"""Daemons report, for receipts, which of their sessions existed when a message to a private group came."""
 
 from tests.unit.groups.one_daemon import ALL, FAR, ME, NEAR, RED, FedGroups, view_id
 from tests.unit.groups.submissions import control_messages
@@ -15,21 +15,21 @@ from hopring.wire.bundle import BundleKey, encode_bundle
 
 
 def message(fed: FedGroups, at: int, *groups: str, ticket: int = 1, sender: Process = FAR) -> list[Output]:
-    """A message of session 9 of that daemon."""
+    """Delivers a message of session 9 of that daemon."""
     key = BundleKey(sender.daemon, 9, Service.AGREED, tuple([GroupName(name) for name in groups]))
     payload = append_sender(encode_bundle(key, [b"body"], [7], [ticket]), "sender")
     whole = OrderedMessage(Service.AGREED, sender.daemon, 9, payload)
     return fed.step(Delivered(fed.view, whole, sender, Position(at, 1)))
 
 
-def test_a_daemon_tells_who_was_there_when_a_message_with_a_ticket_came() -> None:
+def test_a_daemon_reports_the_sessions_that_existed_when_a_message_with_a_ticket_came() -> None:
     fed = FedGroups(*ALL)
     fed.join(1, "ann", RED)
     fed.step(Connect(2, "bob"))
     message(fed, 20, "red", "#bob#d0", "#nobody#d0", "#ann#d0", "#ann#d1")
     fed.step(Disconnect(2))
     killed = [one for one in fed.taken() if one.session != CONTROL_SESSION]
-    message(fed, 21, "#bob#d0")  # Its end has no place yet.
+    message(fed, 21, "#bob#d0")  # Its end is not ordered yet.
     fed.delivered(ME, killed)
     message(fed, 22, "#bob#d0")
 
@@ -39,7 +39,7 @@ def test_a_daemon_tells_who_was_there_when_a_message_with_a_ticket_came() -> Non
     )
 
 
-def test_it_says_so_at_once_and_only_once() -> None:
+def test_presence_is_reported_at_once_and_only_once() -> None:
     fed = FedGroups(*ALL)
     fed.step(Connect(2, "bob"))
     message(fed, 20, "red", "#bob#d0")
@@ -50,7 +50,7 @@ def test_it_says_so_at_once_and_only_once() -> None:
     assert fed.taken() == []
 
 
-def test_nothing_is_told_of_messages_without_tickets_to_other_groups_or_of_its_own() -> None:
+def test_presence_is_not_reported_without_tickets_for_other_groups_or_for_own_messages() -> None:
     fed = FedGroups(*ALL)
     fed.step(Connect(9, "bob"))
     message(fed, 20, "#bob#d0", ticket=0)
@@ -61,7 +61,7 @@ def test_nothing_is_told_of_messages_without_tickets_to_other_groups_or_of_its_o
     assert fed.taken() == []
 
 
-def test_many_go_in_several_words_and_none_beyond_the_view() -> None:
+def test_many_reports_are_sent_in_several_messages_and_none_after_the_view() -> None:
     fed = FedGroups(*ALL)
     for at in range(TOLD_MAX + 1):
         message(fed, 20 + at, "#bob#d0")
@@ -74,7 +74,7 @@ def test_many_go_in_several_words_and_none_beyond_the_view() -> None:
     assert not [one for one in control_messages(fed.taken()) if isinstance(one, GroupPresence)]
 
 
-def test_the_sender_takes_what_is_for_it_in_this_view() -> None:
+def test_the_sender_takes_reports_for_its_messages_in_this_view() -> None:
     fed = FedGroups(*ALL)
     answers = (BundlePresence(0, 5, 20, 0, ((1, 7),)), BundlePresence(2, 5, 21, 0, ()))
 

@@ -1,4 +1,4 @@
-"""Another configuration: what a daemon's groups keep when all daemons get other numbers."""
+"""Another configuration: the state that a daemon's groups keep when all daemons get other numbers."""
 
 import pytest
 from tests.unit.groups.one_daemon import ALL, ME, RED, FedGroups, member, views
@@ -20,7 +20,7 @@ SITES = {DaemonId(0): SiteId(0), DaemonId(1): SiteId(1), DaemonId(2): SiteId(1)}
 
 
 def alone() -> FedGroups:
-    """With ann in red, whose message waits."""
+    """A daemon alone with ann in red, whose message waits."""
     fed = FedGroups()
     fed.join(1, "ann", RED)
     fed.send(1, Service.AGREED, "red")
@@ -34,7 +34,7 @@ def go_on(fed: FedGroups, members: tuple[Process, ...], counter: int) -> list[ob
     return [*fed.step(signal), *fed.step(Installed(view, members, (THEN,), "test"))]
 
 
-def test_members_stay_and_are_shown_nothing_as_long_as_nobody_comes() -> None:
+def test_members_stay_and_see_no_event_while_the_daemon_is_alone() -> None:
     fed = alone()
     renumber(fed.groups, THEN, SITES, NAMES)
 
@@ -44,7 +44,7 @@ def test_members_stay_and_are_shown_nothing_as_long_as_nobody_comes() -> None:
     assert fed.groups.table.local(RED) == (1,)
 
 
-def test_what_waited_goes_out_in_the_name_of_the_new_number_and_comes_back() -> None:
+def test_waiting_messages_are_sent_under_the_new_number_and_come_back() -> None:
     fed = alone()
     renumber(fed.groups, THEN, SITES, NAMES)
     go_on(fed, (THEN,), 2)
@@ -57,7 +57,7 @@ def test_what_waited_goes_out_in_the_name_of_the_new_number_and_comes_back() -> 
     assert (deliver.sessions, deliver.sender) == ((1,), "#ann#d0")
 
 
-def test_those_who_come_then_are_merged_under_their_new_names() -> None:
+def test_daemons_that_come_later_are_merged_under_their_new_names() -> None:
     fed = alone()
     renumber(fed.groups, THEN, SITES, NAMES)
     go_on(fed, (THEN,), 2)

@@ -32,7 +32,7 @@ ASIDE = (view_id(3), RIFT, RIFT)
 
 
 def at_work() -> FedGroups:
-    """Red has members in site 0 only, blue in both, and green only here."""
+    """Red has members in site 0 only, blue in both, and green only at this daemon."""
     fed = FedGroups(*ALL)
     fed.join(1, "ann", RED)
     fed.deliver(NEAR, 5, GroupJoin("near", "red"))
@@ -59,16 +59,16 @@ def told(fed: FedGroups) -> GroupsPart:
     return control
 
 
-def test_a_rift_closes_groups_that_it_may_matter_to_and_that_lose_members() -> None:
-    """Blue has members elsewhere, so nothing that is for site 0 only was sent to it; green loses nobody."""
+def test_a_rift_closes_affected_groups_that_lose_members() -> None:
+    """Blue has members in both sites, so no message to it was for site 0 only; green loses nobody."""
     (signal,) = signals(rift(at_work()))
 
     assert (signal.sessions, signal.group) == ((1,), RED)
     assert signal.together == (member(ME, "ann", 1),)
 
 
-def test_what_is_lost_closes_also_those_that_lose_nobody() -> None:
-    """Somebody who was bound to the same attempt may fall out of it, and find what is lost elsewhere."""
+def test_a_rift_with_a_lost_message_closes_even_groups_that_lose_nobody() -> None:
+    """A daemon that was bound to the same attempt may drop out of it, and find the lost message elsewhere."""
     fed = at_work()
 
     assert [one.group for one in signals(rift(fed, lost=True))] == [GREEN, RED]
@@ -80,7 +80,7 @@ def test_what_is_lost_closes_also_those_that_lose_nobody() -> None:
     )
 
 
-def test_a_second_rift_and_the_daemons_signal_close_only_what_is_not_closed() -> None:
+def test_a_second_rift_and_the_daemons_signal_close_only_open_groups() -> None:
     fed = at_work()
     rift(fed)
 
@@ -88,7 +88,7 @@ def test_a_second_rift_and_the_daemons_signal_close_only_what_is_not_closed() ->
     assert signals(fed.signal(TOGETHER, 3)) == []
 
 
-def test_a_join_behind_the_rift_is_shown_with_an_id_that_names_the_rift() -> None:
+def test_a_join_after_the_rift_has_a_view_id_that_names_the_rift() -> None:
     fed = at_work()
     rift(fed)
 
@@ -103,8 +103,8 @@ def test_a_join_behind_the_rift_is_shown_with_an_id_that_names_the_rift() -> Non
     ]
 
 
-def test_no_id_aside_is_one_that_a_joiner_from_elsewhere_is_shown_by_the_order() -> None:
-    """The stamps of the rift and of the join may be the same, and the steps."""
+def test_an_id_after_a_rift_differs_from_every_id_that_the_order_assigns() -> None:
+    """The stamps and the steps of the rift and of the join may be the same."""
     fed = at_work()
     rift(fed)
     (shown, _) = fed.deliver(FAR, 8, GroupJoin("eve", "red"))
@@ -114,8 +114,8 @@ def test_no_id_aside_is_one_that_a_joiner_from_elsewhere_is_shown_by_the_order()
     assert ids.after(None, Position(50, 0)) != views([shown])[0].view.id
 
 
-def test_other_groups_go_on_with_the_ids_that_those_in_front_of_the_rift_give() -> None:
-    """Whatever becomes of red counts for the steps of groups to come, as it does there."""
+def test_other_groups_continue_with_the_ids_of_daemons_before_the_rift() -> None:
+    """Changes of red count for the steps of later groups, as they do on the other side."""
     aside, front = at_work(), at_work()
     rift(aside)
     for fed in (aside, front):
@@ -147,7 +147,7 @@ def test_a_group_that_closed_at_a_rift_and_comes_back_goes_on_above_its_last_id(
     assert [one.id for one in signals([signal])] == [GroupViewId(view_id(2), ASIDE, 4)]
 
 
-def test_after_rifts_even_those_who_lost_nobody_new_compare_what_they_have() -> None:
+def test_after_rifts_even_daemons_that_lost_nobody_exchange_groups() -> None:
     fed = at_work()
     rift(fed)
     fed.deliver(FAR, 8, GroupJoin("eve", "red"))
@@ -159,7 +159,7 @@ def test_after_rifts_even_those_who_lost_nobody_new_compare_what_they_have() -> 
     assert (red.id, red.closing_path) == (GroupViewId(view_id(2), ASIDE, 1), (view_id(2),))
 
 
-def test_a_rift_before_groups_are_complete_is_somebodys_mistake() -> None:
+def test_a_rift_before_groups_are_complete_is_a_peers_mistake() -> None:
     fed = at_work()
     fed.move((ME, NEAR), ALL, 3)
 

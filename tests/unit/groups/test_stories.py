@@ -1,23 +1,23 @@
-"""Random stories of clients and daemons, judged by what clients are promised."""
+"""Random runs of clients and daemons, checked by the guarantees for clients."""
 
 import pytest
 from tests.unit.groups.random_runs import play, play_sparse
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_a_random_story_keeps_the_promises(seed: int) -> None:
+def test_a_random_run_keeps_every_property(seed: int) -> None:
     assert not play(seed, steps=200)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(1_000, 1_400, 50))
-def test_longer_stories_keep_the_promises(first: int) -> None:
+def test_longer_runs_keep_every_property(first: int) -> None:
     for seed in range(first, first + 50):
         assert not play(seed), f"seed {seed}"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(1_000, 1_400, 50))
-def test_stories_with_much_pruning_keep_the_promises(first: int) -> None:
+def test_runs_with_much_pruning_keep_every_property(first: int) -> None:
     for seed in range(first, first + 50):
         assert not play_sparse(seed), f"seed {seed}"

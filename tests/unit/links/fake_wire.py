@@ -1,4 +1,4 @@
-"""Two ends of a datagram link and a wire between them: literal delay, losses by rule, nothing else."""
+"""Two ends of a datagram link and a wire between them: fixed delay, losses by rule, nothing else."""
 
 import heapq
 from collections.abc import Callable

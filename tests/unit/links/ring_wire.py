@@ -25,7 +25,7 @@ MS = 1_000
 
 @dataclass
 class RingDaemon:
-    """A member and its layer above: stamps in visits, and reports how far it has everything."""
+    """A member and its layer above: stamps in visits, and reports how far its objects are complete."""
 
     ring: Ring
     to_stamp: list[bytes] = field(default_factory=list)
@@ -38,7 +38,7 @@ class RingDaemon:
     visits: int = 0
     passes: int = 0
     failures: list[str] = field(default_factory=list)
-    segments: Counter[int] = field(default_factory=Counter)  # New and sent again, between two passes.
+    segments: Counter[int] = field(default_factory=Counter)  # New and resent segments between two passes.
     busy: bool = False
 
     def release(self, visit: Visit) -> Release:
@@ -94,7 +94,7 @@ class RingWire:
         self.order = 0
         self.flying: list[tuple[int, int, DaemonId, DaemonId, bytes]] = []
         self.cut_off: set[DaemonId] = set()
-        self.deaf: set[DaemonId] = set()  # They get tokens, but no packets.
+        self.deaf: set[DaemonId] = set()  # Members that get tokens, but no packets.
         self.frames: Counter[type] = Counter()
         self.flow_control_max = 0
 

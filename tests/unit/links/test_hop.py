@@ -27,7 +27,7 @@ def frames_of(outputs: list[LinkOutput]) -> list[Frame]:
 
 
 def measured(hop: Hop, round_trip_us: int) -> None:
-    """Lets a link at time 0 learn its round trip, with no deviation to speak of."""
+    """Lets a link at time 0 learn its round trip, with hardly any deviation."""
     for _ in range(40):
         hop.state.round_trip.sample(2**32 - round_trip_us + 1, 0, 0)
 
@@ -66,7 +66,7 @@ def test_an_urgent_object_goes_first() -> None:
     assert frames_of(hop.step(Tick(), now_us=5)) == [Data(1, b"controldata")]
 
 
-def test_a_lazy_object_waits_for_company_but_not_for_ever() -> None:
+def test_a_lazy_object_waits_for_other_objects_but_not_for_ever() -> None:
     hop = make_hop()
     hop.step(Tick(), now_us=0)
     hop.step(Submit(b"meta", lazy=True), now_us=0)
@@ -235,7 +235,7 @@ def test_a_fixed_rate_is_kept_and_counts_retransmissions() -> None:
     assert wire.a.counters.retransmissions > 0
 
 
-def test_congestion_control_starts_slowly_and_halves_its_hurry_at_a_loss() -> None:
+def test_congestion_control_starts_slowly_and_halves_its_window_at_a_loss() -> None:
     wire = make_wire(HopOptions(), delay_us=20_000)
     wire.submit("a", *[b"x" * 1_000] * 20_000)
     wire.run(200_000)
@@ -278,7 +278,7 @@ def split_in_fives(payloads: list[bytes]) -> list[bytes]:
 
 
 @pytest.mark.parametrize("start", [2**32 - 5, 2**63 - 5])
-def test_sequences_go_on_past_word_boundaries(start: int) -> None:
+def test_sequences_continue_past_word_boundaries(start: int) -> None:
     dice = random.Random(3)
     wire = make_wire(initial_seq=start)
     wire.lose = lambda _end, _frame: dice.random() < 0.2
@@ -304,7 +304,7 @@ def test_acks_ride_on_data_when_there_is_any() -> None:
     assert len(riding) > 20
 
 
-def test_an_idle_link_sends_heartbeats_and_lives() -> None:
+def test_an_idle_link_sends_heartbeats_and_stays_up() -> None:
     wire = make_wire()
     wire.run(60_000_000)
 
@@ -366,7 +366,7 @@ HOSTILE: list[Data | Segment | Ack | Nack] = [
 
 
 @pytest.mark.parametrize("frame", HOSTILE)
-def test_what_no_correct_neighbour_sends_is_refused_and_changes_nothing(
+def test_an_invalid_frame_is_refused_and_changes_nothing(
     frame: Data | Segment | Ack | Nack,
 ) -> None:
     hop, same = make_hop(), make_hop()
@@ -381,7 +381,7 @@ def test_what_no_correct_neighbour_sends_is_refused_and_changes_nothing(
     assert hop.state == same.state
 
 
-def test_segments_of_another_cut_are_refused_and_change_nothing() -> None:
+def test_segments_of_another_segmentation_are_refused_and_change_nothing() -> None:
     hop, same = make_hop(), make_hop()
     for one in (hop, same):
         one.step(Segment(1, 0, 3, 6, b"ab"), now_us=0)
@@ -406,7 +406,7 @@ def test_a_long_train_on_a_slow_line_is_not_taken_for_lost() -> None:
     assert hop.counters.nacks <= 45 + 1
 
 
-def test_a_request_that_comes_before_the_packet_can_have_crossed_is_premature() -> None:
+def test_a_request_that_came_before_the_packet_could_arrive_is_ignored() -> None:
     hop = make_hop(HopOptions(rate_bytes_per_second=100_000))
     measured(hop, 10_000)
     hop.step(Submit(b"x" * 50_000), now_us=0)
@@ -435,7 +435,7 @@ def test_a_short_outage_with_a_gap_open_does_not_kill_a_short_link() -> None:
     assert sorted(wire.delivered["b"]) == [b"one", b"two"]
 
 
-def test_a_pause_of_this_host_does_not_make_it_deaf_to_silence() -> None:
+def test_after_a_pause_of_this_host_silence_is_still_noticed() -> None:
     wire = make_wire()
     wire.run(1_000_000)
     late = [Ack(0, 0, 0, 1, (1_000_000 + at) & 0xFFFFFFFF, 0) for at in range(0, 30_000_000, 200_000)]
@@ -453,7 +453,7 @@ def test_the_round_trip_is_measured_without_the_neighbours_delay() -> None:
     assert 59_000 <= wire.a.counters.round_trip_us <= 61_000
 
 
-def test_a_steady_stream_is_not_asked_for_although_it_is_reordered_a_little() -> None:
+def test_slightly_reordered_packets_are_not_requested() -> None:
     hop = make_hop()
     for at in range(0, 1_000, 2):
         hop.step(Data(at + 2, b"later"), now_us=at * 1_000)

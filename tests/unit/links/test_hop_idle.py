@@ -1,4 +1,4 @@
-"""Idle Hop links: how seldom they speak, how much loss they bear, and what they do when they hear nothing."""
+"""Idle Hop links: how seldom they send, how much loss they bear, and what they do in silence."""
 
 from random import Random
 
@@ -21,7 +21,7 @@ def acks_of(wire: FakeWire[Hop], end: str, since_us: int = 0) -> int:
     return sum(isinstance(frame, Ack) for at_us, who, frame in wire.log if who == end and at_us >= since_us)
 
 
-def test_an_idle_end_speaks_three_times_a_second() -> None:
+def test_an_idle_end_sends_three_times_a_second() -> None:
     wire = make_wire()
     wire.run(2 * SECOND)
 
@@ -42,7 +42,7 @@ def test_a_short_silence_has_its_own_heartbeat() -> None:
 
 @pytest.mark.parametrize("delay_us", [1 * MS, 70 * MS])
 @pytest.mark.parametrize("seed", range(4))
-def test_a_link_that_loses_three_of_ten_is_not_taken_for_dead(seed: int, delay_us: int) -> None:
+def test_a_link_that_loses_three_of_ten_packets_does_not_fail(seed: int, delay_us: int) -> None:
     dice = Random(seed)
     wire = make_wire(delay_us)
     wire.lose = lambda _sender, _frame: dice.random() < 0.3
@@ -53,7 +53,7 @@ def test_a_link_that_loses_three_of_ten_is_not_taken_for_dead(seed: int, delay_u
 
 
 @pytest.mark.parametrize("begin_ms", range(0, 340, 20))
-def test_a_link_that_is_dead_for_seven_tenths_of_the_silence_lives(begin_ms: int) -> None:
+def test_a_link_that_is_cut_for_seven_tenths_of_the_silence_stays_up(begin_ms: int) -> None:
     wire = make_wire()
     begin_us = 3 * SECOND + begin_ms * MS
     wire.lose = lambda _sender, _frame: begin_us <= wire.now_us < begin_us + 850 * MS
@@ -63,7 +63,7 @@ def test_a_link_that_is_dead_for_seven_tenths_of_the_silence_lives(begin_ms: int
     assert not wire.failed
 
 
-def test_who_was_never_heard_goes_on_speaking_until_the_other_has_heard_it() -> None:
+def test_an_end_that_was_never_heard_sends_until_the_other_has_heard_it() -> None:
     wire = make_wire()
     wire.lose = lambda sender, _frame: sender == "a" and wire.now_us < 800 * MS
 
@@ -83,7 +83,7 @@ def test_an_uneasy_end_that_is_often_awake_does_not_flood_the_link() -> None:
     assert 10 <= sent <= 80
 
 
-def test_a_daemon_that_is_awake_speaks_a_little_before_its_time() -> None:
+def test_a_daemon_that_is_awake_sends_a_little_early() -> None:
     end = Hop()
     end.step(Tick(), 0)
     beat_us = end.state.ack_at_us
@@ -93,7 +93,7 @@ def test_a_daemon_that_is_awake_speaks_a_little_before_its_time() -> None:
     assert len(end.step(Tick(), end.ride_at_us)) == 1
 
 
-def test_who_waits_for_an_acknowledgement_does_not_speak_before_its_time() -> None:
+def test_an_end_that_waits_for_an_acknowledgement_does_not_send_early() -> None:
     wire = make_wire()
     wire.run(SECOND)
     wire.lose = lambda _sender, _frame: True
@@ -109,7 +109,7 @@ def test_reports_that_come_in_a_row_out_of_a_queue_do_not_silence_the_other_end(
     wire.run(2 * SECOND)
     reported_at_us, longest_us = wire.now_us, 0
     for number in range(150):
-        # As they were sent: the neighbour had just heard of us each time.
+        # As they were sent: the neighbour had just heard from this end each time.
         now_us = 2 * SECOND + number * 20 * MS
         wire.b.step(Ack(0, 0, 0, stamp_us=number + 1, echo_us=1, echo_delay_us=1), now_us)
         if wire.b.wake_at_us <= now_us + 20 * MS and wire.b.step(Tick(), now_us + 19 * MS):

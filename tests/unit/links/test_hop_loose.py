@@ -1,4 +1,4 @@
-"""Objects of Unreliable bundles on a Hop link: they share the pace, and nothing else."""
+"""Objects of Unreliable bundles on a Hop link: they share its rate, and nothing else."""
 
 from tests.unit.links.loose_objects import an_object
 
@@ -20,7 +20,7 @@ def make_hop(options: HopOptions) -> Hop:
 
 
 def sent(hop: Hop, until_us: int) -> list[Frame]:
-    """What leaves up to this moment, reports aside."""
+    """Frames that leave up to this time, except reports."""
     frames: list[Frame] = []
     while hop.wake_at_us <= until_us:
         for output in hop.step(Tick(), max(hop.wake_at_us, 1)):
@@ -40,7 +40,7 @@ def test_a_loose_object_goes_at_the_tick_without_a_number() -> None:
     assert list(hop.state.sender.unacked) == [1]
 
 
-def test_it_is_not_sent_again_and_no_acknowledgement_is_waited_for() -> None:
+def test_a_loose_object_is_not_resent_and_not_acknowledged() -> None:
     hop = make_hop(HopOptions(rate_bytes_per_second=100_000_000))
     hop.step(Submit(an_object(1), loose=True), now_us=5)
     sent(hop, 5)
@@ -49,7 +49,7 @@ def test_it_is_not_sent_again_and_no_acknowledgement_is_waited_for() -> None:
     assert hop.state.sender.unacked == {}
 
 
-def test_it_keeps_to_the_pace() -> None:
+def test_a_loose_object_respects_the_rate() -> None:
     hop = make_hop(SLOW)
     for number in range(1, 11):
         hop.step(Submit(an_object(number, size=1_370), loose=True), now_us=1)
@@ -61,7 +61,7 @@ def test_it_keeps_to_the_pace() -> None:
     assert len(sent(hop, 30_000)) in (3, 4)
 
 
-def test_a_flood_of_loose_objects_does_not_hold_data_up() -> None:
+def test_a_flood_of_loose_objects_does_not_delay_data() -> None:
     hop = make_hop(SLOW)
     for number in range(1, 101):
         hop.step(Submit(an_object(number, size=1_370), loose=True), now_us=1)
@@ -73,7 +73,7 @@ def test_a_flood_of_loose_objects_does_not_hold_data_up() -> None:
     assert len([frame for frame in frames if isinstance(frame, Data)]) == 10
 
 
-def test_a_flood_of_data_leaves_an_eighth_of_the_pace() -> None:
+def test_a_flood_of_data_leaves_an_eighth_of_the_rate_for_loose_objects() -> None:
     hop = make_hop(SLOW)
     for _ in range(100):
         hop.step(Submit(bytes(1_200)), now_us=1)
@@ -96,7 +96,7 @@ def test_when_the_queue_is_full_the_oldest_is_dropped_and_counted() -> None:
     assert hop.counters.loose_dropped == 1
 
 
-def test_a_closed_window_does_not_hold_it_up() -> None:
+def test_a_closed_window_does_not_delay_a_loose_object() -> None:
     hop = make_hop(HopOptions(rate_bytes_per_second=100_000_000, window_packets=1))
     hop.step(Submit(b"one"), now_us=1)
     assert sent(hop, 1) == [Data(1, b"one")]

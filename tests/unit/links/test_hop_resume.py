@@ -1,4 +1,4 @@
-"""New Hop links between the same two daemons begin with what the old ones have learned."""
+"""New Hop links between the same two daemons begin with the measurements of the old ones."""
 
 from tests.unit.links.fake_wire import FakeWire
 
@@ -28,7 +28,7 @@ def test_a_link_that_measured_nothing_has_learned_nothing() -> None:
     assert hop.learned is None
 
 
-def test_what_was_resumed_is_not_learned_again_before_the_neighbour_was_heard() -> None:
+def test_resumed_values_are_not_passed_on_before_the_neighbour_was_heard() -> None:
     learned = used_link().learned
     assert learned is not None
     hop = Hop(OPTIONS)
@@ -84,7 +84,7 @@ def test_a_small_window_is_no_reason_to_begin_with_less_than_usual() -> None:
     assert after == Congestion(SEGMENT_BYTES)
 
 
-def test_a_window_that_met_a_loss_is_taken_for_one_that_does_so_now() -> None:
+def test_after_a_loss_a_resumed_link_leaves_slow_start_below_the_old_window() -> None:
     before, after = Congestion(SEGMENT_BYTES, threshold_bytes=50_000.0), Congestion(SEGMENT_BYTES)
     before.window_bytes = 100_000.0
 
@@ -99,7 +99,7 @@ def test_a_window_that_met_a_loss_is_taken_for_one_that_does_so_now() -> None:
     assert 85_000 < after.window_bytes <= 101_000
 
 
-def test_an_answer_that_waited_for_this_host_is_no_measure_of_the_path() -> None:
+def test_an_answer_that_waited_for_this_host_is_not_a_round_trip_sample() -> None:
     trip = RoundTrip(initial_us=100_000)
     trip.sample(echo_us=1_000, echo_delay_us=0, now_us=5_000)
     trip.since_us = 900_000

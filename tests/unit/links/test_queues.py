@@ -15,7 +15,7 @@ def test_objects_share_a_frame_up_to_a_datagram() -> None:
     assert (len(queue.objects), queue.size_bytes, queue.sent) == (0, 0, 3)
 
 
-def test_the_oldest_gives_way() -> None:
+def test_the_oldest_object_is_dropped_when_the_queue_is_full() -> None:
     queue = LooseQueue(object_bytes_max=100, bytes_max=300)
     for number in range(1, 6):
         queue.put(an_object(number))
@@ -24,7 +24,7 @@ def test_the_oldest_gives_way() -> None:
     assert queue.dropped == 2
 
 
-def test_with_a_fragment_goes_what_else_there_is_of_its_bundle() -> None:
+def test_with_a_fragment_the_others_of_its_bundle_are_dropped() -> None:
     queue = LooseQueue(object_bytes_max=100, bytes_max=300)
     queue.put(an_object(1, 0, 3))
     queue.put(an_object(1, 1, 3))
@@ -47,7 +47,7 @@ def test_an_object_that_fits_in_no_datagram_is_dropped() -> None:
     assert queue.dropped == 2
 
 
-def test_its_turn_comes_when_seven_times_as_much_has_gone_first() -> None:
+def test_a_loose_object_is_due_after_seven_times_as_much_data() -> None:
     queue = LooseQueue(object_bytes_max=100)
     queue.put(an_object(1))
     queue.put(an_object(2))

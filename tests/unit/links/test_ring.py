@@ -16,7 +16,7 @@ from hopring.wire.ring import Held, Hurry, Token
 
 
 def visit(ring: Ring, sender: DaemonId, frame: Token, now_us: int = 0, release: Release = NOTHING_NEW) -> Token:
-    """Lets a token come and go; what it looks like when it goes."""
+    """Lets a token come and go; returns the token that is passed on."""
     assert isinstance(ring.step(FromMember(sender, frame), now_us)[-1], Visit)
     return passed_token(ring.step(release, now_us))
 
@@ -24,7 +24,7 @@ def visit(ring: Ring, sender: DaemonId, frame: Token, now_us: int = 0, release: 
 # Windows at run time.
 
 
-def test_other_windows_hold_from_the_next_visit_on() -> None:
+def test_new_windows_apply_from_the_next_visit_on() -> None:
     ring = make_ring()
     wide = ring.step(FromMember(A, token(1)), now_us=0)[-1]
     ring.tune(personal_segments=100, global_segments=100)
@@ -36,7 +36,7 @@ def test_other_windows_hold_from_the_next_visit_on() -> None:
     assert (wide.local_segments, narrow.local_segments) == (512, 100)
 
 
-def test_a_member_with_wider_windows_is_believed() -> None:
+def test_tokens_of_a_member_with_larger_windows_are_accepted() -> None:
     ring = make_ring(options=RingOptions(personal_window_segments=46, global_window_segments=46))
 
     assert visit(ring, A, token(1, flow_control=100_000)).flow_control == 100_000
@@ -109,7 +109,7 @@ def test_an_object_is_kept_until_all_members_have_it() -> None:
     visit(ring, A, token(4, 1, 0, link_aru_modifier=C, **stamped), release=after)
     visit(ring, A, token(7, 1, 1, **stamped), release=after)
     asked = ring.step(FromMember(A, token(10, 1, 1, missing=(Missing(1, 1),), **stamped)), now_us=0)
-    assert asked[0] == Transmit((Data(1, b"mine"),))  # One value alone says nothing yet.
+    assert asked[0] == Transmit((Data(1, b"mine"),))  # One value alone proves nothing yet.
     ring.step(after, now_us=0)
     asked = ring.step(FromMember(A, token(13, 1, 1, missing=(Missing(1, 1),), **stamped)), now_us=0)
 
@@ -135,7 +135,7 @@ def test_own_packets_are_not_delivered_when_they_come_back() -> None:
     assert ring.step(FromMember(C, Data(1, b"mine")), now_us=0) == []
 
 
-def test_only_what_was_missing_in_the_last_visit_already_is_asked_for() -> None:
+def test_only_packets_that_were_missing_in_the_last_visit_too_are_requested() -> None:
     ring = make_ring()
 
     first = visit(ring, A, token(1, link_seq=3))
@@ -155,7 +155,7 @@ def test_only_the_missing_segments_are_asked_for() -> None:
     assert visit(ring, A, token(4, link_seq=1)).missing == (Missing(1, 1, 0b010),)
 
 
-def test_who_has_what_is_asked_for_sends_it_again_and_strikes_it_off() -> None:
+def test_a_holder_of_a_requested_packet_resends_it_and_removes_the_request() -> None:
     ring = make_ring()
     ring.step(FromMember(A, Data(1, bytes(3000))), now_us=0)
     ring.step(FromMember(A, Data(2, b"two")), now_us=0)
@@ -196,7 +196,7 @@ def test_a_packet_of_a_member_with_larger_packets_is_sent_again_alone() -> None:
 
 
 def data_of(ring: Ring, number: int, release: Release = NOTHING_NEW) -> list[bytes]:
-    """What a visit sends, packet by packet."""
+    """The packets that a visit sends."""
     aru, last = ring.state.store.aru, ring.state.passed
     again = token(number, aru, aru, site_seq=last.site_seq, site_lts=last.site_lts)
     ring.step(FromMember(A, again), now_us=0)
@@ -282,7 +282,7 @@ def test_the_window_opens_by_what_all_have_and_not_by_what_the_token_says_just_n
 # Tokens that come twice, or not at all.
 
 
-def test_a_token_is_sent_again_until_the_next_member_tells_that_it_has_it() -> None:
+def test_a_token_is_resent_until_the_next_member_confirms_it() -> None:
     ring = make_ring(options=RingOptions(token_resend_us=10_000))
     left = visit(ring, A, token(1))
 
@@ -302,7 +302,7 @@ def test_an_old_answer_does_not_stop_the_resending() -> None:
     assert ring.wake_at_us == 10_000
 
 
-def test_a_packet_that_only_a_later_holder_can_have_sent_is_a_sign_too() -> None:
+def test_a_packet_of_a_later_holder_confirms_the_token_too() -> None:
     ring = make_ring()
     visit(ring, A, token(1, link_seq=3))
 
@@ -351,7 +351,7 @@ def test_no_token_up_to_the_limit_fails_the_ring_once_and_for_ever() -> None:
 
 
 def make_idle_ring(hold_us: int = 50_000) -> Ring:
-    """A representative that holds the token since the time 10 ms."""
+    """A representative that has held the token since 10 ms."""
     ring = make_ring(A, RingOptions(hold_us=hold_us))
     ring.step(Tick(), now_us=0)
     ring.step(NOTHING_NEW, now_us=0)
@@ -359,7 +359,7 @@ def make_idle_ring(hold_us: int = 50_000) -> Ring:
     return ring
 
 
-def test_the_representative_holds_a_silent_token_and_tells_it() -> None:
+def test_the_representative_holds_an_idle_token_and_announces_it() -> None:
     ring = make_idle_ring(hold_us=50_000)
 
     assert ring.wake_at_us == 60_000
@@ -465,7 +465,7 @@ def make_lone_ring() -> Ring:
 
 
 def settle(ring: Ring, release: Release) -> int:
-    """Ticks a lone ring until it wants no more; the site ARU it ends with."""
+    """Ticks a lone ring until it asks for no more; returns the final site ARU."""
     site_aru = -1
     while ring.wake_at_us < NEVER:
         now_us = ring.wake_at_us
@@ -507,7 +507,7 @@ def test_a_lone_ring_carries_transit_to_nobody() -> None:
     assert ring.wake_at_us == NEVER
 
 
-# What no correct member sends.
+# Invalid input.
 
 
 @pytest.mark.interpreted  # Copies a ring.
@@ -549,7 +549,7 @@ def test_a_lone_ring_carries_transit_to_nobody() -> None:
         pytest.param(C, Segment(2, 0, 2, 1357, bytes(1300)), Drop.INCONSISTENT, id="another cut, same count"),
     ],
 )
-def test_hostile_input_is_refused_and_changes_nothing(sender: DaemonId, frame: RingFrame, reason: Drop) -> None:
+def test_invalid_input_is_refused_and_changes_nothing(sender: DaemonId, frame: RingFrame, reason: Drop) -> None:
     ring = make_ring()
     ring.step(FromMember(A, Data(1, b"one")), now_us=0)
     visit(ring, A, token(1, 1), release=Release(2, 5, 5))
@@ -563,7 +563,7 @@ def test_hostile_input_is_refused_and_changes_nothing(sender: DaemonId, frame: R
 
 
 @pytest.mark.interpreted  # Copies a ring.
-def test_the_layer_above_is_held_to_the_room_it_was_told() -> None:
+def test_the_layer_above_must_not_exceed_the_offered_space() -> None:
     ring = make_ring()
     [told] = ring.step(FromMember(A, token(1)), now_us=0)
     assert isinstance(told, Visit)
@@ -576,7 +576,7 @@ def test_the_layer_above_is_held_to_the_room_it_was_told() -> None:
     assert ring == before
 
 
-def test_a_queue_that_is_full_says_so() -> None:
+def test_a_full_queue_is_reported() -> None:
     ring = make_ring(options=RingOptions(queue_bytes_max=10))
 
     assert ring.transit_open
@@ -587,6 +587,6 @@ def test_a_queue_that_is_full_says_so() -> None:
         ring.step(Submit(b"x"), now_us=0)
 
 
-def test_a_foreign_daemon_opens_no_ring() -> None:
+def test_a_daemon_outside_the_ring_cannot_make_one() -> None:
     with pytest.raises(AssertionError):
         open_ring(STRANGER, (A, B, C), RingOptions(), initial_seq=0, now_us=0)

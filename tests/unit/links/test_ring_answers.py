@@ -1,4 +1,4 @@
-"""A member that waits with the token for an answer: packet by packet, and two that talk on a wire."""
+"""A member that holds the token for an expected answer: packet by packet, and two that answer each other."""
 
 import pytest
 from tests.unit.links.ring_wire import MS, RingWire, assert_all_delivered_once
@@ -16,7 +16,7 @@ ROUND_US = 1_000
 
 
 def question(ring: Ring, number: int, now_us: int, **changed: object) -> list[Output]:
-    """A's packet of this round and the token with it; in each round before there were two packets."""
+    """A's packet of this round and the token with it; each round before had two packets."""
     seq = 2 * number - 1
     ring.step(FromMember(A, Data(seq, b"question %d" % number)), now_us)
     plain = token(ring.state.expected, seq, seq - 1, site_seq=seq, site_lts=seq)
@@ -24,7 +24,7 @@ def question(ring: Ring, number: int, now_us: int, **changed: object) -> list[Ou
 
 
 def answer(ring: Ring, number: int, now_us: int) -> None:
-    """B's packet, in the visit that has just begun; the token goes with it."""
+    """B's packet in the visit that has just begun; the token goes with it."""
     seq = 2 * number
     out = ring.step(Release(seq, seq, 0, (b"answer %d" % number,)), now_us)
     assert out[0] == Transmit((Data(seq, b"answer %d" % number),))
@@ -43,7 +43,7 @@ def missed_round(ring: Ring, number: int, think_us: int = 300) -> None:
 
 
 def make_talker(options: RingOptions | None = None) -> Ring:
-    """B, where answers have come in time so often that the next one is waited for."""
+    """B, after so many answers came in time that the next one is expected."""
     ring = make_ring(B, options)
     for number in range(1, ANSWERS_SURE + 1):
         missed_round(ring, number)
@@ -54,7 +54,7 @@ THIRD = ANSWERS_SURE + 1
 NOW = THIRD * ROUND_US
 
 
-def test_the_token_waits_where_answers_come_in_time() -> None:
+def test_the_token_is_held_where_answers_come_in_time() -> None:
     ring = make_talker()
 
     assert question(ring, THIRD, NOW) == []
@@ -65,7 +65,7 @@ def test_the_token_waits_where_answers_come_in_time() -> None:
     answer(ring, THIRD, NOW + 200)
 
 
-def test_it_goes_on_when_no_answer_comes_and_is_not_held_up_again_soon() -> None:
+def test_the_token_is_passed_when_no_answer_comes_and_is_not_held_again_soon() -> None:
     ring = make_talker()
     question(ring, THIRD, NOW)
 
@@ -91,7 +91,7 @@ def test_only_the_first_copy_of_a_packet_is_answered() -> None:
     assert ring.state.answers.heard_at_us == NOW
 
 
-def test_a_hurry_ends_it_and_is_no_miss() -> None:
+def test_a_hurry_ends_the_hold_and_does_not_count_as_a_miss() -> None:
     ring = make_talker()
     question(ring, THIRD, NOW)
 
@@ -101,7 +101,7 @@ def test_a_hurry_ends_it_and_is_no_miss() -> None:
     assert ring.state.answers.in_time == ANSWERS_SURE
 
 
-def test_nobody_waits_while_a_third_sends_too() -> None:
+def test_the_token_is_not_held_while_a_third_member_sends() -> None:
     ring = make_talker()
     ring.step(FromMember(C, Data(2 * THIRD - 1, b"of another")), NOW)
     ring.step(FromMember(A, Data(2 * THIRD, b"question")), NOW)
@@ -112,11 +112,11 @@ def test_nobody_waits_while_a_third_sends_too() -> None:
 
 
 @pytest.mark.parametrize("reason", ["requests", "a hurry", "transit", "a wish", "a gap", "turned off"])
-def test_nobody_waits_while_something_is_to_be_done(reason: str) -> None:
+def test_the_token_is_not_held_while_there_is_work(reason: str) -> None:
     ring = make_talker(RingOptions(answer_us=0) if reason == "turned off" else None)
     if reason == "a hurry":
         ring.step(FromMember(C, Hurry()), NOW)
-    if reason == "transit":  # Left over from a visit that had no room for it.
+    if reason == "transit":  # Left over from a visit in which it did not fit.
         ring.state.outbox.transit.put(b"from elsewhere")
     changed: dict[str, object] = {}
     if reason == "requests":
@@ -134,7 +134,7 @@ def test_nobody_waits_while_something_is_to_be_done(reason: str) -> None:
 
 
 def talk(wire: RingWire, rounds: range) -> None:
-    """The first and the second answer each other, each 100 us after it heard; the third is only there."""
+    """The first and the second answer each other, each 100 us after a receipt; the third is idle."""
     for number in range(2 * rounds.start, 2 * rounds.stop):
         one, other = wire[number % 2], wire[1 - number % 2]
         body = b"ball %d" % number
@@ -142,12 +142,12 @@ def talk(wire: RingWire, rounds: range) -> None:
         begin_us = wire.now_us
         while body not in other.delivered:
             wire.run(wire.now_us + 10)
-            assert wire.now_us < begin_us + 100 * MS, "it comes"
+            assert wire.now_us < begin_us + 100 * MS, "the answer did not come"
         assert not one.to_stamp
         wire.run(wire.now_us + 100)
 
 
-def test_two_that_talk_let_the_token_go_round_once_for_both() -> None:
+def test_two_members_that_answer_each_other_need_one_rotation_for_both() -> None:
     wire = RingWire(3)
     wire.run(200 * MS)
     talk(wire, range(10))
@@ -156,13 +156,13 @@ def test_two_that_talk_let_the_token_go_round_once_for_both() -> None:
     talk(wire, range(10, 50))
 
     assert wire.frames[Token] <= 3 * 40 + 3
-    assert wire.now_us - begin_us <= 2 * 40 * (50 + 10 + 100), "nobody waits for the token"
+    assert wire.now_us - begin_us <= 2 * 40 * (50 + 10 + 100), "a member waited for the token"
     wire.run(wire.now_us + 20 * MS)
     assert_all_delivered_once(wire)
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_two_that_talk_get_all_of_it_whatever_is_lost(seed: int) -> None:
+def test_two_members_that_answer_each_other_get_everything_despite_losses(seed: int) -> None:
     wire = RingWire(3, seed=seed, loss=0.05, repeat=0.05, delay_us=(20, 400))
     wire.run(200 * MS)
     talk(wire, range(60))

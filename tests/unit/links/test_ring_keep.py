@@ -15,7 +15,7 @@ from hopring.wire.ring import Held, Hurry, Token
 
 
 def send(ring: Ring, number: int, now_us: int, *, settle: bool = False, busy: bool = False) -> list[Output]:
-    """The next bundle of this member, in the visit that has just begun."""
+    """Submits the next bundle of this member in the visit that has just begun."""
     release = Release(number, number, 0, (b"object %d" % number,), busy, settle)
     return ring.step(release, now_us)
 
@@ -31,7 +31,7 @@ def make_sender(me: DaemonId = B, options: RingOptions | None = None) -> Ring:
 
 
 def make_keeper(options: RingOptions | None = None) -> Ring:
-    """The same, a moment later: it has sent once more, and kept the token."""
+    """The same a little later: it has sent once more, and kept the token."""
     ring = make_sender(options=options)
     assert send(ring, 2, now_us=1_000) == [Transmit((Data(2, b"object 2"), Held(4)))]
     return ring
@@ -43,7 +43,7 @@ def wish(ring: Ring, now_us: int) -> None:
     assert isinstance(ring.step(Tick(), now_us)[-1], Visit)
 
 
-def test_who_sends_twice_in_a_row_keeps_the_token_and_says_so_with_the_packet() -> None:
+def test_a_member_that_sends_twice_in_a_row_keeps_the_token_and_announces_it() -> None:
     ring = make_keeper()
 
     assert ring.wake_at_us == 1_000 + ring.options.keep_us
@@ -56,7 +56,7 @@ def test_the_first_packet_after_anothers_goes_with_the_token() -> None:
     assert passed_token(send(ring, 1, now_us=0)).link_seq == 8
 
 
-def test_what_comes_meanwhile_is_numbered_and_leaves_at_once() -> None:
+def test_objects_submitted_while_it_is_kept_are_sent_at_once() -> None:
     ring = make_keeper()
 
     wish(ring, 1_200)
@@ -64,7 +64,7 @@ def test_what_comes_meanwhile_is_numbered_and_leaves_at_once() -> None:
     assert send(ring, 3, now_us=1_200) == [Transmit((Data(3, b"object 3"), Held(4)))]
 
 
-def test_the_token_goes_when_nothing_more_comes_and_tells_all_that_was_sent() -> None:
+def test_the_token_is_passed_when_nothing_more_comes_and_covers_all_that_was_sent() -> None:
     ring = make_keeper()
     wish(ring, 1_200)
     send(ring, 3, now_us=1_200)
@@ -75,14 +75,14 @@ def test_the_token_goes_when_nothing_more_comes_and_tells_all_that_was_sent() ->
     assert (gone.number, gone.link_seq, gone.site_seq, gone.flow_control) == (5, 3, 3, 2)
 
 
-def test_a_hurry_ends_it() -> None:
+def test_a_hurry_ends_the_keeping() -> None:
     ring = make_keeper()
 
     assert isinstance(ring.step(FromMember(C, Hurry()), now_us=1_300)[-1], Visit)
     assert passed_token(send(ring, 3, now_us=1_300)).number == 5
 
 
-def test_it_ends_in_time_however_much_comes() -> None:
+def test_the_keeping_ends_in_time_however_much_is_submitted() -> None:
     ring = make_keeper(RingOptions(keep_us=1_000, keep_us_max=5_000))
     sent = 2
     for now_us in range(1_500, 6_000, 500):
@@ -94,7 +94,7 @@ def test_it_ends_in_time_however_much_comes() -> None:
     assert passed_token(send(ring, sent + 1, now_us=6_000)).number == 5
 
 
-def test_it_ends_when_much_was_sent() -> None:
+def test_the_keeping_ends_when_much_was_sent() -> None:
     ring = make_keeper(RingOptions(keep_us=100_000, keep_us_max=100_000))
     for sent in range(3, KEPT_SEGMENTS_MAX + 2):
         wish(ring, 1_500)
@@ -105,7 +105,7 @@ def test_it_ends_when_much_was_sent() -> None:
 
 
 @pytest.mark.parametrize("reason", ["settle", "busy"])
-def test_it_is_not_kept_from_what_has_to_settle(reason: str) -> None:
+def test_the_token_is_not_kept_while_something_has_to_settle(reason: str) -> None:
     ring = make_sender()
 
     out = send(ring, 2, now_us=1_000, settle=reason == "settle", busy=reason == "busy")
@@ -113,20 +113,20 @@ def test_it_is_not_kept_from_what_has_to_settle(reason: str) -> None:
     assert passed_token(out).number == 5
 
 
-def test_it_is_not_kept_from_transit() -> None:
+def test_the_token_is_not_kept_while_transit_waits() -> None:
     ring = make_sender()
     ring.step(Submit(b"from elsewhere"), now_us=1_000)
 
     assert passed_token(send(ring, 2, now_us=1_000)).number == 5
 
 
-def test_it_is_not_kept_if_it_was_turned_off() -> None:
+def test_keeping_can_be_switched_off() -> None:
     ring = make_sender(options=RingOptions(keep_us_max=0))
 
     assert passed_token(send(ring, 2, now_us=1_000)).number == 5
 
 
-def test_a_kept_visit_says_nothing_of_what_all_have() -> None:
+def test_a_kept_visit_does_not_raise_the_aru() -> None:
     ring = make_keeper()
     discarded = ring.state.store.discarded
 
@@ -135,10 +135,10 @@ def test_a_kept_visit_says_nothing_of_what_all_have() -> None:
 
     assert not any(isinstance(output, Passed) for output in out)
     assert ring.state.store.discarded == discarded
-    assert sorted(ring.state.store.packets) == [1, 2, 3], "somebody may lack them"
+    assert sorted(ring.state.store.packets) == [1, 2, 3], "a member may lack them"
 
 
-def test_others_ask_the_one_who_has_it() -> None:
+def test_other_members_hurry_the_member_that_keeps_the_token() -> None:
     ring = make_ring(C)
     ring.step(FromMember(B, token(2)), now_us=0)
     ring.step(Release(0, 0, 0), now_us=0)
@@ -151,7 +151,7 @@ def test_others_ask_the_one_who_has_it() -> None:
     assert ring.step(Tick(), now_us=600) == [TransmitTo(B, (Hurry(),))]
 
 
-def test_who_has_had_the_token_since_asks_nobody() -> None:
+def test_a_member_that_has_had_the_token_since_hurries_nobody() -> None:
     ring = make_ring(C)
     ring.step(FromMember(B, Held(1)), now_us=0)
     ring.step(FromMember(B, token(2)), now_us=100)
@@ -170,7 +170,7 @@ def waiting_for_the_one_after() -> Ring:
     return ring
 
 
-def test_who_wished_before_it_heard_asks_then() -> None:
+def test_a_member_with_earlier_work_hurries_once_it_hears_of_the_keeping() -> None:
     ring = waiting_for_the_one_after()
     ring.step(Wish(), now_us=400)
     assert ring.wake_at_us > 500
@@ -181,7 +181,7 @@ def test_who_wished_before_it_heard_asks_then() -> None:
     assert ring.step(Tick(), now_us=500) == [TransmitTo(B, (Hurry(),))]
 
 
-def test_who_lacks_a_packet_asks_for_a_kept_token() -> None:
+def test_a_member_that_lacks_a_packet_hurries_a_kept_token() -> None:
     ring = waiting_for_the_one_after()
 
     ring.step(FromMember(B, Data(2, b"the one before is lost")), now_us=500)
@@ -190,7 +190,7 @@ def test_who_lacks_a_packet_asks_for_a_kept_token() -> None:
     assert ring.step(Tick(), now_us=500) == [TransmitTo(B, (Hurry(),))]
 
 
-def test_who_may_have_meant_an_older_token_is_not_asked_alone() -> None:
+def test_a_member_hurries_the_next_one_too_if_the_announcement_may_be_old() -> None:
     ring = make_ring(B)
     ring.step(FromMember(A, token(1, quiet=6)), now_us=0)
     ring.step(Release(0, 0, 0), now_us=0)
@@ -210,7 +210,7 @@ def test_a_kept_token_never_looks_like_a_lost_one() -> None:
     assert passed_token(send(ring, 3, now_us=2_000)).number == 5
 
 
-def test_what_was_sent_while_it_was_kept_counts_in_the_window() -> None:
+def test_packets_sent_while_it_was_kept_count_in_the_window() -> None:
     ring = make_keeper()
     ring.step(Wish(), now_us=1_200)
     before = ring.options.personal_window_segments
@@ -239,7 +239,7 @@ def test_a_lone_sender_does_not_wait_for_rotations() -> None:
     assert_all_delivered_once(wire)
 
 
-def test_two_who_answer_each_other_do_not_keep_it() -> None:
+def test_two_members_that_answer_each_other_do_not_keep_the_token() -> None:
     wire = RingWire(3)
     wire.run(200 * MS)
 
@@ -252,7 +252,7 @@ def test_two_who_answer_each_other_do_not_keep_it() -> None:
     assert_all_delivered_once(wire)
 
 
-def test_who_wants_it_while_another_keeps_it_waits_for_one_question_only() -> None:
+def test_a_member_that_wants_a_kept_token_waits_for_one_request_only() -> None:
     wire = RingWire(3)
     wire.run(200 * MS)
     for body in bodies("chatter", 10):

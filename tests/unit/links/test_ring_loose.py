@@ -1,4 +1,4 @@
-"""Objects of Unreliable bundles on a ring: with the token, counted, unnumbered and forgotten."""
+"""Objects of Unreliable bundles on a ring: sent with the token, counted, unnumbered and not kept."""
 
 from tests.unit.links.loose_objects import an_object
 from tests.unit.links.rings import NOTHING_NEW, A, B, make_ring, passed_token, token
@@ -16,7 +16,7 @@ def visited(ring: Ring, number: int, release: Release = NOTHING_NEW, **fields: o
     return ring.step(release, now_us=0)
 
 
-def test_it_waits_for_the_token_and_goes_behind_all_else() -> None:
+def test_a_loose_object_waits_for_the_token_and_is_sent_last() -> None:
     ring = make_ring()
 
     assert ring.step(Submit(an_object(1), loose=True), now_us=0) == []
@@ -26,7 +26,7 @@ def test_it_waits_for_the_token_and_goes_behind_all_else() -> None:
     assert outputs[0] == Transmit((Data(1, b"localtransit"), Loose(an_object(1))))
 
 
-def test_it_has_no_number_but_is_counted_in_the_window() -> None:
+def test_a_loose_object_has_no_number_but_counts_in_the_window() -> None:
     ring = make_ring()
     ring.step(Submit(an_object(1), loose=True), now_us=0)
 
@@ -39,7 +39,7 @@ def test_it_has_no_number_but_is_counted_in_the_window() -> None:
     assert visited(ring, 4)[-1] == Passed(5, 0)
 
 
-def test_it_asks_for_the_token() -> None:
+def test_a_loose_object_requests_the_token() -> None:
     ring = make_ring(A)
 
     ring.step(Submit(an_object(1), loose=True), now_us=0)
@@ -47,7 +47,7 @@ def test_it_asks_for_the_token() -> None:
     assert ring.state.hurried
 
 
-def test_it_takes_what_others_leave_of_the_window() -> None:
+def test_loose_objects_use_the_rest_of_the_window() -> None:
     ring = make_ring(options=RingOptions(personal_window_segments=100, global_window_segments=96))
     for number in range(1, 301):
         ring.step(Submit(an_object(number, size=1_370), loose=True), now_us=0)
@@ -56,7 +56,7 @@ def test_it_takes_what_others_leave_of_the_window() -> None:
     assert len(_loose(visited(ring, 4, Release(1, 1, 0, (bytes(46 * 1_356),))))) == 96 - 46
 
 
-def test_even_a_full_visit_leaves_an_eighth_of_the_share() -> None:
+def test_even_a_full_visit_leaves_an_eighth_of_the_share_for_loose_objects() -> None:
     options = RingOptions(personal_window_segments=92, global_window_segments=96, queue_bytes_max=10**7)
     ring = make_ring(options=options)
     for _ in range(100):
@@ -70,7 +70,7 @@ def test_even_a_full_visit_leaves_an_eighth_of_the_share() -> None:
     assert passed_token(outputs).flow_control == 92
 
 
-def test_in_a_window_of_one_segment_it_has_its_turn() -> None:
+def test_in_a_window_of_one_segment_loose_objects_have_their_turn() -> None:
     ring = make_ring(options=RingOptions(personal_window_segments=1))
     for number in range(1, 4):
         ring.step(Submit(bytes(1_000)), now_us=0)
@@ -85,7 +85,7 @@ def test_in_a_window_of_one_segment_it_has_its_turn() -> None:
     assert kinds == [[Data], [Loose], [Data], [Data], [Loose], [Loose]]
 
 
-def test_when_too_much_waits_the_oldest_is_dropped() -> None:
+def test_when_the_queue_is_full_the_oldest_loose_object_is_dropped() -> None:
     ring = make_ring(options=RingOptions(loose_bytes_max=200))
     for number in range(1, 4):
         ring.step(Submit(an_object(number), loose=True), now_us=0)
@@ -94,7 +94,7 @@ def test_when_too_much_waits_the_oldest_is_dropped() -> None:
     assert ring.state.outbox.loose.dropped == 1
 
 
-def test_a_ring_of_one_has_nobody_to_carry_it_to() -> None:
+def test_a_ring_of_one_drops_loose_objects() -> None:
     ring = open_ring(B, (B,), RingOptions(), 0, now_us=0)
 
     ring.step(Submit(an_object(1), loose=True), now_us=0)

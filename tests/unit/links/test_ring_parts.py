@@ -1,4 +1,4 @@
-"""The Ring's arithmetic: ARUs, requests, packing, windows, silence."""
+"""The Ring's arithmetic: ARUs, requests, packing, windows, idle holds."""
 
 from random import Random
 
@@ -31,12 +31,12 @@ from hopring.wire.ring import encode_token
 A, B = DaemonId(1), DaemonId(2)
 
 
-def test_a_member_that_has_less_lowers_the_aru_and_signs() -> None:
+def test_a_member_that_has_less_lowers_the_aru_and_enters_its_name() -> None:
     assert updated(Aru(10), local=7, me=A) == Aru(7, A)
     assert updated(Aru(10, B), local=7, me=A) == Aru(7, A)
 
 
-def test_only_who_lowered_the_aru_raises_it_and_takes_the_name_off() -> None:
+def test_only_the_member_that_lowered_the_aru_raises_it_and_removes_its_name() -> None:
     assert updated(Aru(7, A), local=9, me=B) == Aru(7, A)
     assert updated(Aru(7, A), local=9, me=A) == Aru(9, NOBODY)
 
@@ -137,7 +137,7 @@ def test_a_window_of_full_segments_is_used_to_the_last() -> None:
     assert taken == [True] * 5 + [False] * 2
 
 
-def test_what_does_not_go_on_the_ring_counts_by_its_bytes() -> None:
+def test_objects_that_are_not_sent_on_the_ring_count_by_their_bytes() -> None:
     space = VisitSpace(2, packet_bytes=100, chunk_bytes=100)
 
     assert [space.reserve(90, 0), space.reserve(90, 10), space.reserve(90, 0)] == [True, True, False]
@@ -209,7 +209,7 @@ def test_the_token_may_stop_after_two_silent_rotations() -> None:
 
 
 def test_a_member_knows_when_the_token_it_passed_cannot_have_stopped() -> None:
-    # The two behind the third of five may each add one before the token reaches the first.
+    # The two after the third of five may each add one before the token reaches the first.
     assert not may_be_idle(quiet=7, index=2, members=5)
     assert may_be_idle(quiet=8, index=2, members=5)
 

@@ -10,7 +10,7 @@ from hopring.links.ring.options import RingOptions
 from hopring.wire.ring import Held, Hurry, Token
 
 
-def test_what_one_member_sends_all_the_others_get() -> None:
+def test_all_members_get_the_packets_of_one() -> None:
     wire = RingWire(3)
 
     wire.multicast(1, b"one", b"two")
@@ -163,7 +163,7 @@ def test_an_idle_ring_wakes_at_once(at: int) -> None:
     wire.run(130 * MS)
 
     wire.multicast(at, b"good morning")
-    # The hurry, the token to the one who asked for it, and the packet: at most six hops of 50 us.
+    # The hurry, the token to the member that asked for it, and the packet: at most six hops of 50 us.
     wire.run(wire.now_us + 6 * 50)
 
     assert [daemon.delivered for daemon in wire.all if daemon is not wire[at]] == [[b"good morning"]] * 4
@@ -206,7 +206,7 @@ def test_the_token_does_not_stop_while_a_promise_is_owed() -> None:
     assert wire[2].visits - busy_visits < 20
 
 
-def test_the_token_stops_only_after_the_last_message_is_known_to_be_with_all() -> None:
+def test_the_token_stops_only_after_the_last_message_is_known_to_be_stable() -> None:
     for seed in range(30):
         wire = RingWire(4, seed, loss=0.2)
         wire.multicast(2, b"last words")
@@ -222,7 +222,7 @@ def test_a_lost_token_is_sent_again_and_nobody_above_notices() -> None:
 
     wire.run(10 * MS + 50)
     assert wire[2].visits == 0
-    # The first saw no sign of life either, and is told that its token has arrived.
+    # The first saw no confirmation either, and learns that its token has arrived.
     assert wire.frames == {Token: 2 + 1 + 1, Held: 1}
     wire.run(10 * MS + 100)
 
@@ -297,7 +297,7 @@ def test_a_packet_that_does_not_come_in_k_visits_fails_the_ring() -> None:
     wire.deaf.add(wire[2].ring.me)
 
     wire.multicast(0, b"nobody gets through to the third")
-    # Its first visit learns of the packet, the next five ask for it, and one more is too many.
+    # Its first visit learns of the packet, the next five request it, and one more is too many.
     wire.run(100 + 5 * 150)
     assert wire[2].failures == []
     wire.run(100 + 6 * 150)
@@ -307,7 +307,7 @@ def test_a_packet_that_does_not_come_in_k_visits_fails_the_ring() -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_the_site_aru_is_never_above_what_every_member_reported(seed: int) -> None:
-    # The check itself is in Wire, at every Passed; here the members' lines keep moving apart.
+    # The check itself is in RingWire, at every pass; here the members' lines keep moving apart.
     wire = RingWire(5, seed, loss=0.1, delay_us=(20, 2_000))
 
     for _ in range(40):

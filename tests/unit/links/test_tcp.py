@@ -42,7 +42,7 @@ def make_tcp(peer_incarnation: int | None = 22) -> Tcp:
 
 
 def make_open(at_us: int = 0) -> Tcp:
-    """A link whose connection stands, greeted from both ends, with nothing unsent."""
+    """A link whose connection is open and greeted from both ends, with nothing unsent."""
     tcp = make_tcp()
     tcp.step(StreamOpened(), at_us)
     tcp.step(StreamReceived(encode_greeting(THEIRS)), at_us)
@@ -88,7 +88,7 @@ def test_objects_that_do_not_fit_together_go_in_packets_of_their_own() -> None:
     assert tcp.step(Tick(), 0) == [StreamWrite(encode_packet(bytes(60)))] * 2
 
 
-def test_a_lazy_object_waits_for_company_but_not_for_long() -> None:
+def test_a_lazy_object_waits_for_other_objects_but_not_for_long() -> None:
     tcp = make_open()
     tcp.step(Submit(b"lazy", lazy=True), 0)
 
@@ -144,7 +144,7 @@ def test_an_incarnation_that_is_not_known_yet_is_learnt_from_the_greeting() -> N
     assert tcp.greeting == THEIRS
 
 
-def test_bytes_that_are_no_packets_fail_the_link() -> None:
+def test_invalid_bytes_fail_the_link() -> None:
     tcp = make_open()
     too_long = (PACKET_BYTES_MAX + 1).to_bytes(4, "little")
 
@@ -180,7 +180,7 @@ def test_a_link_that_is_not_greeted_in_time_fails() -> None:
     assert tcp.step(Tick(), 3_001_000) == [LinkFailed("no greeting in time", absence=True)]
 
 
-def test_a_silent_link_says_that_it_lives() -> None:
+def test_an_idle_link_sends_heartbeats() -> None:
     tcp = make_open()
 
     assert tcp.wake_at_us == 200_000
@@ -189,7 +189,7 @@ def test_a_silent_link_says_that_it_lives() -> None:
     assert tcp.wake_at_us == 400_000
 
 
-def test_a_sign_of_life_is_not_delivered_but_keeps_the_link_up() -> None:
+def test_a_heartbeat_is_not_delivered_but_keeps_the_link_up() -> None:
     tcp = make_open()
 
     assert tcp.step(StreamReceived(SIGN_OF_LIFE), 900_000) == []
@@ -198,7 +198,7 @@ def test_a_sign_of_life_is_not_delivered_but_keeps_the_link_up() -> None:
 
 
 def ticks(tcp: Tcp, until_us: int) -> list[tuple[int, Output]]:
-    """Ticks whenever the link asks for it; everything but signs of life, with its time."""
+    """Ticks whenever the link asks for it; returns all outputs but heartbeats, with their times."""
     outputs: list[tuple[int, Output]] = []
     while (at_us := tcp.wake_at_us) <= until_us:
         outputs += [
@@ -207,7 +207,7 @@ def ticks(tcp: Tcp, until_us: int) -> list[tuple[int, Output]]:
     return outputs
 
 
-def test_a_link_whose_signs_of_life_come_in_time_is_not_observed() -> None:
+def test_a_link_whose_heartbeats_come_in_time_is_not_observed() -> None:
     tcp = make_open()
     for at_us in range(0, 5_000_000, 250_000):
         assert ticks(tcp, at_us) == []
@@ -225,14 +225,14 @@ def test_a_quiet_link_is_observed_and_for_the_last_time_just_before_it_fails() -
     assert failure == (1_000_000, LinkFailed("nothing heard for 1000 ms", absence=True))
 
 
-def test_data_segments_that_cannot_be_read_yet_are_signs_of_life() -> None:
+def test_data_segments_that_cannot_be_read_yet_keep_the_link_up() -> None:
     tcp = make_open()
     for at_us in range(300_000, 9_000_000, 300_000):
         tcp.step(StreamObserved(data_segments=at_us // 100_000, round_trip_us=50_000), at_us)
         assert LinkFailed not in map(type, tcp.step(Tick(), at_us))
 
 
-def test_the_first_observation_after_bytes_came_says_nothing_of_what_came_since() -> None:
+def test_the_first_observation_after_received_bytes_is_only_a_baseline() -> None:
     tcp = make_open()
     tcp.step(StreamObserved(data_segments=3, round_trip_us=50_000), 300_000)
     tcp.step(StreamReceived(SIGN_OF_LIFE), 400_000)
@@ -241,7 +241,7 @@ def test_the_first_observation_after_bytes_came_says_nothing_of_what_came_since(
     assert tcp.step(Tick(), 1_400_000) == [LinkFailed("nothing heard for 1000 ms", absence=True)]
 
 
-def test_while_a_segment_is_missing_the_link_waits_for_its_repetition_but_not_for_ever() -> None:
+def test_while_a_segment_is_missing_the_link_waits_for_its_retransmission_but_not_for_ever() -> None:
     tcp = make_open()
     tcp.step(StreamObserved(data_segments=3, round_trip_us=50_000), 300_000)
     tcp.step(StreamObserved(data_segments=4, round_trip_us=50_000), 500_000)
@@ -276,7 +276,7 @@ def test_the_limit_of_silence_grows_with_the_round_trip(round_trip_us: int, fail
     assert at_us == failed_at_us
 
 
-def test_a_daemon_that_overslept_listens_before_it_blames_the_neighbour() -> None:
+def test_a_daemon_that_did_not_run_reads_before_it_blames_the_neighbour() -> None:
     tcp = make_open()
 
     assert LinkFailed not in map(type, tcp.step(Tick(), 30_000_000))
@@ -284,7 +284,7 @@ def test_a_daemon_that_overslept_listens_before_it_blames_the_neighbour() -> Non
     assert LinkFailed in map(type, tcp.step(Tick(), 30_500_000))
 
 
-def test_a_stuck_connection_gets_no_signs_of_life_on_top() -> None:
+def test_a_stuck_connection_gets_no_heartbeats() -> None:
     tcp = make_open()
     tcp.step(Submit(b"stuck"), 0)
     tcp.step(Tick(), 0)

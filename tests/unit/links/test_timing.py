@@ -1,4 +1,4 @@
-"""Two ends that ping each other, on clocks that have nothing to do with each other."""
+"""Two ends that ping each other, with unrelated clocks."""
 
 from hopring.links.events import LinkCounters
 from hopring.links.timing import LinkSample, Pinging
@@ -37,7 +37,7 @@ def test_clocks_that_pass_two_to_the_32_go_on() -> None:
     assert here.sample(counters(0, 0)).round_trip_us == 10_000
 
 
-def test_what_cannot_be_is_no_round_trip() -> None:
+def test_an_impossible_time_is_not_a_round_trip() -> None:
     here = Pinging()
     here.ping(1_000_000)
 

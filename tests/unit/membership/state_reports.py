@@ -1,4 +1,4 @@
-"""STATETRANS in a few words, for tests of recovery. Daemons 0 to 3 are A to D."""
+"""Short constructors of STATETRANS, for tests of recovery. Daemons 0 to 3 are A to D."""
 
 from collections.abc import Mapping
 
@@ -13,22 +13,22 @@ A, B, C, D = [Process(DaemonId(at), Incarnation(at * 1000 + 1)) for at in range(
 
 
 def sites(*places: int) -> dict[DaemonId, SiteId]:
-    """Where daemons 0, 1, 2, ... are."""
+    """The sites of daemons 0, 1, 2, ..."""
     return {DaemonId(at): SiteId(place) for at, place in enumerate(places)}
 
 
 def body(seq: int, lts: int, mask: int = ALL_SITES) -> HeldRun:
-    """A bundle with its body."""
+    """A bundle that is held with its body."""
     return HeldRun(seq, lts, (), mask, body=True)
 
 
 def meta(seq: int, lts: int, mask: int = ALL_SITES) -> HeldRun:
-    """A bundle by its meta-data only."""
+    """A bundle that is held as meta-data only."""
     return HeldRun(seq, lts, (), mask, body=False)
 
 
 def site(number: int, cseq: int, next_lts: int, *held: HeldRun, highest: int = 0, line: int = 0) -> SiteState:
-    """What one knows of a site; `highest` may be known from a promise or a token alone."""
+    """What a daemon knows of a site; `highest` may be known from a promise or a token alone."""
     top = max([highest, cseq, *[one.first for one in held]])
     return SiteState(number, cseq, next_lts, top, line, held)
 
@@ -42,7 +42,7 @@ def state(
     installed: ViewId = OLD,
     clock: int = 50,
 ) -> StateTrans:
-    """What a daemon says of its old view."""
+    """The state of one daemon's old view."""
     return StateTrans(
         view=ATTEMPT,
         sender=sender,
@@ -62,10 +62,10 @@ def holes(found: frozenset[tuple[SiteId, int]]) -> list[tuple[int, int]]:
 
 
 def resends(found: list[tuple[tuple[SiteId, int], bool]]) -> list[tuple[int, int, str]]:
-    """Resends as (site, sequence, what)."""
+    """Resends as (site, sequence, body or meta-data)."""
     return [(int(key[0]), key[1], "body" if with_body else "meta") for key, with_body in found]
 
 
 def owed(found: Mapping[tuple[SiteId, int], bool]) -> dict[tuple[int, int], str]:
-    """What a daemon must have, by (site, sequence)."""
+    """The bundles that a daemon must have, by (site, sequence)."""
     return {(int(place), seq): "body" if with_body else "meta" for (place, seq), with_body in found.items()}

@@ -16,7 +16,7 @@ def updates() -> AruUpdates:
 
 
 def sampled(*samples_us: int) -> Distance:
-    """After samples that each took so long."""
+    """The updates after samples with these durations."""
     distance = Distance(0)
     for lts, sample_us in enumerate(samples_us, 1):
         distance.show(lts, True, 1_000)
@@ -28,7 +28,7 @@ def test_the_first_promise_goes_at_once() -> None:
     assert updates().visited(SITE, Visited(3, 10, 5), now_us=0) == Update(SITE, 3, 11, 5)
 
 
-def test_news_after_delta_go_at_once() -> None:
+def test_a_changed_promise_after_delta_is_sent_at_once() -> None:
     one = updates()
     one.visited(SITE, Visited(3, 10, 5), 0)
 
@@ -36,7 +36,7 @@ def test_news_after_delta_go_at_once() -> None:
     assert one.count == 2
 
 
-def test_news_within_delta_wait_until_it_has_passed() -> None:
+def test_a_changed_promise_within_delta_waits() -> None:
     one = updates()
     one.visited(SITE, Visited(3, 10, 5), 0)
 
@@ -44,7 +44,7 @@ def test_news_within_delta_wait_until_it_has_passed() -> None:
     assert one.visited(SITE, Visited(4, 12, 5), DELTA_US) == Update(SITE, 4, 13, 5)
 
 
-def test_a_stability_line_that_has_risen_is_news() -> None:
+def test_a_higher_stability_line_is_a_change() -> None:
     one = updates()
     one.visited(SITE, Visited(3, 10, 5), 0)
 
@@ -74,7 +74,7 @@ def test_the_token_is_wanted_when_more_has_been_received() -> None:
     assert one.wants(clock=10, agreed_line=6, now_us=DELTA_US)
 
 
-def test_who_wants_the_token_only_later_says_when() -> None:
+def test_a_later_need_for_the_token_has_its_time() -> None:
     one = updates()
     one.visited(SITE, Visited(3, 10, 5), 1_000)
 
@@ -95,13 +95,13 @@ def test_a_bundle_of_the_own_site_is_as_good_as_a_promise() -> None:
 
     assert not one.wants(clock=12, agreed_line=5, now_us=DELTA_US)
     assert one.visited(SITE, Visited(4, 12, 5), DELTA_US) is None
-    # What it does not tell is news: a stamp of another site, and that all here have more.
+    # A stamp of another site, or more bundles at all daemons here, are news that it does not contain.
     assert one.wants(clock=13, agreed_line=5, now_us=DELTA_US)
     assert one.visited(SITE, Visited(4, 12, 6), DELTA_US) == Update(SITE, 4, 13, 6)
 
 
 def test_a_bundle_of_which_some_sites_get_only_meta_data_is_no_promise() -> None:
-    """Meta-data wait for company, and the promise is that."""
+    """Meta-data wait for other objects, and the promise is one."""
     one = updates()
     one.visited(SITE, Visited(3, 10, 5), 0)
     one.stamped(12, mask_of(SITE, SiteId(2)), ordered=True, now_us=1)
@@ -109,7 +109,7 @@ def test_a_bundle_of_which_some_sites_get_only_meta_data_is_no_promise() -> None
     assert one.visited(SITE, Visited(4, 12, 5), DELTA_US) == Update(SITE, 4, 13, 5)
 
 
-def test_news_go_at_once_if_much_has_come_from_other_sites_since_the_last_promise() -> None:
+def test_a_changed_promise_is_sent_at_once_if_many_bundles_came_since_the_last() -> None:
     one = updates()
     one.visited(SITE, Visited(3, 10, 5), 0)
     one.heard(HURRY_BYTES - 1, 11, ordered=True)
@@ -122,7 +122,7 @@ def test_news_go_at_once_if_much_has_come_from_other_sites_since_the_last_promis
     assert not one.wants(13, 5, now_us=2)
 
 
-def test_without_news_nothing_hurries() -> None:
+def test_without_a_change_nothing_is_sent_early() -> None:
     one = updates()
     one.visited(SITE, Visited(3, 10, 5), 0)
     one.heard(HURRY_BYTES, 10, ordered=True)
@@ -131,7 +131,7 @@ def test_without_news_nothing_hurries() -> None:
     assert one.visited(SITE, Visited(3, 10, 5), 1) is None
 
 
-def test_the_more_sites_the_more_has_to_come() -> None:
+def test_with_more_sites_more_bundles_have_to_come() -> None:
     options = MembershipOptions()
     made = aru_updates(options, SITE, (SiteId(0), SITE, SiteId(2)), 1)
 
@@ -145,7 +145,7 @@ def test_the_more_sites_the_more_has_to_come() -> None:
 def test_a_sample_is_the_time_from_a_new_line_until_all_have_it() -> None:
     distance = Distance(1)
     distance.show(5, True, now_us=1_000)
-    distance.show(6, True, now_us=2_000)  # One at a time.
+    distance.show(6, True, now_us=2_000)  # One sample at a time.
     distance.reach(4, now_us=3_000)
     assert distance.least_us == NEVER
 
@@ -154,7 +154,7 @@ def test_a_sample_is_the_time_from_a_new_line_until_all_have_it() -> None:
 
 
 def test_a_line_that_was_shown_before_is_not_timed() -> None:
-    """All have had it for a while, so the time to the answer would say nothing of the way."""
+    """All sites have had it for a while, so the time to the answer would not measure the path."""
     distance = Distance(5)
     distance.show(5, True, now_us=1_000)
     distance.reach(5, now_us=1_001)
@@ -162,7 +162,7 @@ def test_a_line_that_was_shown_before_is_not_timed() -> None:
     assert distance.least_us == NEVER
 
 
-def test_a_line_for_which_nobody_waits_is_not_timed() -> None:
+def test_a_line_that_no_message_waits_for_is_not_timed() -> None:
     distance = Distance(1)
     distance.show(5, False, now_us=1_000)
     distance.reach(5, now_us=9_000)
@@ -202,7 +202,7 @@ def test_only_a_bundle_that_is_wanted_in_order_shortens_the_wait() -> None:
     assert one.wants(12, 11, now_us=6_000)
 
 
-def test_a_bundle_that_this_site_has_said_to_have_shortens_nothing() -> None:
+def test_a_bundle_that_this_site_has_acknowledged_shortens_nothing() -> None:
     one = updates()
     one.distance = sampled(10_000)
     one.heard(100, 11, ordered=True)
@@ -212,5 +212,5 @@ def test_a_bundle_that_this_site_has_said_to_have_shortens_nothing() -> None:
     assert one.wake_at_us == DELTA_US
 
 
-def test_alone_a_site_has_nobody_to_promise_to() -> None:
+def test_a_single_site_sends_no_promises() -> None:
     assert aru_updates(MembershipOptions(), SITE, (SITE,), 1).others == SiteMask(0)

@@ -1,4 +1,4 @@
-"""The search for others, one daemon's side of it; the others are words.
+"""The search for others at one daemon; messages of the others are literal.
 
 Daemons 0 and 1 are in site 0, daemon 2 in site 1, daemon 3 in site 2.
 """
@@ -45,7 +45,7 @@ def gather_of(me: Process = P0, cut: tuple[tuple[int, int], ...] = ()) -> Gather
 
 
 def gathering(me: Process = P0, cut: tuple[tuple[int, int], ...] = ()) -> Gather:
-    """Past the search in the own site, which found nobody; the time is OPTIONS.seg_us."""
+    """After a search in the own site that found nobody; the time is OPTIONS.seg_us."""
     gather = gather_of(me, cut)
     gather.seek(0)
     gather.tick(OPTIONS.seg_us)
@@ -64,13 +64,13 @@ def alive(sender: Process, hears: tuple[int, ...] = (0, 1), rep: int | None = No
 
 
 def heard(gather: Gather, control: DaemonAlive | DaemonJoin, now_us: int) -> Outputs:
-    """A word comes in; the daemon's knowledge of its site takes it first, as in a search."""
+    """Delivers a message; the daemon's knowledge of its site takes it first, as in a search."""
     gather.connectivity.heard(control, now_us)
     return gather.alive(control, now_us) if isinstance(control, DaemonAlive) else gather.join(control, now_us)
 
 
 def decide(gather: Gather) -> FormView | KeepView | None:
-    """Lets the deadline pass, and returns what was decided then."""
+    """Lets the deadline pass; returns the decision."""
     out = gather.tick(gather.deadline_us)
     found = [one for one in out if isinstance(one, FormView | KeepView)]
     return found[0] if found else None
@@ -86,7 +86,7 @@ def test_the_search_begins_in_the_own_site() -> None:
     assert gather.phase is GatherPhase.SEG
 
 
-def test_alive_is_said_again_and_again() -> None:
+def test_alive_is_sent_repeatedly() -> None:
     gather = gather_of()
     gather.seek(0)
 
@@ -94,7 +94,7 @@ def test_alive_is_said_again_and_again() -> None:
     assert gather.tick(OPTIONS.alive_us) == [SendControl((DaemonId(1),), DaemonAlive(P0, 4))]
 
 
-def test_the_lowest_of_the_site_gathers_and_speaks_for_all() -> None:
+def test_the_lowest_daemon_of_the_site_gathers_and_represents_all() -> None:
     gather = gather_of()
     gather.seek(0)
     heard(gather, alive(P1), 10_000)
@@ -107,7 +107,7 @@ def test_the_lowest_of_the_site_gathers_and_speaks_for_all() -> None:
     assert said.message.records[0].members == (P0, P1)
 
 
-def test_who_hears_a_lower_one_is_represented_and_tells_it_alone_that_it_lives() -> None:
+def test_a_daemon_that_hears_a_lower_one_is_represented_and_sends_alive_to_it_alone() -> None:
     gather = gather_of(P1)
     gather.seek(0)
     heard(gather, alive(P0), 10_000)
@@ -134,7 +134,7 @@ def test_the_join_of_a_higher_one_of_the_site_does_not() -> None:
     assert gather.phase is GatherPhase.SEG
 
 
-def test_a_representative_that_falls_silent_is_looked_for_anew() -> None:
+def test_a_silent_representative_causes_a_new_search() -> None:
     gather = gather_of(P1)
     gather.seek(0)
     heard(gather, join(P0, P1), 5_000)
@@ -145,7 +145,7 @@ def test_a_representative_that_falls_silent_is_looked_for_anew() -> None:
     assert set(gather.segment) == {DaemonId(1)}
 
 
-def test_two_that_both_took_themselves_for_the_representative_agree_on_the_lower() -> None:
+def test_of_two_representatives_of_one_site_the_lower_stays() -> None:
     low, high = gathering(P0), gathering(P1)
 
     heard(low, join(P1), 50_000)
@@ -216,7 +216,7 @@ def test_the_missing_links_that_others_name_count_too() -> None:
 
 
 def test_two_components_of_my_site_must_hear_each_other() -> None:
-    """A ring goes through every pair, so b, whom I do not hear, cannot come in by way of another site."""
+    """A ring needs every pair, so b, whom I do not hear, cannot come in through another site."""
     gather = gathering()
     far = GatherRecord(P2, 1, (P2,), (DaemonId(0), DaemonId(1)), 4)
     rival = GatherRecord(P1, 1, (P1,), (DaemonId(2),), 4)
@@ -234,7 +234,7 @@ def test_a_representative_that_has_fallen_silent_is_left_out() -> None:
     assert decide(gather) == FormView((P0,), ())
 
 
-def test_a_newcomer_gives_the_others_time_but_not_without_end() -> None:
+def test_a_newcomer_prolongs_the_search_but_not_for_ever() -> None:
     gather = gathering()
     begun_us = OPTIONS.seg_us
     assert gather.deadline_us == begun_us + GATHER_US
@@ -248,7 +248,7 @@ def test_a_newcomer_gives_the_others_time_but_not_without_end() -> None:
     assert gather.deadline_us == begun_us + 3 * GATHER_US
 
 
-def test_old_news_of_a_representative_are_not_taken_for_new() -> None:
+def test_an_old_record_of_a_representative_is_not_taken_for_new() -> None:
     gather = gathering()
     heard(gather, join(P2, hears=(0,), seq=5), 50_000)
 
@@ -257,7 +257,7 @@ def test_old_news_of_a_representative_are_not_taken_for_new() -> None:
     assert decide(gather) == FormView((P0, P2), ())
 
 
-def test_the_new_life_of_a_representative_replaces_the_old_one_whatever_its_sequence() -> None:
+def test_a_new_incarnation_of_a_representative_replaces_the_old_one_whatever_its_sequence() -> None:
     gather = gathering()
     heard(gather, join(P2, hears=(0,), seq=90), 50_000)
     reborn = Process(DaemonId(2), Incarnation(5))
@@ -275,7 +275,7 @@ def test_the_highest_counter_heard_of_is_kept() -> None:
     assert gather.counter == 23
 
 
-def test_those_who_are_left_out_are_not_in_the_view_and_are_named_to_others() -> None:
+def test_daemons_that_are_left_out_are_not_in_the_view_and_are_named_to_others() -> None:
     gather = gathering()
     gather.excluded = frozenset([P1])
     heard(gather, alive(P1), 50_000)
@@ -291,7 +291,7 @@ def test_those_who_are_left_out_are_not_in_the_view_and_are_named_to_others() ->
 # For a view that is whole.
 
 
-def test_a_probe_that_finds_nobody_lets_the_view_go_on() -> None:
+def test_a_probe_that_finds_nobody_leaves_the_view_alone() -> None:
     gather = gather_of()
     gather.probe([P0, P1], 0)
 
@@ -326,7 +326,7 @@ def test_a_higher_view_waits_for_the_lower_one_to_decide_and_then_goes_on() -> N
     assert gather.tick(gather.limit_us) == [KeepView()]
 
 
-def test_the_alive_of_a_site_means_nothing_to_a_view_that_is_whole() -> None:
+def test_an_alive_of_its_site_does_not_affect_a_whole_view() -> None:
     gather = gather_of()
     gather.probe([P0], 0)
 
@@ -367,7 +367,7 @@ def test_of_a_whole_view_its_lowest_decides_although_only_another_hears_the_newc
     assert decide(first) == FormView((P0, P1, P2, P3), ((SiteId(0), SiteId(2)),))
 
 
-def test_a_link_that_the_view_does_without_is_taken_up_when_both_ends_say_that_they_hear_each_other() -> None:
+def test_an_unused_link_is_used_again_when_both_ends_hear_each_other() -> None:
     told, untold = [gather_of(P0) for _ in range(2)]
     for gather in (told, untold):
         gather.view_cut = ((0, 1),)
@@ -380,10 +380,10 @@ def test_a_link_that_the_view_does_without_is_taken_up_when_both_ends_say_that_t
     assert decide(untold) == FormView((P0, P1, P2, P3), ((SiteId(0), SiteId(1)),))
 
 
-# From one search to the next, and to whom.
+# From one search to the next, and recipients.
 
 
-def test_what_was_heard_of_in_an_earlier_search_is_no_news_in_the_next() -> None:
+def test_records_of_an_earlier_search_are_not_new_in_the_next() -> None:
     first = gathering()
     heard(first, join(P2, hears=(0,), seq=7), OPTIONS.seg_us)
     later_us = OPTIONS.seg_us + 10 * GATHER_US
@@ -404,7 +404,7 @@ def test_what_was_heard_of_in_an_earlier_search_is_no_news_in_the_next() -> None
     assert [record.rep for record in said.message.records] == [P0, P3]
 
 
-def test_who_names_a_representative_that_speaks_with_us_is_not_asked_again() -> None:
+def test_a_daemon_whose_representative_is_heard_is_not_contacted() -> None:
     gather = gathering(P2)
     gather.refer(DaemonRefer(P1, DaemonId(0)))
     assert said_to(gather.tick(gather.say_at_us)) == {0, 1, 3}
@@ -424,7 +424,7 @@ def test_a_represented_daemon_names_its_representative_to_other_sites() -> None:
     assert heard(gather, join(P2), 20) == [SendControl((DaemonId(2),), DaemonRefer(P1, DaemonId(0)))]
 
 
-def test_a_daemon_of_the_site_that_falls_silent_is_no_longer_spoken_for() -> None:
+def test_a_silent_daemon_of_the_site_is_no_longer_represented() -> None:
     gather = gather_of()
     gather.seek(0)
     heard(gather, alive(P1), 10)
@@ -441,7 +441,7 @@ def test_a_daemon_of_the_site_that_falls_silent_is_no_longer_spoken_for() -> Non
     assert said.message.records[0].members == (P0,)
 
 
-def test_whom_others_leave_out_is_left_out_while_they_say_so_and_not_passed_on_as_my_own() -> None:
+def test_a_daemon_that_others_leave_out_is_left_out_and_not_reported_as_ones_own_suspicion() -> None:
     gather = gathering()
     heard(gather, alive(P1), OPTIONS.seg_us)
     says = GatherRecord(P2, 1, (P2,), (0, 3), 4, (), (P3,))
@@ -460,10 +460,10 @@ def test_whom_others_leave_out_is_left_out_while_they_say_so_and_not_passed_on_a
     assert form.members == (P0, P1, P2)
 
 
-# Who waits for whom.
+# Waiting for other representatives.
 
 
-def test_who_will_be_left_out_by_the_smallest_does_not_wait_for_it() -> None:
+def test_a_daemon_that_the_lowest_will_leave_out_does_not_wait_for_it() -> None:
     """P2 is linked with P0 alone; P3 hears P2 only, over a link that P3 suspects: P0 will not take it."""
     gather = gathering(P3, cut=((1, 2),))
     heard(
@@ -485,7 +485,7 @@ def test_a_whole_view_is_not_given_up_for_one_that_lacks_its_members() -> None:
     assert decide(gather) == KeepView()
 
 
-def test_a_whole_view_takes_the_new_life_of_its_member_for_the_old_one() -> None:
+def test_a_new_incarnation_replaces_the_old_member_of_a_whole_view() -> None:
     gather = gather_of(P0)
     gather.probe([P0, P2], 0)
     again = Process(P2.daemon, Incarnation(77))
@@ -494,7 +494,7 @@ def test_a_whole_view_takes_the_new_life_of_its_member_for_the_old_one() -> None
     assert decide(gather) == FormView((P0, again), ())
 
 
-def test_the_alive_of_another_site_means_nothing() -> None:
+def test_an_alive_of_another_site_is_ignored() -> None:
     gather = gather_of(P0)
     gather.seek(0)
     heard(gather, alive(P2), 10)
@@ -502,7 +502,7 @@ def test_the_alive_of_another_site_means_nothing() -> None:
     assert P2.daemon not in gather.segment
 
 
-def test_who_leaves_is_no_longer_spoken_for() -> None:
+def test_a_daemon_that_leaves_is_no_longer_represented() -> None:
     gather = gather_of(P0)
     gather.seek(0)
     heard(gather, alive(P1), 10)
@@ -557,7 +557,7 @@ def test_a_representative_takes_those_that_hear_each_other_in_pairs_and_tells_th
     assert out == [SendControl((DaemonId(3),), DaemonDecline(P0)), FormView((P0, P1, P2), ())]
 
 
-def test_who_is_not_heard_by_a_lower_one_is_not_represented_by_it() -> None:
+def test_a_daemon_that_a_lower_one_does_not_hear_is_not_represented_by_it() -> None:
     gather = in_a_site_of_four(P2)
     heard(gather, alive(P0, (1, 3)), 20_000)
     heard(gather, alive(P1, (0, 2, 3)), 20_000)
@@ -567,7 +567,7 @@ def test_who_is_not_heard_by_a_lower_one_is_not_represented_by_it() -> None:
     assert gather.representative == 1
 
 
-def test_who_is_represented_by_another_is_not_spoken_for() -> None:
+def test_a_daemon_represented_by_another_is_not_represented_here() -> None:
     gather = in_a_site_of_four(P1)
     heard(gather, alive(P2, (0, 1)), 20_000)
     gather.tick(OPTIONS.seg_us)
@@ -577,7 +577,7 @@ def test_who_is_represented_by_another_is_not_spoken_for() -> None:
     assert decide(gather) == FormView((P1,), ())
 
 
-def test_who_is_declined_looks_for_others_in_the_same_position() -> None:
+def test_a_declined_daemon_looks_for_other_declined_ones() -> None:
     gather = in_a_site_of_four(P2)
     heard(gather, alive(P0, (1, 2, 3)), 20_000)
     heard(gather, alive(P3, (0, 1, 2)), 20_000)
@@ -592,7 +592,7 @@ def test_who_is_declined_looks_for_others_in_the_same_position() -> None:
     assert decide(gather) == FormView((P2, P3), ())
 
 
-def test_who_is_represented_by_another_represents_nobody() -> None:
+def test_a_represented_daemon_represents_nobody() -> None:
     gather = in_a_site_of_four(P2)
     heard(gather, alive(P1, (0, 2, 3)), 20_000)
     gather.tick(OPTIONS.seg_us)
@@ -604,7 +604,7 @@ def test_who_is_represented_by_another_represents_nobody() -> None:
     assert gather.phase is GatherPhase.GATHER
 
 
-def test_a_whole_view_takes_one_of_its_site_only_if_all_of_the_site_hear_it_and_are_heard() -> None:
+def test_a_whole_view_takes_a_daemon_of_its_site_only_if_it_and_all_of_the_site_hear_each_other() -> None:
     for said, heard_by_it, taken in [((2,), (0, 1), True), ((), (0, 1), False), ((2,), (0,), False)]:
         gather = in_a_site_of_four(P0)
         gather.probe([P0, P1], 0)
@@ -615,7 +615,7 @@ def test_a_whole_view_takes_one_of_its_site_only_if_all_of_the_site_hear_it_and_
         assert (decide(gather) == FormView((P0, P1, P2), ())) is taken
 
 
-def test_a_view_that_spans_sites_is_not_merged_by_who_hears_only_its_far_end() -> None:
+def test_a_view_of_several_sites_is_not_merged_by_a_daemon_that_hears_only_its_remote_site() -> None:
     """Daemon 1 hears the view's representative in another site, and not the one in its own."""
     gather = gather_of(P1)
     gather.probe([P1], 0)
@@ -624,7 +624,7 @@ def test_a_view_that_spans_sites_is_not_merged_by_who_hears_only_its_far_end() -
     assert decide(gather) == KeepView()
 
 
-def test_the_higher_of_two_in_a_site_does_not_take_who_goes_with_the_lower() -> None:
+def test_the_higher_of_two_in_a_site_does_not_take_daemons_that_go_with_the_lower() -> None:
     """Daemon 2 in another site hears both 0 and 1, and these two do not hear each other."""
     gather = gathering(P1)
     lower = GatherRecord(P0, 1, (P0,), (2,), 4)

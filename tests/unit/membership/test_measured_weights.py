@@ -1,4 +1,4 @@
-"""Measured weights in whole clusters, in virtual time: what becomes slow is left, what jitters is not."""
+"""Measured weights in whole clusters, in virtual time: slow links are avoided, jittery ones are not."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -31,7 +31,7 @@ def config_of(protocol: LinkProtocol = HOP, weights: Weights = Weights.MEASURED)
 
 
 class Sites:
-    """Three sites whose paths have delays of their own."""
+    """Three sites whose paths have different delays."""
 
     def __init__(self, config: Config, **quality: float) -> None:
         self.cluster = SimCluster(config, seed=1, quality=Quality(delay_us=100))
@@ -49,7 +49,7 @@ class Sites:
         self.cluster.run_for(seconds * SECOND_US)
 
     def another_view(self, name: str = "us2") -> None:
-        """A daemon goes, and is back."""
+        """Causes another view: a daemon crashes and restarts."""
         self.cluster.stop(name)
         self.run(3)
         self.cluster.restart(name)
@@ -62,7 +62,7 @@ class Sites:
 
     @property
     def trees(self) -> Parents:
-        """The trees that all daemons have; they have to be the same."""
+        """The trees of all daemons, which must be the same."""
         stacks = [host.membership.stack for host in self.cluster.hosts.values()]
         first, *others = [
             {source: tree.parent for source, tree in stack.network.trees.items()}
@@ -81,7 +81,7 @@ class Sites:
         return weight
 
 
-def test_what_nobody_has_measured_keeps_the_configured_weight() -> None:
+def test_an_unmeasured_link_keeps_the_configured_weight() -> None:
     sites = Sites(config_of())
     sites.run(1)
 
@@ -89,7 +89,8 @@ def test_what_nobody_has_measured_keeps_the_configured_weight() -> None:
     assert sites.agreed(ASIA_EU) == 0  # None was agreed on,
     for host in sites.cluster.hosts.values():
         assert host.membership.stack is not None
-        assert set(host.membership.stack.network.topology.weights.values()) == {70_000}  # so these hold.
+        # so the configured ones apply.
+        assert set(host.membership.stack.network.topology.weights.values()) == {70_000}
 
 
 def test_with_fixed_weights_a_slow_link_is_kept_and_carries_no_pings() -> None:
@@ -106,7 +107,7 @@ def test_with_fixed_weights_a_slow_link_is_kept_and_carries_no_pings() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("protocol", [HOP, TCP])
-def test_a_link_that_becomes_slow_is_left_at_the_next_view_and_used_again_when_it_is_fast(
+def test_a_link_that_becomes_slow_is_avoided_from_the_next_view_on_until_it_is_fast_again(
     protocol: LinkProtocol,
 ) -> None:
     sites = Sites(config_of(protocol))
@@ -130,7 +131,7 @@ def test_a_link_that_becomes_slow_is_left_at_the_next_view_and_used_again_when_i
 
 
 @pytest.mark.slow
-def test_a_link_that_loses_packets_is_left_for_as_long_as_it_does() -> None:
+def test_a_link_that_loses_packets_is_avoided_while_it_does() -> None:
     sites = Sites(config_of())
     sites.run(60)
     sites.shape("asia", "eu", loss=0.3)
@@ -148,7 +149,7 @@ def test_a_link_that_loses_packets_is_left_for_as_long_as_it_does() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("delay_us", "jitter_us"), [(25_000, 8_000), (42_000, 20_000)])
 def test_an_hour_of_jitter_and_views_changes_the_trees_at_most_once(delay_us: int, jitter_us: int) -> None:
-    """The second case lies at the edge: the way over us takes about as long as the direct link."""
+    """The second case is a close one: the path over us takes about as long as the direct link."""
     sites = Sites(config_of(), jitter_us=jitter_us, loss=0.01)
     sites.shape("asia", "eu", delay_us=delay_us)
     sites.run(30)

@@ -1,4 +1,4 @@
-"""What a daemon makes of its measurements, and what a decider makes of reports. Sites 0, 1 and 2."""
+"""Reports of measured weights, and the decision of the representative about them. Sites 0, 1 and 2."""
 
 from hopring.ids import NEVER, SiteId
 from hopring.links.timing import LinkSample
@@ -16,14 +16,14 @@ def measuring(topology: Topology = EVERYWHERE) -> Measuring:
 
 
 def sampled(one: Measuring, *round_trips_us: int, times: int = TRIPS_KEPT, now_us: int = 0) -> Measuring:
-    """The links to B, and to C if there is a second round trip, as they are seen from A."""
+    """Samples of the link to B, and of that to C if there is a second round trip, seen from A."""
     samples = {site: LinkSample(trip_us, 1, 0) for site, trip_us in zip((B, C), round_trips_us, strict=False)}
     for _ in range(times):
         one.sample(samples, now_us)
     return one
 
 
-def test_only_what_was_measured_is_reported() -> None:
+def test_only_measured_links_are_reported() -> None:
     one = sampled(measuring(), 100_000, times=TRIPS_MIN - 1)
     assert one.report(0) == ()
 
@@ -32,7 +32,7 @@ def test_only_what_was_measured_is_reported() -> None:
     assert one.report(0) == ((A, B, 49_152),)
 
 
-def test_what_was_measured_long_ago_is_not_reported_any_more() -> None:
+def test_old_measurements_are_not_reported() -> None:
     one = sampled(measuring(), 100_000, now_us=1_000)
 
     assert one.report(1_000 + REPORTED_US) != ()
@@ -45,7 +45,7 @@ def test_a_report_stays_while_the_measurement_is_near_it_over_however_many_netwo
 
     one.end()
     one.begin(())
-    sampled(one, 132_000)  # In the next step, but only just.
+    sampled(one, 132_000)  # Just inside the next step.
     assert one.report(0) == ((A, B, 57_344),)
     sampled(one, 140_000)
     assert one.report(0) == ((A, B, 65_536),)
@@ -61,7 +61,7 @@ def test_weights_for_a_view_are_those_reported_then_those_of_the_network_before(
 
     assert one.agree([(A, B, 40)], {A, B, C}) == ((A, B, 40), (B, C, 12))
     assert one.agree([(A, B, 40)], {A, B}) == ((A, B, 40),)
-    assert one.agree([], {A, C}) == ()  # Nobody has measured it: the configured one holds.
+    assert one.agree([], {A, C}) == ()  # No daemon has measured it: the configured one applies.
 
 
 def test_a_network_has_the_weights_of_its_newmemb_and_no_others() -> None:
@@ -95,7 +95,7 @@ def test_links_are_measured_from_the_installation_to_the_end_of_the_network() ->
     assert one.wake_at_us == NEVER
 
 
-def test_who_has_no_links_stops_looking() -> None:
+def test_a_daemon_without_links_stops_sampling() -> None:
     one = measuring()
     one.installed(0)
 

@@ -1,4 +1,4 @@
-"""Whole daemons in the simulator, where what is asked is about one of them."""
+"""Whole daemons in the simulator, with questions about one of them."""
 
 import pytest
 
@@ -37,7 +37,7 @@ def members(cluster: SimCluster, name: str) -> list[str]:
     return [cluster.names[one.daemon] for one in cluster.hosts[name].membership.view.members]
 
 
-def test_whoever_stamps_far_ahead_is_left_out_and_the_others_go_on() -> None:
+def test_a_daemon_that_stamps_far_ahead_is_left_out_and_the_others_continue() -> None:
     cluster = cluster_of({"eu": 3, "us": 2})
     liar = cluster.hosts["us2"].membership
     assert liar.stack is not None
@@ -68,7 +68,7 @@ def test_a_path_that_was_measured_is_known_by_its_ends_and_an_unknown_one_taken_
     assert second.network.round_trip_to_us(second.view.members) == 0
 
 
-def test_attempts_that_end_for_want_of_time_get_twice_as_much_until_a_view_is_installed() -> None:
+def test_the_timeout_doubles_after_each_attempt_that_timed_out_until_a_view_is_installed() -> None:
     cluster = cluster_of({"eu": 2})
     daemon = cluster.hosts["eu1"].membership
     allowed: list[int] = []
@@ -97,7 +97,7 @@ def test_no_queue_of_a_network_is_smaller_than_all_windows_together() -> None:
     assert all(link.backlog_bytes_max >= 4 * window for link in stack.links.values())
 
 
-def test_full_windows_of_all_senders_find_room_while_a_ring_stands_still() -> None:
+def test_full_windows_of_all_senders_fit_the_queues_while_a_ring_stands_still() -> None:
     ring = RingOptions(queue_bytes_max=256 * 1024)
     cluster = SimCluster(
         local_config({"eu": 4, "us": 2}), 1, Quality(delay_us=500), stack_options=StackOptions(ring=ring)
@@ -119,7 +119,7 @@ def test_full_windows_of_all_senders_find_room_while_a_ring_stands_still() -> No
     assert len(delivered) == 120
 
 
-def test_who_has_stopped_takes_no_further_part() -> None:
+def test_a_stopped_daemon_takes_no_further_part() -> None:
     cluster = cluster_of({"eu": 2})
     daemon = cluster.hosts["eu2"].membership
     cluster.hosts["eu2"].submit(Service.SAFE, 10)
@@ -134,7 +134,7 @@ def test_who_has_stopped_takes_no_further_part() -> None:
     assert daemon.step(SubmitMessage(Service.SAFE, b"late"), cluster.engine.now_us) == []
 
 
-def test_the_leave_of_a_stranger_to_the_view_changes_nothing() -> None:
+def test_a_leave_of_a_daemon_outside_the_view_changes_nothing() -> None:
     cluster = cluster_of({"eu": 3})
     daemon = cluster.hosts["eu1"].membership
     view = daemon.view.id
@@ -207,7 +207,7 @@ def test_a_link_with_losses_is_not_to_blame_when_a_member_leaves() -> None:
     assert near.discovery.suspicions.links == {}
 
 
-def test_a_bundle_that_comes_again_is_neither_stamped_nor_delivered_again() -> None:
+def test_a_duplicate_bundle_is_neither_stamped_nor_delivered_again() -> None:
     cluster = cluster_of({"ams": 2})
     daemon = cluster.hosts["ams1"].membership
     cluster.hosts["ams1"].submit(Service.AGREED, 10)
@@ -220,7 +220,7 @@ def test_a_bundle_that_comes_again_is_neither_stamped_nor_delivered_again() -> N
     assert daemon.flow.receive(daemon.view, again, cluster.engine.now_us) == []
 
 
-def test_a_site_does_not_speak_for_the_daemons_of_another() -> None:
+def test_a_site_cannot_send_for_the_daemons_of_another() -> None:
     cluster = cluster_of({"ams": 1, "ber": 1})
     daemon = cluster.hosts["ams1"].membership
     body = encode_message(OrderedMessage(Service.AGREED, daemon.local.me.daemon, 0, b"forged"))
@@ -235,7 +235,7 @@ def causes_at(cluster: SimCluster, name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("protocol", list(LinkProtocol))
-def test_a_daemon_that_did_not_run_says_so_and_blames_nobody(protocol: LinkProtocol) -> None:
+def test_a_daemon_that_did_not_run_names_that_cause_and_blames_nobody(protocol: LinkProtocol) -> None:
     cluster = SimCluster(local_config({"eu": 2, "us": 1}, protocol=protocol), 1, Quality(delay_us=500))
     cluster.start()
     cluster.run_for(2 * SECOND_US)
@@ -265,7 +265,7 @@ def test_a_short_stall_does_not_hide_what_happens_to_others() -> None:
     assert causes_at(cluster, "eu1")[-1] == "link with us1: nothing heard for 1200 ms"
 
 
-def test_who_leaves_soon_after_a_stall_is_named_as_the_one_who_leaves() -> None:
+def test_a_daemon_that_leaves_soon_after_a_stall_is_named_as_leaving() -> None:
     cluster = cluster_of({"eu": 1, "us": 1})
     daemon = cluster.hosts["eu1"].driver
     daemon.step(Stalled(3 * SECOND_US))

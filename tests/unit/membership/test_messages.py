@@ -84,19 +84,19 @@ told: st.SearchStrategy[RecoveryMessage] = st.one_of(
 
 
 @given(datagrams)
-def test_what_is_said_by_datagram_comes_back_as_it_was(message: DaemonMessage) -> None:
+def test_messages_sent_by_datagram_are_decoded_to_the_same(message: DaemonMessage) -> None:
     assert decode_daemon_message(encode_control(message)) == message
 
 
 @given(told)
-def test_what_is_told_over_the_network_comes_back_as_it_was(message: RecoveryMessage) -> None:
+def test_messages_sent_over_the_network_are_decoded_to_the_same(message: RecoveryMessage) -> None:
     assert decode_recovery_message(encode_control(message)) == message
 
 
 @pytest.mark.parametrize(
     ("good", "decode"), [(datagrams, decode_daemon_message), (told, decode_recovery_message)]
 )
-def test_noise_is_a_peers_mistake(good: st.SearchStrategy[Any], decode: Callable[[bytes], Any]) -> None:
+def test_random_bytes_are_a_peers_mistake(good: st.SearchStrategy[Any], decode: Callable[[bytes], Any]) -> None:
     tally = Tally()
 
     @settings(derandomize=True, database=None)
@@ -108,14 +108,14 @@ def test_noise_is_a_peers_mistake(good: st.SearchStrategy[Any], decode: Callable
                 assert decode(encode_control(found)) == found
 
     one()
-    tally.expect(1 / 2)  # All that were words.
+    tally.expect(1 / 2)  # All that were messages.
 
 
 @pytest.mark.parametrize(
     ("good", "decode", "share"),
     [(datagrams, decode_daemon_message, 1 / 4), (told, decode_recovery_message, 1 / 4)],
 )
-def test_a_damaged_word_is_a_word_or_a_peers_mistake(
+def test_a_damaged_message_is_a_message_or_a_peers_mistake(
     good: st.SearchStrategy[Any], decode: Callable[[bytes], Any], share: float
 ) -> None:
     tally = Tally()
@@ -133,7 +133,7 @@ def test_a_damaged_word_is_a_word_or_a_peers_mistake(
     tally.expect(share)
 
 
-def test_a_damaged_datagram_makes_sense_or_is_a_peers_mistake() -> None:
+def test_a_damaged_datagram_is_valid_or_a_peers_mistake() -> None:
     tally = Tally()
 
     @settings(derandomize=True, database=None)
@@ -146,11 +146,11 @@ def test_a_damaged_datagram_makes_sense_or_is_a_peers_mistake() -> None:
                 check_daemon_message(decode_daemon_message(said), WHERE, 2**40)
 
     one()
-    tally.expect(1 / 2)  # All that were said by a daemon of the cluster; of the others few name one.
+    tally.expect(1 / 2)  # All that were sent by a daemon of the cluster; few of the others name one.
 
 
 @given(st.one_of(datagrams, told), st.integers(0, 400))
-def test_a_word_cut_short_is_refused(message: Any, at: int) -> None:
+def test_a_truncated_message_is_refused(message: Any, at: int) -> None:
     payload = encode_control(message)
 
     with pytest.raises(PeerError):
@@ -165,7 +165,7 @@ def test_a_tag_that_is_no_text_is_refused(decode: Callable[[bytes], object]) -> 
         decode(b"\x92\xa1\x80\x00")
 
 
-def test_the_two_kinds_of_words_are_not_mixed_up() -> None:
+def test_the_two_kinds_of_messages_are_not_mixed_up() -> None:
     with pytest.raises(PeerError):
         decode_recovery_message(encode_control(DaemonAlive(A, 1)))
     with pytest.raises(PeerError):
@@ -198,14 +198,14 @@ STRANGER = Process(DaemonId(9), Incarnation(1))
         (DaemonLeave(STRANGER), Drop.FOREIGN_SENDER),
     ],
 )
-def test_a_word_that_nobody_right_says_is_refused(message: DaemonMessage, reason: Drop) -> None:
+def test_an_invalid_message_is_refused(message: DaemonMessage, reason: Drop) -> None:
     with pytest.raises(PeerError) as caught:
         check_daemon_message(message, WHERE, 100)
 
     assert caught.value.reason is reason
 
 
-def test_a_word_of_those_who_are_configured_passes() -> None:
+def test_a_message_of_configured_daemons_passes() -> None:
     check_daemon_message(NewMemb(VIEW, (A, B, C), ((0, 1),)), WHERE, 100)
     check_daemon_message(DaemonJoin((GatherRecord(A, 1, (A, B), (2,), 100),)), WHERE, 100)
 
@@ -238,7 +238,7 @@ def test_weights_of_the_own_sites_links_pass() -> None:
         NewMemb(VIEW, (A, C), (), ((0, 1, 5), (0, 1, 6))),
     ],
 )
-def test_weights_that_nobody_right_reports_are_refused(message: DaemonJoin | NewMemb) -> None:
+def test_invalid_weights_are_refused(message: DaemonJoin | NewMemb) -> None:
     with pytest.raises(PeerError) as caught:
         check_weights(message, CHAIN)
 
@@ -289,19 +289,19 @@ def test_a_reference_names_a_configured_daemon() -> None:
         state(A, site(5, 2, 9)),
     ],
 )
-def test_a_state_that_cannot_be_is_refused(impossible: StateTrans) -> None:
+def test_an_invalid_state_is_refused(impossible: StateTrans) -> None:
     with pytest.raises(PeerError):
         check_state(impossible, {SiteId(0), SiteId(1)})
 
 
-def test_a_state_that_can_be_passes() -> None:
+def test_a_valid_state_passes() -> None:
     known = site(0, 4, 13, HeldRun(3, 10, (1,), 3, body=True), meta(7, 19), highest=9)
 
     check_state(state(A, known, aru=10, delivered=(11, 0), clock=19), {SiteId(0)})
 
 
-def test_what_a_view_of_many_sites_has_to_say_goes_into_several_joins_that_each_fit_a_datagram() -> None:
-    """64 sites of 8 daemons, each of whose representatives names all of them, and as few words as can be."""
+def test_records_of_many_sites_are_split_into_joins_that_each_fit_a_datagram() -> None:
+    """64 sites of 8 daemons, whose representatives all name each other, in as few messages as possible."""
     everybody = tuple(Process(DaemonId(at), Incarnation(2**64 - 1 - at)) for at in range(512))
     hears = tuple(DaemonId(at) for at in range(0, 512, 8))
     cut = tuple((one, one + 1) for one in range(63))
@@ -318,7 +318,7 @@ def test_what_a_view_of_many_sites_has_to_say_goes_into_several_joins_that_each_
     )
 
 
-def test_what_fits_goes_into_one_join() -> None:
+def test_records_that_fit_are_sent_in_one_join() -> None:
     record = GatherRecord(A, 1, (A, B), (DaemonId(2),), 4)
 
     assert joins(record, [record], active=False) == [DaemonJoin((record, record), False)]

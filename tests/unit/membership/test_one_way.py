@@ -1,4 +1,4 @@
-"""Links inside a site that work one way only, in the simulator: who ends up with whom, and how soon."""
+"""Links inside a site that work one way only, in the simulator: the resulting views, and how soon they come."""
 
 from itertools import combinations, permutations
 
@@ -24,7 +24,7 @@ EU = ("eu1", "eu2", "eu3", "eu4")
 
 
 def views_of(cluster: SimCluster) -> set[frozenset[str]]:
-    """The views in force; who has none at the moment counts as alone."""
+    """The views in force; a daemon without one at the moment counts as alone."""
     views = set()
     for host in cluster.hosts.values():
         members = [cluster.names[one.daemon] for one in host.membership.view.members]
@@ -96,7 +96,7 @@ def test_several_links_of_a_site_of_four(cuts: tuple[Cut, ...]) -> None:
 
 
 @pytest.mark.parametrize("loss", [0.1, 0.3])
-def test_two_halves_of_a_site_find_each_other_although_words_are_lost(loss: float) -> None:
+def test_two_halves_of_a_site_find_each_other_although_messages_are_lost(loss: float) -> None:
     for seed in range(1, 7):
         cluster = SimCluster(local_config({"eu": 6}), seed, Quality(delay_us=200, loss=loss))
         cluster.start()

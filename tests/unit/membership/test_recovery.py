@@ -1,4 +1,4 @@
-"""The decision of those who come from one view, as a pure function of their STATETRANS.
+"""The decision of daemons that come from one view, as a pure function of their STATETRANS.
 
 Unless said otherwise, daemons a, b and c make up sites 0, 1 and 2.
 """
@@ -30,10 +30,10 @@ from hopring.ordering.entry import Position
 APART = sites(0, 1, 2, 3)
 
 
-# Who decides together.
+# Which states count.
 
 
-def test_only_those_who_come_from_my_view_count() -> None:
+def test_only_states_of_the_own_old_view_count() -> None:
     mine = state(A, site(0, 1, 11, body(1, 10)), commit=(A,))
     other = state(D, site(0, 9, 99, body(9, 98)), installed=ELSEWHERE, commit=(C,), delivered=(98, 0), aru=90)
 
@@ -45,7 +45,7 @@ def test_only_those_who_come_from_my_view_count() -> None:
     assert decision.delivered == Position(0, -1)
 
 
-def test_everybody_decides_the_same_in_whatever_order_the_words_came() -> None:
+def test_every_daemon_decides_the_same_in_any_order_of_states() -> None:
     reports = [
         state(A, site(0, 3, 14, body(1, 10), body(2, 12), body(3, 13)), site(1, 0, 5, body(2, 9))),
         state(B, site(0, 1, 11, body(1, 10)), site(1, 2, 10, body(1, 8), body(2, 9), line=2)),
@@ -60,7 +60,7 @@ def test_everybody_decides_the_same_in_whatever_order_the_words_came() -> None:
 # Stability.
 
 
-def test_what_anybody_knows_to_be_stable_is_left_alone() -> None:
+def test_bundles_that_any_daemon_knows_to_be_stable_are_ignored() -> None:
     decision = decide(
         [
             state(A, site(0, 3, 14, body(3, 13)), aru=13),
@@ -106,7 +106,7 @@ def test_what_everybody_has_is_not_resent() -> None:
     assert decision.resends(A, APART) == decision.resends(B, APART) == []
 
 
-def test_who_is_not_in_the_mask_gets_the_meta_data_only() -> None:
+def test_a_site_outside_the_mask_gets_the_meta_data_only() -> None:
     """The mask names site 0; b of site 1 has nothing of it, c of site 2 has the meta-data."""
     decision = decide(
         [
@@ -182,7 +182,7 @@ def test_what_one_lacks_and_another_has_is_no_hole() -> None:
     assert decision.edge == NOWHERE
 
 
-def test_a_hole_known_only_from_a_promise_stands_behind_all_that_is_held_and_promised() -> None:
+def test_a_hole_known_only_from_a_promise_is_placed_after_all_that_is_held_and_promised() -> None:
     decision = decide(
         [
             state(A, site(2, 5, 30, body(5, 16), highest=7)),
@@ -204,7 +204,7 @@ def test_a_hole_is_not_placed_below_what_is_stable() -> None:
     assert decision.edge == Position(25, 2)
 
 
-def test_a_hole_between_two_that_are_held_stands_right_behind_the_lower() -> None:
+def test_a_hole_between_two_held_bundles_is_placed_right_after_the_lower() -> None:
     decision = decide([state(A, site(2, 4, 10, body(6, 15), body(8, 19)))], OLD, APART)
 
     assert holes(decision.holes) == [(2, 5), (2, 7)]
@@ -218,7 +218,7 @@ def test_the_first_of_the_holes_of_all_sites_counts() -> None:
     assert decision.edge == Position(12, 2)
 
 
-def test_what_was_stable_and_is_forgotten_is_no_hole() -> None:
+def test_a_stable_bundle_that_was_forgotten_is_no_hole() -> None:
     """Sequences up to the highest contiguous one were held by somebody."""
     decision = decide(
         [state(A, site(2, 9, 40), aru=40), state(B, site(2, 7, 35, body(7, 34)), aru=30)], OLD, APART
@@ -230,8 +230,8 @@ def test_what_was_stable_and_is_forgotten_is_no_hole() -> None:
 # Edge, delivered and commit.
 
 
-def test_who_was_bound_keeps_its_word_and_the_others_with_it() -> None:
-    """A knew two bundles of site 1 when it was bound; B's third one lies behind the same hole."""
+def test_commitments_of_a_bound_daemon_bind_the_others_too() -> None:
+    """A knew two bundles of site 1 when it was bound; B's third one is after the same hole."""
     decision = decide(
         [
             state(A, site(1, 2, 20, body(1, 18), body(2, 19), line=2), site(2, 5, 16)),
@@ -279,7 +279,7 @@ def test_the_commit_set_is_all_that_stay_together_and_all_they_were_bound_to() -
     assert decision.commit == {A, B, D}
 
 
-def test_one_who_is_left_alone_decides_alone() -> None:
+def test_a_daemon_that_is_left_alone_decides_alone() -> None:
     decision = decide([state(C, site(2, 3, 14, body(2, 12), body(3, 13)))], OLD, APART)
 
     assert decision.together == (C,)
@@ -287,13 +287,13 @@ def test_one_who_is_left_alone_decides_alone() -> None:
     assert owed(decision.owed(SiteId(2))) == {(2, 2): "body", (2, 3): "body"}
 
 
-# Rifts: what some went past, because it is not for their sites.
+# Rifts: bundles that some daemons went past, because they are not for their sites.
 
 FOR_1_AND_2 = 0b110
 
 
 def past(*held: HeldRun) -> StateTrans:
-    """Daemon a in site 0, which is through with everything up to 30."""
+    """Daemon a in site 0, which has delivered everything up to 30."""
     return state(A, site(2, len(held), 31, *held), delivered=(30, 2))
 
 
@@ -306,7 +306,7 @@ def test_a_hole_that_somebody_went_past_is_a_rift() -> None:
     assert decision.rifts == (DecidedRift(Position(20, 2), FOR_1_AND_2, lost=True),)
 
 
-def test_what_is_safe_and_not_stable_is_a_rift_for_those_who_are_held_back_by_it() -> None:
+def test_an_unstable_safe_bundle_is_a_rift_for_daemons_that_it_holds_back() -> None:
     held = HeldRun(1, 20, (3,), FOR_1_AND_2, body=True, safe=True)
     lower = HeldRun(1, 20, (), FOR_1_AND_2, body=False)
     higher = HeldRun(2, 23, (), FOR_1_AND_2, body=False)
@@ -326,12 +326,12 @@ def test_there_is_no_rift_where_nobody_went_past_or_all_is_stable() -> None:
     assert decide([unsure], OLD, APART).rifts == ()
 
 
-def test_a_view_ends_unevenly_if_some_get_behind_the_signal_what_others_do_not() -> None:
+def test_a_view_ends_unevenly_if_only_some_deliver_a_bundle_after_the_signal() -> None:
     def decided(mask: int, delivered_lts: int) -> bool:
         near = state(B, site(2, 1, 31, body(1, 20, mask)), delivered=(delivered_lts, 2))
         far = state(A, site(2, 1, 31, meta(1, 20, mask)), delivered=(delivered_lts, 2))
         return decide([near, far], OLD, APART).uneven
 
-    assert decided(FOR_1_AND_2, delivered_lts=19)  # B delivers it behind the signal, A never sees it.
+    assert decided(FOR_1_AND_2, delivered_lts=19)  # B delivers it after the signal, A never sees it.
     assert not decided(FOR_1_AND_2, delivered_lts=20)  # Before the signal.
     assert not decided(0b111, delivered_lts=19)  # For all of them.

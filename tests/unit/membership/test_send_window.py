@@ -21,7 +21,7 @@ def entry(one: OrderedMessage) -> Entry:
 
 
 def taken(box: SendWindow) -> int:
-    """How many the window lets through."""
+    """The number of messages that the window lets through."""
     count = 0
     while box.ready:
         box.admit_next()
@@ -52,7 +52,7 @@ def test_one_message_passes_any_window() -> None:
     assert taken(box) == 1
 
 
-def test_what_everybody_has_makes_room() -> None:
+def test_stable_messages_free_the_window() -> None:
     box = outbox()
     for _ in range(9):
         box.put(message(1))
@@ -63,7 +63,7 @@ def test_what_everybody_has_makes_room() -> None:
     assert taken(box) == 2
 
 
-def test_the_messages_of_others_make_no_room() -> None:
+def test_messages_of_other_daemons_do_not_free_the_window() -> None:
     box = outbox()
     for _ in range(9):
         box.put(message(1))
@@ -74,7 +74,7 @@ def test_the_messages_of_others_make_no_room() -> None:
     assert taken(box) == 0
 
 
-def test_what_is_put_back_goes_first_and_in_its_order() -> None:
+def test_messages_that_are_put_back_are_sent_first_and_in_order() -> None:
     box = outbox(window_bundles=99)
     one, two, three = message(1), message(2), message(3)
     for each in (one, two, three):
@@ -113,7 +113,7 @@ def loose(size: int = 1) -> OrderedMessage:
     return OrderedMessage(Service.UNRELIABLE, ME, 1, bytes(size))
 
 
-def test_an_unreliable_message_takes_its_place_until_the_line_has_passed_its_send() -> None:
+def test_an_unreliable_message_uses_the_window_until_the_line_has_passed_its_send() -> None:
     box = outbox(window_bundles=2)
     for _ in range(5):
         box.put(loose())
@@ -128,7 +128,7 @@ def test_an_unreliable_message_takes_its_place_until_the_line_has_passed_its_sen
     assert (box.out_bundles, box.out_bytes, box.ready) == (1, 1, True)
 
 
-def test_a_quarter_of_the_window_is_a_crowd() -> None:
+def test_a_quarter_of_the_window_counts_as_crowded() -> None:
     bundles, in_bytes = outbox(window_bundles=8), outbox(window_bundles=8)
     bundles.note_loose(loose(1), 1)
     assert not bundles.loose_crowded
@@ -182,7 +182,7 @@ def test_while_clients_are_held_back_only_the_daemons_own_messages_go() -> None:
     assert taken(box) == 1
 
 
-def test_what_is_put_back_goes_to_its_own_lane() -> None:
+def test_messages_that_are_put_back_return_to_their_own_queue() -> None:
     box = outbox(window_bundles=99)
     box.put_back([message(1), control(1), message(2), control(2)])
 

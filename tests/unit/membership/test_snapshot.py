@@ -1,4 +1,4 @@
-"""Snapshots of the membership: what everybody outside of it reads."""
+"""Snapshots of the membership, which all code outside it reads."""
 
 from hopring.config import local_config
 from hopring.engine import Snapshot
@@ -51,7 +51,7 @@ def test_a_daemon_that_is_alone_searches_and_has_no_network() -> None:
 
     assert (eu1.phase, eu1.settled, eu1.network, eu1.links) == ("search", False, None, ())
     assert members(cluster, eu1) == ["eu1"]
-    assert eu1.phase_detail != "search", "it names the state of the search"
+    assert eu1.phase_detail != "search", "the snapshot does not name the state of the search"
 
 
 def test_the_last_counters_of_a_network_stay_until_the_next_one_ends() -> None:

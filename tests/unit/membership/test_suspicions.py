@@ -43,7 +43,7 @@ def test_each_failure_doubles_the_time_up_to_the_limit() -> None:
     assert spans_s == [0, 2, 4, 8, 16, 32, 60, 60, 60]
 
 
-def test_a_link_that_was_good_for_long_begins_anew() -> None:
+def test_a_link_that_was_good_for_long_starts_without_suspicion() -> None:
     one = suspicions()
     one.blame(LINK, 0)
     one.blame(LINK, 61 * SECOND_US)
@@ -63,14 +63,14 @@ def test_links_are_judged_one_by_one() -> None:
 # Daemons of a site.
 
 
-def test_one_that_did_not_hear_us_once_is_not_named() -> None:
+def test_a_daemon_that_did_not_hear_us_once_is_not_named() -> None:
     one = suspicions()
     one.accuse(B, 0)
 
     assert one.suspects(0) == ()
 
 
-def test_one_that_did_not_hear_us_twice_is_named_for_a_while() -> None:
+def test_a_daemon_that_did_not_hear_us_twice_is_named_for_a_while() -> None:
     one = suspicions()
     one.accuse(B, 0)
     one.accuse(B, SECOND_US)
@@ -109,7 +109,7 @@ def test_each_time_it_is_left_out_for_longer_up_to_the_limit() -> None:
     assert spans_s == [2, 4, 8, 16, 32, 60, 60, 60]
 
 
-def test_another_life_of_a_daemon_is_not_to_blame() -> None:
+def test_another_incarnation_of_a_daemon_is_not_suspected() -> None:
     one = suspicions()
     one.leave_out([B], 0)
 

@@ -1,4 +1,4 @@
-"""A view as it closes: what is delivered before the signal and after it (rules 30 to 34)."""
+"""A view as it closes: deliveries before the signal and after it (rules 30 to 34)."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -58,7 +58,7 @@ def test_without_holes_everything_held_is_delivered() -> None:
     assert payloads(view.after_signal(decision)) == ["one", "two"]
 
 
-def test_behind_a_hole_only_those_who_are_committed_to_are_delivered() -> None:
+def test_after_a_hole_only_bundles_of_the_commit_set_are_delivered() -> None:
     view = view_of()
     hold(view, C, 2, 6, "orphan")
     hold(view, A, 1, 7, "mine")
@@ -86,8 +86,8 @@ def test_reliable_and_fifo_are_not_held_back_by_a_hole() -> None:
     assert view.order.entries[SiteId(2), 2].delivered
 
 
-def test_fifo_behind_a_skipped_message_of_its_session_is_delivered() -> None:
-    """It may have gone early where the other is not for."""
+def test_fifo_after_a_skipped_message_of_its_session_is_delivered() -> None:
+    """It may have been delivered early where the other is not wanted."""
     view = view_of()
     hold(view, C, 2, 6, "agreed")
     hold(view, C, 3, 7, "fifo", Service.FIFO, prev=2)
@@ -95,7 +95,7 @@ def test_fifo_behind_a_skipped_message_of_its_session_is_delivered() -> None:
     assert payloads(view.after_signal(decided(view))) == ["fifo"]
 
 
-def test_what_another_delivered_in_order_comes_before_the_signal() -> None:
+def test_a_bundle_that_another_delivered_in_order_comes_before_the_signal() -> None:
     ahead, behind = view_of(A), view_of(B)
     for view in (ahead, behind):
         hold(view, A, 1, 5, "first")
@@ -131,7 +131,7 @@ def test_a_view_that_is_bound_keeps_its_line_and_its_commitments_through_the_nex
     assert view.commit == {A}
     assert view.bound[SiteId(2)] == 1
 
-    # The other knows of a message of its own site that is lost, stamped below.
+    # The other daemon knows of a lost message of its own site, stamped below.
     other.order.promise(SiteId(1), 1, 4)
     decision = decided(view, other)
 
@@ -163,7 +163,7 @@ def test_a_hole_never_enters_the_store_nor_the_next_report() -> None:
     assert (site.cseq, [run.first for run in site.held]) == (0, [2])
 
 
-def test_a_resend_fills_the_gap_of_the_one_who_lacks_it() -> None:
+def test_a_resend_fills_the_gap_of_a_daemon_that_lacks_it() -> None:
     holder, lacking = view_of(A), view_of(B)
     hold(holder, C, 1, 5, "one")
     decision = decided(holder, lacking)
@@ -177,7 +177,7 @@ def test_a_resend_fills_the_gap_of_the_one_who_lacks_it() -> None:
     assert payloads(lacking.after_signal(decision)) == ["one"]
 
 
-def test_what_was_stable_and_is_forgotten_is_not_lacked() -> None:
+def test_a_stable_bundle_that_was_forgotten_is_not_missing() -> None:
     view = view_of()
     hold(view, A, 1, 5, "old")
     for site in (0, 1, 2):
@@ -206,7 +206,7 @@ def test_meta_data_are_not_enough_where_the_body_is_owed() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 9), st.integers(1, 2), st.booleans())))
-def test_runs_tell_of_every_bundle_once_and_of_nothing_else(steps: list[tuple[int, int, int, bool]]) -> None:
+def test_runs_cover_every_bundle_once_and_nothing_else(steps: list[tuple[int, int, int, bool]]) -> None:
     seq = lts = 0
     entries: list[Entry] = []
     for seqs, stamps, mask, body in steps:
@@ -223,7 +223,7 @@ def test_runs_tell_of_every_bundle_once_and_of_nothing_else(steps: list[tuple[in
         assert len(runs) == min(1, len(steps))
 
 
-def test_runs_say_what_is_safe_and_not_for_everybody() -> None:
+def test_runs_mark_bundles_that_are_safe_or_not_for_all_sites() -> None:
     def entry(seq: int, mask: SiteMask, service: Service) -> Entry:
         return Entry(SiteId(0), seq, seq + 10, mask, 0, OrderedMessage(service, A.daemon, 1, b""))
 
@@ -246,7 +246,7 @@ def test_runs_say_what_is_safe_and_not_for_everybody() -> None:
     ]
 
 
-def test_rifts_stand_where_they_are_among_what_is_delivered_before_the_signal() -> None:
+def test_rifts_keep_their_places_among_the_deliveries_before_the_signal() -> None:
     """Site 0 went past 5 and 7, which are for sites 1 and 2; c is lost, and with it the body of 5."""
     ahead, behind = view_of(A), view_of(B)
     some = SiteMask(0b110)
@@ -269,8 +269,8 @@ def test_rifts_stand_where_they_are_among_what_is_delivered_before_the_signal() 
     assert closing(ahead, decision, SiteId(0), ATTEMPT) == []
 
 
-def test_who_is_bound_gives_its_word_on_nothing_that_it_does_not_know() -> None:
-    """Somebody has the meta-data of what is a hole here; the next state must not be refused for it."""
+def test_a_bound_daemon_commits_to_nothing_that_it_does_not_know() -> None:
+    """Another daemon has the meta-data of a hole here; the next state must not be refused for it."""
     knows, knows_not = view_of(A), view_of(B)
     knows.order.hold(Meta(SiteId(2), 1, 5, SiteMask(0b110), 0), None)
     for site in (0, 1):

@@ -36,7 +36,7 @@ def kinds(sent: list[RecoveryMessage]) -> list[str]:
     return [type(one).__name__ for one in sent]
 
 
-def test_one_alone_is_done_at_once() -> None:
+def test_a_single_daemon_is_done_at_once() -> None:
     attempt = attempt_of(A)
 
     assert kinds(attempt.start()) == ["StateTrans", "RecoveryDone"]
@@ -56,7 +56,7 @@ def test_nothing_is_decided_before_all_states_have_come() -> None:
     assert not attempt.complete
 
 
-def test_it_is_complete_when_all_are_done_in_whatever_order_the_words_come() -> None:
+def test_an_attempt_is_complete_when_all_are_done_in_any_order_of_messages() -> None:
     attempt = attempt_of(A, B)
     attempt.start()
 
@@ -67,7 +67,7 @@ def test_it_is_complete_when_all_are_done_in_whatever_order_the_words_come() -> 
     assert attempt.complete
 
 
-def test_words_of_another_attempt_or_of_strangers_do_not_count() -> None:
+def test_messages_of_another_attempt_or_of_strangers_are_ignored() -> None:
     attempt = attempt_of(A, B)
     attempt.start()
 
@@ -79,7 +79,7 @@ def test_words_of_another_attempt_or_of_strangers_do_not_count() -> None:
     assert attempt.done == set()
 
 
-def test_another_life_of_a_member_does_not_speak_for_it() -> None:
+def test_messages_of_another_incarnation_of_a_member_are_ignored() -> None:
     attempt = attempt_of(A, B)
     attempt.start()
     other_life = Process(B.daemon, Incarnation(9))
@@ -100,7 +100,7 @@ def test_the_first_state_counts_and_a_second_changes_nothing() -> None:
     assert attempt.states[B] == first
 
 
-def test_a_daemon_is_bound_only_when_it_has_what_it_lacked() -> None:
+def test_a_daemon_is_bound_only_when_it_has_all_missing_bundles() -> None:
     holder = old_view(B)
     message = OrderedMessage(Service.AGREED, C.daemon, 1, b"m")
     holder.order.recover(Meta(SiteId(2), 1, 5, SiteMask(0b111), 0), message)
@@ -170,7 +170,7 @@ def test_a_clock_far_ahead_is_refused_and_changes_nothing() -> None:
     ],
     ids=["a site outside the view", "more known than any window holds", "a sequence beyond any window"],
 )
-def test_a_state_that_cannot_be_is_refused_and_changes_nothing(impossible: SiteState) -> None:
+def test_an_invalid_state_is_refused_and_changes_nothing(impossible: SiteState) -> None:
     attempt = attempt_of(A, B)
     attempt.start()
 
@@ -189,7 +189,7 @@ def test_a_state_that_cannot_be_is_refused_and_changes_nothing(impossible: SiteS
     ],
     ids=["no message", "of a daemon outside the view", "stamped far ahead"],
 )
-def test_a_resend_that_cannot_be_is_refused_and_changes_nothing(resend: RecoveryResend) -> None:
+def test_an_invalid_resend_is_refused_and_changes_nothing(resend: RecoveryResend) -> None:
     view = old_view()
     attempt = attempt_of(A, B, view=view)
     attempt.start()

@@ -38,7 +38,7 @@ def test_only_a_long_payload_keeps_the_packet_that_it_came_in() -> None:
         assert isinstance(again.payload, memoryview) is (size == VIEW_BYTES_MIN)
 
 
-def test_whatever_comes_is_a_message_or_a_peers_mistake() -> None:
+def test_any_bytes_are_a_message_or_a_peers_mistake() -> None:
     tally = Tally()
 
     @settings(derandomize=True, database=None)
@@ -70,7 +70,7 @@ def test_a_bad_body_is_refused(body: bytes, reason: Drop) -> None:
     assert caught.value.reason is reason
 
 
-def test_places_go_by_stamp_and_then_by_site() -> None:
+def test_positions_are_ordered_by_stamp_and_then_by_site() -> None:
     places = [Position(5, 1), Position(4, 9), Position(5, 0)]
 
     assert sorted(places) == [Position(4, 9), Position(5, 0), Position(5, 1)]

@@ -2,7 +2,7 @@ from hopring.ordering.order import SiteLine
 
 
 def new_line() -> SiteLine:
-    """A site of which nothing has come; its first stamp can be 11."""
+    """A site from which nothing has come; its first stamp can be 11."""
     return SiteLine(cseq=0, next_lts=11, stable_lts=11)
 
 
@@ -66,7 +66,7 @@ def test_promises_that_are_covered_are_forgotten() -> None:
     assert line.promises == {2: 25}
 
 
-def test_promises_behind_a_gap_do_not_pile_up() -> None:
+def test_promises_after_a_gap_do_not_accumulate() -> None:
     line = new_line()
 
     for lts in range(20, 1_020):
@@ -79,7 +79,7 @@ def test_promises_behind_a_gap_do_not_pile_up() -> None:
     assert line.next_lts == 1_019
 
 
-def test_what_is_held_is_known_below_and_above_the_gap() -> None:
+def test_held_bundles_are_known_below_and_above_the_gap() -> None:
     line = new_line()
     line.hold(1, 11)
     line.hold(3, 13)

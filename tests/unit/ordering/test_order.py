@@ -81,7 +81,7 @@ def test_a_promise_that_overtakes_its_data_lets_nothing_past_them() -> None:
     assert deliver(order) == ["older", "m"]
 
 
-def test_what_arrives_late_still_goes_before_what_is_stamped_later() -> None:
+def test_a_late_bundle_is_delivered_before_those_with_later_stamps() -> None:
     order = order_of(0, 1)
     hold(order, 0, 1, 5, "five")
     hold(order, 0, 2, 8, "eight")
@@ -90,7 +90,7 @@ def test_what_arrives_late_still_goes_before_what_is_stamped_later() -> None:
     assert deliver(order) == ["five", "six"]
 
 
-def test_nothing_comes_twice() -> None:
+def test_nothing_is_delivered_twice() -> None:
     order = order_of(0)
     hold(order, 0, 1, 5, "m")
     hold(order, 0, 1, 5, "m")
@@ -215,7 +215,7 @@ def test_a_chain_of_pruned_bundles_does_not_stall_fifo() -> None:
     assert hold(order, 0, 1, 5, "first", Service.FIFO) == ["first", "last"]
 
 
-def test_fifo_goes_with_its_turn_even_if_it_went_not_early() -> None:
+def test_a_fifo_bundle_that_was_not_early_is_delivered_at_its_turn() -> None:
     order = order_of(0)
     hold(order, 0, 1, 5, "agreed")
     hold(order, 0, 2, 6, "fifo", Service.FIFO, prev=1)
@@ -233,7 +233,7 @@ def test_fifo_after_a_bundle_that_is_forgotten_goes_at_once() -> None:
     assert hold(order, 0, 2, 9, "new", Service.FIFO, prev=1) == ["new"]
 
 
-def test_a_chain_of_a_thousand_waiting_fifo_bundles_goes_at_one_stroke() -> None:
+def test_a_chain_of_a_thousand_waiting_fifo_bundles_is_delivered_at_once() -> None:
     order = order_of(0, 1)
     for seq in range(2, 1_000):
         hold(order, 0, seq, seq, str(seq), Service.FIFO, prev=seq - 1)
@@ -271,7 +271,7 @@ def test_only_what_is_delivered_and_stable_is_forgotten() -> None:
     assert not order.entries
 
 
-def test_what_is_stable_to_the_very_line_is_kept() -> None:
+def test_a_bundle_exactly_at_the_stability_line_is_kept() -> None:
     order = order_of(0)
     hold(order, 0, 1, 5, "m")
     deliver(order)
@@ -320,7 +320,7 @@ def test_a_stamp_far_ahead_is_refused_and_changes_nothing(lts: int) -> None:
     assert order == order_of(0, 1)
 
 
-def test_beyond_the_last_number_there_is_no_stamp_however_near_our_clock_is() -> None:
+def test_a_stamp_above_the_last_number_is_refused_however_near_our_clock_is() -> None:
     order = order_of(0)
     order.clock = NUMBER_MAX - 1
 

@@ -15,7 +15,7 @@ def everything(_fragment: Routed) -> bool:
 
 
 def one_fragment() -> Callable[[Routed], bool]:
-    """Room for the first that asks."""
+    """Space for the first fragment only."""
     answers = iter([True])
     return lambda _fragment: next(answers, False)
 
@@ -31,7 +31,7 @@ def stamps_at(clock: int = 0) -> Stamps:
 
 
 def labels(stamped: StampedBundles) -> list[tuple[int, int, int]]:
-    """Sequence, stamp and the session's bundle before, of each bundle that goes whole."""
+    """Sequence, stamp and the session's previous bundle, for each bundle that is sent completely."""
     return [(one.seq, one.lts, one.prev) for one in stamped.fragments if one.index == 0]
 
 
@@ -54,7 +54,7 @@ def test_a_stamp_is_above_everything_heard_of() -> None:
 
 
 def test_an_idle_visit_lifts_the_token_to_the_clock() -> None:
-    """So that the promise read off it covers what this daemon has heard of."""
+    """So that the promise derived from it covers everything that this daemon has heard of."""
     stamps = stamps_at(clock=90)
 
     stamped = stamps.visit(7, 40, everything)
@@ -78,7 +78,7 @@ def test_each_session_has_a_chain_of_its_own() -> None:
     assert labels(stamps.visit(0, 0, everything)) == [(1, 1, 0), (2, 2, 0), (3, 3, 1), (4, 4, 2)]
 
 
-def test_what_finds_no_room_goes_first_next_time_with_the_stamp_it_has() -> None:
+def test_a_bundle_that_did_not_fit_is_sent_first_next_time_with_its_stamp() -> None:
     stamps = stamps_at()
     stamps.put(1, ALL, bytes(2_500))
     stamps.put(1, ALL, b"next")
@@ -100,7 +100,7 @@ def test_nothing_is_stamped_ahead_of_its_visit() -> None:
     assert labels(stamps.visit(0, 0, everything)) == [(1, 501, 0)]
 
 
-def test_what_is_not_stamped_is_taken_back_oldest_first() -> None:
+def test_bundles_without_a_stamp_are_taken_back_oldest_first() -> None:
     stamps = stamps_at()
     stamps.put(1, ALL, bytes(2_500))
     stamps.put(2, ALL, b"waits")
@@ -111,7 +111,7 @@ def test_what_is_not_stamped_is_taken_back_oldest_first() -> None:
     assert stamps.take_back() == []
 
 
-def test_what_is_stamped_is_not_taken_back_even_if_nothing_of_it_has_left() -> None:
+def test_a_stamped_bundle_is_not_taken_back_even_if_nothing_of_it_was_sent() -> None:
     """It has its place in the order, and the token says so."""
     stamps = stamps_at()
     stamps.put(1, ALL, b"stamped")
@@ -136,7 +136,7 @@ def test_numbers_go_on_past_the_powers_of_two(start: int) -> None:
 
 
 class Listed(Destinations):
-    """Wants nothing until somebody says so."""
+    """A mask that is empty until the test sets it."""
 
     def __init__(self) -> None:
         self.wanted = SiteMask(0b10)

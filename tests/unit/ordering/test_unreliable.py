@@ -53,7 +53,7 @@ def test_fragments_make_a_bundle_in_any_order() -> None:
     assert (loose.held_bytes, loose.wake_at_us) == (0, NEVER)
 
 
-def test_what_is_not_whole_in_time_is_dropped_and_stays_dropped() -> None:
+def test_an_incomplete_bundle_is_dropped_after_its_time_and_stays_dropped() -> None:
     loose = receiver(wait_us=100)
     loose.receive(part(1, 0, 2), 50)
     loose.receive(part(2, 0, 2), 60)
@@ -70,7 +70,7 @@ def test_what_is_not_whole_in_time_is_dropped_and_stays_dropped() -> None:
     assert loose.delivered == 1
 
 
-def test_the_last_fragment_does_not_save_what_is_late_even_if_no_tick_came() -> None:
+def test_a_late_last_fragment_does_not_complete_a_bundle_even_without_a_tick() -> None:
     loose = receiver(wait_us=100)
     loose.receive(part(1, 0, 2), 50)
 
@@ -78,8 +78,8 @@ def test_the_last_fragment_does_not_save_what_is_late_even_if_no_tick_came() -> 
     assert (loose.delivered, loose.incomplete) == (0, 1)
 
 
-def test_when_there_is_no_room_the_oldest_gives_way() -> None:
-    loose = receiver(held_bytes_max=2_000)  # Twice the largest bundle is the least that there is.
+def test_when_the_buffer_is_full_the_oldest_bundle_is_dropped() -> None:
+    loose = receiver(held_bytes_max=2_000)  # The limit is at least twice the largest bundle.
     size = 1_000 - FRAGMENT_COST_BYTES - 400
     loose.receive(part(1, 0, 2, bytes(size)), 0)
     loose.receive(part(2, 0, 2, bytes(size)), 0)
@@ -118,11 +118,11 @@ def test_a_long_bundle_in_small_pieces_does_not_grow_beyond_the_bound() -> None:
     [
         (Unreliable(EU, ME, 9, ALL, 0, 1, b"x"), Drop.FOREIGN_SENDER),
         (Unreliable(US, A, 9, ALL, 0, 1, b"x"), Drop.FOREIGN_SENDER),
-        (part(1, 1, 3), Drop.INCONSISTENT),  # Of three, where another said two.
+        (part(1, 1, 3), Drop.INCONSISTENT),  # Of three fragments, where another one said two.
         (part(9, 0, 1, bytes(1_001)), Drop.LIMIT),
     ],
 )
-def test_what_no_source_can_have_sent_is_refused(item: Unreliable, reason: Drop) -> None:
+def test_invalid_fragments_are_refused(item: Unreliable, reason: Drop) -> None:
     loose = receiver()
     loose.receive(part(1, 0, 2), 0)
 
@@ -157,5 +157,5 @@ def test_the_memory_does_not_grow_with_the_numbers() -> None:
     numbers.deal(2**64 - 1)
 
     assert numbers == Numbers(2**64 - 1, 1)
-    numbers.deal(1)  # What is too old was dealt with.
+    numbers.deal(1)  # Numbers that are too old count as handled.
     assert numbers == Numbers(2**64 - 1, 1)

@@ -1,4 +1,4 @@
-"""The overlay network at one daemon: whom it serves, what it forwards, what it refuses."""
+"""The overlay network at one daemon: its neighbours, what it forwards, and what it refuses."""
 
 from dataclasses import replace
 
@@ -217,9 +217,7 @@ STRANGER = SiteId(9)
         pytest.param(A1, FromRing(META_FOR_ALL), Drop.INCONSISTENT, id="nothing to forward"),
     ],
 )
-def test_what_no_correct_peer_sends_is_refused_and_changes_nothing(
-    me: DaemonId, event: Input, reason: Drop
-) -> None:
+def test_invalid_input_is_refused_and_changes_nothing(me: DaemonId, event: Input, reason: Drop) -> None:
     network = make_network(me)
 
     with pytest.raises(PeerError) as refused:
@@ -251,18 +249,18 @@ def loose(source: SiteId, mask: SiteMask) -> Unreliable:
     return Unreliable(source, DaemonId(9), 1, mask, 0, 1, b"body")
 
 
-def test_an_unreliable_fragment_goes_where_the_mask_says_and_nowhere_is_it_spoken_of() -> None:
+def test_an_unreliable_fragment_goes_to_the_mask_without_meta_data_elsewhere() -> None:
     assert make_network(A1).step(Originate(loose(A, mask_of(C)))) == [ToLink(B1, loose(A, mask_of(C)))]
     assert make_network(A1).step(Originate(loose(A, mask_of(A)))) == [ToRing(loose(A, mask_of(A)))]
     assert make_network(A2).step(Originate(loose(A, ALL))) == [ToRing(loose(A, ALL))]
-    # b has no daemon in the mask: its representative passes it on, and its ring hears nothing.
+    # b has no daemon in the mask: its representative forwards it, and its ring does not get it.
     assert make_network(B1).step(FromLink(A1, loose(A, mask_of(C)))) == [ToLink(C1, loose(A, mask_of(C)))]
     assert make_network(C1).step(FromLink(B1, loose(A, ALL))) == [ToRing(loose(A, ALL)), Up(loose(A, ALL))]
     assert make_network(A1).step(FromRing(loose(A, mask_of(C)))) == [ToLink(B1, loose(A, mask_of(C)))]
     assert make_network(A2).step(FromRing(loose(A, mask_of(C)))) == []
 
 
-def test_an_unreliable_fragment_by_a_way_that_is_none_is_refused() -> None:
+def test_an_unreliable_fragment_from_a_wrong_neighbour_is_refused() -> None:
     with pytest.raises(PeerError) as caught:
         make_network(C1).step(FromLink(B1, loose(A, mask_of(B))))
     assert caught.value.reason is Drop.INCONSISTENT

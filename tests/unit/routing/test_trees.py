@@ -1,4 +1,4 @@
-"""Shortest-path trees: right, alike everywhere, and of the shapes that the papers speak of."""
+"""Shortest-path trees: correct, the same at every daemon, and of the shapes in the papers."""
 
 from itertools import pairwise
 from random import Random
@@ -30,7 +30,7 @@ def random_graph(random: Random, sites_max: int) -> tuple[list[SiteId], Weights]
 
 
 def path(tree: Tree, site: SiteId) -> list[SiteId]:
-    """From a site up to the source; a loop fails it."""
+    """The path from a site up to the source; fails on a loop."""
     steps = [site]
     while steps[-1] != tree.source:
         steps.append(tree.parent[steps[-1]])

@@ -1,4 +1,4 @@
-"""Measured weights: the formula, its steps, and what a link's recent past says of it."""
+"""Measured weights: the formula, its steps, and the statistics of a link."""
 
 import pytest
 
@@ -21,9 +21,9 @@ from hopring.routing.weights import (
     [
         (100_000, 0, 50_000),
         (100_000, 10_000, 51_060),  # One in a hundred: 105 ms more for 1/99 losses.
-        (100_000, 500_000, 155_000),  # Every other: one loss is to be expected.
+        (100_000, 500_000, 155_000),  # Every other one: one loss is expected.
         (0, 0, 500),  # Faster than this, hosts differ more than links.
-        (100_000, 1_000_000, 995_000),  # Nothing comes through; the loss is capped.
+        (100_000, 1_000_000, 995_000),  # Nothing arrives; the loss is capped.
         (2**40, 0, WEIGHT_MAX),
     ],
 )
@@ -52,7 +52,7 @@ def test_a_real_change_moves_the_weight_in_both_directions() -> None:
     assert settled(65_536, LinkMeasure(100_000, 0)) == 49_152
 
 
-def test_a_settled_weight_is_stable_for_what_it_was_made_of() -> None:
+def test_a_settled_weight_is_stable_for_its_own_measurement() -> None:
     for round_trip_us in range(2, 3_000, 7):
         measure = LinkMeasure(round_trip_us, 0)
         weight = settled(None, measure)
@@ -82,7 +82,7 @@ def test_a_link_that_has_become_slow_is_slow_when_most_samples_are() -> None:
     assert meter_of(*[90_000] * 1_000, *[20_000] * (TRIPS_KEPT // 2)).measure == LinkMeasure(20_000, 0)
 
 
-def test_loss_is_a_share_of_the_packets_of_late() -> None:
+def test_loss_is_a_share_of_the_recent_packets() -> None:
     meter = LinkMeter()
     for _ in range(1_000):
         meter.add(LinkSample(20_000, 100, 0))
@@ -95,7 +95,7 @@ def test_loss_is_a_share_of_the_packets_of_late() -> None:
     assert meter.received < 4 * PACKETS_KEPT + 1_600
 
 
-def test_one_early_loss_says_little() -> None:
+def test_one_early_loss_has_little_effect() -> None:
     meter = meter_of(*[20_000] * TRIPS_MIN)
     meter.add(LinkSample(20_000, 1, 1))
 
