@@ -55,7 +55,7 @@ def _names(event: View | Transition) -> str:
 
 
 def main() -> None:
-    """Watches until interrupted."""
+    """Prints the changes of a group until it is interrupted."""
     parser = ArgumentParser(description="Report what happens to a group.")
     parser.add_argument("group")
     parser.add_argument("--at", default="hop://localhost:4893", metavar="URL", help="a daemon")

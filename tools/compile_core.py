@@ -22,7 +22,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "hopring"
-os.environ["HOPRING_PURE"] = "1"  # What is being compiled is not what compiles.
+os.environ["HOPRING_PURE"] = "1"  # The compiler itself runs on sources, not on compiled modules.
 sys.path.insert(0, str(SOURCE.parent))
 
 from hopring import compiled  # noqa: E402
@@ -63,7 +63,7 @@ HOT = (
         )
     ),
 )
-# Words or options and hardly any work.
+# Messages or options, with hardly any work.
 LEFT_OUT = frozenset(
     {
         *("membership/messages.py",),
@@ -89,7 +89,7 @@ def hot_files() -> list[Path]:
 
 
 def sources_of(files: list[Path]) -> list[Path]:
-    """These files and all of hopring that they import: constants of others are compiled in."""
+    """These files and all modules of hopring that they import, because constants are compiled in."""
     found: set[Path] = set()
     waiting = list(files)
     while waiting:
@@ -113,14 +113,14 @@ def _imports_of(file: Path) -> list[Path]:
 
 
 def compile_core(directory: Path, scratch: Path) -> int:
-    """Compiles into that directory; returns how many modules there are."""
+    """Compiles into that directory; returns the number of modules."""
     compiler = _compiler()
     files = hot_files()
-    # Taken before they are read: who edits a file meanwhile gets a record that does not fit, and no wrong code.
+    # Hashed before they are read: an edit meanwhile gives a record that does not match, and no wrong code.
     digests = {file.relative_to(SOURCE).as_posix(): compiled.digest_of(file) for file in sources_of(files)}
     extensions = _translate(files, scratch)
     jobs = [(extension, source) for extension in extensions for source in extension.sources]
-    # The headers are everybody's, and this file says how to compile.
+    # All modules share the headers, and this file decides how to compile.
     shared_s = max(file.stat().st_mtime for file in [*scratch.glob("c/*.h"), Path(__file__)])
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         objects = dict(pool.map(lambda job: _object(compiler, job[0], job[1], scratch, shared_s), jobs))
@@ -128,7 +128,7 @@ def compile_core(directory: Path, scratch: Path) -> int:
 
 
 def _compiler() -> Any:
-    """A C compiler that finds the headers of Python."""
+    """The command of a C compiler that finds the headers of Python."""
     try:
         import mypyc.build  # noqa: F401, PLC0415
         from setuptools._distutils.ccompiler import new_compiler  # noqa: PLC0415
@@ -150,7 +150,7 @@ def _compiler() -> Any:
 
 
 def _translate(files: list[Path], scratch: Path) -> list[Any]:
-    """Python to C."""
+    """Translates Python to C with mypyc."""
     from mypyc.build import mypycify  # noqa: PLC0415
 
     _refuse_structs(files)
@@ -160,7 +160,7 @@ def _translate(files: list[Path], scratch: Path) -> list[Any]:
     arguments = [*options, f"--cache-dir={scratch / 'mypy'}", *names]
     said = io.StringIO()
     try:
-        # From the root, so that tracebacks name files as a checkout has them.
+        # From the root, so that tracebacks name files as in a checkout.
         with contextlib.chdir(ROOT), contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
             extensions: list[Any] = mypycify(
                 arguments,
@@ -170,7 +170,7 @@ def _translate(files: list[Path], scratch: Path) -> list[Any]:
                 group_name="hopring",
                 target_dir=str(scratch / "c"),
             )
-    except SystemExit:  # What mypy and mypyc do when they find a mistake in the source.
+    except SystemExit:  # mypy and mypyc exit like this when they find a mistake in the source.
         print(said.getvalue(), file=sys.stderr)
         raise
     return extensions
@@ -190,7 +190,7 @@ def _refuse_structs(files: list[Path]) -> None:
 
 
 def _object(compiler: Any, extension: Any, source: str, scratch: Path, shared_s: float) -> tuple[str, str]:
-    """C to an object file, unless it is there already and newer than all that goes into it."""
+    """Compiles C to an object file, unless it exists and is newer than its inputs."""
     (target,) = compiler.object_filenames([source], strip_dir=False, output_dir=str(scratch / "o"))
     file = Path(target)
     if not file.exists() or file.stat().st_mtime < max(Path(source).stat().st_mtime, shared_s):
@@ -207,7 +207,7 @@ def _object(compiler: Any, extension: Any, source: str, scratch: Path, shared_s:
 def _write(
     directory: Path, compiler: Any, extensions: list[Any], objects: dict[str, str], digests: dict[str, str]
 ) -> int:
-    """The extensions first and the record last: without a record nothing is used."""
+    """Writes the extensions first and the record last: without a record none is used."""
     shutil.rmtree(directory, ignore_errors=True)
     for extension in extensions:
         file = compiled.extension_file(directory, extension.name)

@@ -42,7 +42,7 @@ class Stage:
         return self.cluster.engine.now_us
 
     def run(self, duration_us: int) -> None:
-        """Lets virtual time pass."""
+        """Runs the cluster for this duration of virtual time."""
         self.cluster.run_for(duration_us)
 
     def settle(self) -> None:

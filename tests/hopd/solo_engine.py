@@ -91,7 +91,7 @@ class SoloEngine(Engine[Never, Never]):
 
     @property
     def drained(self) -> bool:
-        """Whether no message waits."""
+        """Whether no message of a client waits."""
         return not self._waiting
 
     def state(self) -> EngineState:

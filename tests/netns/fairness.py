@@ -196,7 +196,7 @@ def _rates(before: tuple[int, int], after: tuple[int, int], seconds: float) -> t
 
 
 def run(setting: FairnessSetting) -> dict[str, object]:
-    """Runs the whole experiment."""
+    """Builds the network, runs both flows and returns their rates."""
     hop = Meter(_fork.Value("q", 0))
     tcp = Meter(_fork.Value("q", 0))
     with Lab() as lab:

@@ -105,13 +105,11 @@ class RecordingClient:
         await self._reading
 
     async def stop_reading(self) -> None:
-        """Reads no more events."""
         self._reading.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._reading
 
     def read_on(self) -> None:
-        """Reads events again."""
         self._reading = asyncio.ensure_future(self._read())
 
     # Recorded events.

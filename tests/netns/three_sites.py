@@ -121,7 +121,7 @@ class ThreeSites:
         self.block(*far, *[(other, one) for one, other in far])
 
     def heal(self) -> None:
-        """Removes all cuts."""
+        """Removes all cuts, between sites and inside them."""
         self.lab.batch("core", [f"rule del {rule}" for rule in self._rules])
         self._rules = []
         for site in SITES:

@@ -79,7 +79,7 @@ def shape_of(text: str) -> Shape:
 
 
 def main() -> None:
-    """Runs until SIGTERM."""
+    """Carries packets in both directions until SIGTERM."""
     loop = Loop()
     loop.on_signals(lambda _number: loop.stop(), (signal.SIGTERM, signal.SIGINT))
     die_with_parent()

@@ -72,7 +72,7 @@ class LoadedCluster(SimCluster):
         return sum(key in senders[one.message.daemon] for key, one in entries.items() if one.message)
 
     def feed(self) -> None:
-        """Keeps every queue filled."""
+        """Keeps the send queue of every daemon filled."""
         for _, host in sorted(self.hosts.items()):
             while len(host.membership.flow.window.waiting) < 2 * WINDOW_BUNDLES:
                 host.submit(SERVICES[host.sent % len(SERVICES)], BODY_BYTES)

@@ -26,7 +26,7 @@ class Killed:
     """Runs of one query, each of which is killed after a while."""
 
     def __init__(self, root: Path, records: int) -> None:
-        """Fills the source spool."""
+        """Fills the source spool with this number of records."""
         self.root = root
         self.records = records
         self.made_again = 0  # Batches that were published before the kill and were made again.

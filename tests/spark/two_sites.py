@@ -22,7 +22,7 @@ SECONDS_MAX = 60.0
 
 @dataclass(frozen=True)
 class Story:
-    """Paths of the files."""
+    """Paths of the trace and the spools of one run."""
 
     directory: Path
 

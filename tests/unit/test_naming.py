@@ -1,4 +1,4 @@
-"""Numbers of the pure layers become names, where people read them."""
+"""Numbers of the pure layers are replaced by names in texts for people."""
 
 from hopring.ids import DaemonId, named
 

@@ -1,4 +1,4 @@
-"""Events of a client as records of spools."""
+"""Events of a client as records of a spool."""
 
 from pathlib import Path
 
@@ -90,7 +90,7 @@ def test_an_unreliable_message_has_no_place() -> None:
     assert run.header.view == NO_STEP
 
 
-def test_views_transitions_and_gaps_are_records_with_all_that_is_known(tmp_path: Path) -> None:
+def test_views_transitions_and_gaps_are_records_with_all_fields(tmp_path: Path) -> None:
     signal = Transition("trades", SHOWN.id, (BERT,))
     gap = ReconnectGap(5e-6, 8e-6, "gone", Place(VIEW, 4, 0), 2, 1)
     lost = Reconnected(("news", "trades"), "us1", "#s#us1", gap)
@@ -128,14 +128,14 @@ def test_groups_that_are_not_spooled_leave_no_record(event: Event | DeliveredBun
     assert builder("other").runs(batch_of(event)) == {}
 
 
-def test_a_time_without_a_spooler_is_a_record(tmp_path: Path) -> None:
+def test_an_absence_of_the_spooler_is_a_record(tmp_path: Path) -> None:
     (record,) = records(tmp_path, [away("trades", "not running", 3, 9, None)])
 
     assert record.header.kind is RecordKind.GAP
     assert decode_body(record.data, RecordedGap) == RecordedGap("not running", 3, 9)
 
 
-def test_taken_events_without_a_bundle_do_not_run_together() -> None:
+def test_events_without_a_bundle_are_not_merged() -> None:
     taken = (Taken(SHOWN, 1, 0), Taken(SHOWN, 2, 0))
 
     assert len(builder("trades").runs(EventSequence(taken))["trades"]) == 2
@@ -152,7 +152,7 @@ def test_messages_of_batches_are_appended_with_their_last_number() -> None:
     assert first.mark == AppendMark("live:a", (1 << 32) + 5)
 
 
-def test_an_append_has_the_mark_of_one_application_and_nothing_changes_its_place() -> None:
+def test_an_append_has_the_mark_of_one_application_and_the_order_is_kept() -> None:
     parts = (
         *(bundle(b"0"), of_batch("a", 0, 0, b"1", b"2"), of_batch("b", 7, 3, b"3"), bundle(b"4")),
         *(of_batch("b", 7, 0, b"5"), of_batch("a", 0, 2, b"6"), bundle(b"7")),

@@ -383,5 +383,5 @@ MUTANTS: dict[Callable[[Sound], Iterator[Edit]], str] = {
 
 
 def edited(events: list[Event], edit: Edit) -> list[Event]:
-    """The altered history."""
+    """The history after an edit, with its events in place."""
     return [new for place, event in enumerate(events) for new in edit.get(place, [event])]

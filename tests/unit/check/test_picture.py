@@ -26,7 +26,7 @@ GROUP = """
 
 
 class Page:
-    """A picture, parsed back."""
+    """A picture that was parsed back from its SVG."""
 
     def __init__(self, picture: str) -> None:
         self.root = ElementTree.fromstring(picture)

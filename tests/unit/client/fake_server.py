@@ -71,7 +71,6 @@ class FakeServer:
                 client.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Stops accepting connections."""
         self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
         self.cut()

@@ -1,4 +1,4 @@
-"""Names that applications import."""
+"""The names of the package that applications import."""
 
 import subprocess
 import sys

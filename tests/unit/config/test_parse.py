@@ -1,4 +1,4 @@
-"""Reading valid configurations."""
+"""Valid configurations are read with all their settings."""
 
 from pathlib import Path
 

@@ -45,7 +45,7 @@ def reserved(path: Path, *counters: int) -> CounterFile:
 
 
 def mark(path: Path) -> int:
-    """The counter on disk."""
+    """The reserved counter in the file on disk."""
     return int(path.read_bytes().split()[0])
 
 

@@ -30,7 +30,7 @@ VIEW = ViewId(1, ME.daemon, ME.incarnation)
 
 
 class FakeDaemon:
-    """One daemon, with connections that are byte strings."""
+    """One daemon whose connections are byte strings."""
 
     def __init__(self, options: SessionOptions | None = None, spills: Spills | None = None) -> None:
         groups = Groups(ME, {DaemonId(0): SiteId(0)}, ["eu1"])
@@ -40,21 +40,20 @@ class FakeDaemon:
         self.paused: set[int] = set()
         self.closed: dict[int, tuple[bytes, str]] = {}
         self.ready: set[int] = set()
-        self.stopped = False  # Nothing is ordered.
+        self.stopped = False  # While set, nothing is ordered.
         self.queue_open = True
-        self.at_once = 1 << 30  # So many messages are on their way at the same time.
+        self.at_once = 1 << 30  # The number of messages that may be in flight.
         self._lts = 0
         self._under_way: deque[OrderedMessage] = deque()
         self._pumping = False
         self.step(Installed(VIEW, (ME,), (ME,), "start"))
 
     def step(self, event: Input) -> None:
-        """One event, and all that follows from it."""
+        """Handles one event, and everything that follows from it."""
         self._note(self.server.step(event, self.now_us))
         self.pump()
 
     def pump(self) -> None:
-        """Orders what there is."""
         if self._pumping:
             return
         self._pumping = True
@@ -80,12 +79,12 @@ class FakeDaemon:
         for output in outputs:
             match output:
                 case Close(number, last, reason):
-                    assert number not in self.closed, "a connection ends once"
+                    assert number not in self.closed, "a connection was closed twice"
                     self.closed[number] = (last, reason)
                 case Ready(session=number):
                     self.ready.add(number)
                 case Pause(number):
-                    assert number not in self.paused, "it is said once"
+                    assert number not in self.paused, "a connection was paused twice"
                     self.paused.add(number)
                 case Listen(number):
                     self.paused.remove(number)
@@ -93,23 +92,21 @@ class FakeDaemon:
                     pass
 
     def open(self, number: int, spread: bool = False, address: str = "") -> None:
-        """A connection, of a native client or one of Spread."""
+        """Opens a connection of a native or of a Spread client."""
         self.step(ConnectionOpened(number, self.spread if spread else None, address))
 
     def say(self, number: int, chunk: bytes) -> None:
-        """Bytes of a client."""
+        """The client sends these bytes."""
         self.step(BytesReceived(number, chunk))
 
     def lose(self, number: int) -> None:
-        """The end of a connection."""
         self.step(ConnectionLost(number))
 
     def end(self, reason: str, remedy: str) -> None:
-        """The daemon ends."""
         self._note(self.server.end_all(reason, remedy))
 
     def fetch(self, number: int, bytes_max: int = 1 << 30) -> bytes:
-        """Bytes for a client."""
+        """The next bytes for a client."""
         if number in self.closed:
             last, _ = self.closed.pop(number)
             return last
@@ -123,7 +120,7 @@ class FakeDaemon:
         membership: bool = True,
         slow: SlowPolicy = "kick",
     ) -> ClientCore:
-        """A client of the library, connected."""
+        """A connected client of the library."""
         core = ClientCore("hop://test", name, window_bytes, membership, slow=slow)
         core.hello()
         self.open(number)

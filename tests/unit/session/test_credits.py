@@ -1,4 +1,4 @@
-"""Credits: clients are told what has gone out, in time, and are not woken for that alone."""
+"""Credits: clients learn in time what has been sent on, and are not woken for that alone."""
 
 from tests.unit.session.fake_daemon import FakeDaemon
 
@@ -12,7 +12,7 @@ from hopring.session.options import CREDIT_DELAY_US, SessionOptions
 
 
 def joined(fake: FakeDaemon, number: int, name: str) -> ClientCore:
-    """A client in a group of its name, which owes nothing and is owed nothing."""
+    """A client in a group of its name, with no outstanding credit on either side."""
     core = fake.client(number, name)
     core.join(name)
     fake.exchange(number, core)
@@ -27,17 +27,17 @@ def joined(fake: FakeDaemon, number: int, name: str) -> ClientCore:
 
 
 def send(fake: FakeDaemon, number: int, core: ClientCore, group: str, data: bytes) -> None:
-    """A message that has come to the daemon."""
+    """The client's message reaches the daemon."""
     core.outgoing.append(message_of([group], data, Service.AGREED, 0, False))
     fake.say(number, core.output())
 
 
-def test_little_is_told_a_while_later_if_nothing_else_goes_to_the_client() -> None:
+def test_a_small_credit_is_sent_later_if_nothing_else_is_sent_to_the_client() -> None:
     fake = FakeDaemon()
     anna = joined(fake, 1, "anna")
     send(fake, 1, anna, "others", b"x")
 
-    assert not fake.ready, "nobody is woken for that"
+    assert not fake.ready, "the client was woken for a credit alone"
     assert fake.server.wake_at_us == fake.now_us + CREDIT_DELAY_US
     assert anna.outgoing.in_doubt == 1
     fake.now_us = fake.server.wake_at_us
@@ -48,7 +48,7 @@ def test_little_is_told_a_while_later_if_nothing_else_goes_to_the_client() -> No
     assert fake.server.wake_at_us == NEVER
 
 
-def test_it_rides_with_the_next_event() -> None:
+def test_a_credit_is_sent_with_the_next_event() -> None:
     fake = FakeDaemon()
     anna, bert = joined(fake, 1, "anna"), joined(fake, 2, "bert")
     send(fake, 1, anna, "bert", b"ping")
@@ -62,7 +62,7 @@ def test_it_rides_with_the_next_event() -> None:
     assert anna.outgoing.charged_bytes == 0
 
 
-def test_a_quarter_of_the_window_is_told_at_once() -> None:
+def test_a_credit_of_a_quarter_of_the_window_is_sent_at_once() -> None:
     options = SessionOptions()
     fake = FakeDaemon(options)
     anna = joined(fake, 1, "anna")
@@ -76,7 +76,7 @@ def test_a_quarter_of_the_window_is_told_at_once() -> None:
     assert anna.outgoing.charged_bytes == 0
 
 
-def test_who_has_to_go_is_told_before() -> None:
+def test_a_client_gets_its_credit_before_it_is_disconnected() -> None:
     fake = FakeDaemon()
     anna = joined(fake, 1, "anna")
     send(fake, 1, anna, "others", b"x")
@@ -88,17 +88,17 @@ def test_who_has_to_go_is_told_before() -> None:
     assert doubtful.in_doubt == 0
 
 
-def test_a_client_that_takes_nothing_is_not_looked_at_again_and_again() -> None:
+def test_a_client_that_reads_nothing_is_not_polled() -> None:
     fake = FakeDaemon()
     anna = joined(fake, 1, "anna")
     send(fake, 1, anna, "others", b"x")
     fake.now_us = fake.server.wake_at_us
     fake.step(Tick())
 
-    assert fake.server.wake_at_us == NEVER, "it is ready, and that is all"
+    assert fake.server.wake_at_us == NEVER, "the client was woken more than once"
 
 
-def test_an_end_behind_a_message_that_waits_takes_nothing_back() -> None:
+def test_a_disconnect_after_a_waiting_message_does_not_withdraw_it() -> None:
     fake = FakeDaemon()
     anna, bert = joined(fake, 1, "anna"), joined(fake, 2, "bert")
     fake.stopped = True
@@ -113,7 +113,7 @@ def test_an_end_behind_a_message_that_waits_takes_nothing_back() -> None:
     assert anna.quit_done
 
 
-def test_what_passes_a_message_that_waits_is_not_taken_for_it() -> None:
+def test_a_request_that_overtakes_a_waiting_message_is_credited_separately() -> None:
     fake = FakeDaemon()
     anna = joined(fake, 1, "anna")
     fake.stopped = True
@@ -131,7 +131,7 @@ def test_what_passes_a_message_that_waits_is_not_taken_for_it() -> None:
     assert anna.outgoing.in_doubt == anna.outgoing.charged_bytes == 0
 
 
-def test_who_breaks_the_protocol_is_told_before() -> None:
+def test_a_client_that_breaks_the_protocol_gets_its_credit_before_the_error() -> None:
     fake = FakeDaemon()
     anna = joined(fake, 1, "anna")
     send(fake, 1, anna, "others", b"x")
@@ -143,14 +143,14 @@ def test_who_breaks_the_protocol_is_told_before() -> None:
     assert doubtful.in_doubt == 0
 
 
-def test_a_small_window_is_never_kept_from_the_next_message() -> None:
+def test_a_small_window_never_blocks_the_next_message() -> None:
     fake = FakeDaemon(SessionOptions(window_bytes=64 * 1024))
     anna = joined(fake, 1, "anna")
     send(fake, 1, anna, "others", b"little")
     assert fake.ready == {1}
 
 
-def test_questions_are_answered_at_once_while_others_send() -> None:
+def test_queries_are_answered_at_once_while_others_send() -> None:
     fake = FakeDaemon()
     anna, bert = joined(fake, 1, "anna"), joined(fake, 2, "bert")
     send(fake, 1, anna, "others", b"x")

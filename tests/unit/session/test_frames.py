@@ -1,4 +1,4 @@
-"""Frames and words: strict, whatever comes."""
+"""Frames and control messages are decoded strictly, whatever comes."""
 
 from random import Random
 
@@ -55,13 +55,13 @@ def frames_of(stream: bytes, cut: int = 1 << 30, limit: int = 1 << 16) -> list[F
 
 
 @pytest.mark.parametrize("cut", [1, 3, 8, 1000])
-def test_every_word_comes_through_however_the_bytes_are_cut(cut: int) -> None:
+def test_every_control_message_is_decoded_however_the_bytes_are_cut(cut: int) -> None:
     stream = PREAMBLE + b"".join([encode_control(word) for word in ALL])
 
     assert [decode_control(frame) for frame in frames_of(stream, cut)] == ALL
 
 
-def test_a_bundle_comes_through_with_sender_and_place() -> None:
+def test_a_bundle_is_decoded_with_sender_and_position() -> None:
     key = BundleKey(DaemonId(1), 9, Service.SAFE, (GroupName("trades"), GroupName("#anna#eu1")), True)
     bundle = decode_bundle(encode_bundle(key, [b"one", b"", b"three"], [1, 0, 65_535], [0, 0, 0]))
     frame = encode_delivered("#anna#eu1", Place(VIEW, 17, 3), bundle)
@@ -73,7 +73,7 @@ def test_a_bundle_comes_through_with_sender_and_place() -> None:
     assert again.types.tolist() == [1, 0, 65_535]
 
 
-def test_a_long_bundle_is_sent_from_where_it_lies_and_reads_the_same() -> None:
+def test_a_long_bundle_is_sent_without_a_copy_and_reads_the_same() -> None:
     key = BundleKey(DaemonId(1), 9, Service.AGREED, (GroupName("trades"),))
     for size in (10, PIECE_BYTES_MIN):
         bundle = decode_bundle(encode_bundle(key, [b"x" * size], [0], [0]))
@@ -85,7 +85,7 @@ def test_a_long_bundle_is_sent_from_where_it_lies_and_reads_the_same() -> None:
 
 
 @pytest.mark.parametrize("cut", [VIEW_BYTES_MIN // 2, 2 * VIEW_BYTES_MIN])
-def test_what_was_read_stays_when_the_buffer_is_used_again(cut: int) -> None:
+def test_a_decoded_frame_stays_valid_when_the_buffer_is_used_again(cut: int) -> None:
     bodies = [bytes([at]) * size for at, size in enumerate((5, VIEW_BYTES_MIN, 7, VIEW_BYTES_MIN + 1))]
     stream = PREAMBLE + b"".join([encode_frame(FrameKind.MESSAGES, body) for body in bodies])
     reader, buffer, frames = FrameReader(1 << 16), bytearray(cut), []
@@ -116,7 +116,7 @@ def test_what_was_read_stays_when_the_buffer_is_used_again(cut: int) -> None:
         (PREAMBLE + encode_frame(FrameKind.JOIN, bytes(70_000)), Drop.LIMIT),
     ],
 )
-def test_what_is_no_frame_is_refused_before_its_bytes_are_waited_for(stream: bytes, reason: Drop) -> None:
+def test_an_invalid_frame_head_is_refused_before_the_body_comes(stream: bytes, reason: Drop) -> None:
     with pytest.raises(PeerError) as caught:
         frames_of(stream)
 
@@ -135,12 +135,12 @@ def test_what_is_no_frame_is_refused_before_its_bytes_are_waited_for(stream: byt
         Frame(FrameKind.CREDIT, b"\x91\xcf" + b"\xff" * 8),
     ],
 )
-def test_what_is_no_word_is_refused(frame: Frame) -> None:
+def test_an_invalid_control_message_is_refused(frame: Frame) -> None:
     with pytest.raises(PeerError):
         decode_control(frame)
 
 
-def test_random_bodies_are_words_or_refused() -> None:
+def test_random_bodies_are_control_messages_or_refused() -> None:
     tally = Tally()
 
     @given(st.binary(max_size=200), st.sampled_from(list(FrameKind)), st.sampled_from(ALL))
@@ -176,7 +176,7 @@ def test_random_bodies_are_messages_or_refused() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_frames_come_out_however_chunks_are_cut_and_whatever_becomes_of_them(seed: int) -> None:
+def test_frames_are_complete_however_chunks_are_cut_and_reused(seed: int) -> None:
     dice = Random(seed)
     for _ in range(20):
         kinds = dice.choices([FrameKind.SEND, FrameKind.MESSAGES, FrameKind.CREDIT], k=dice.randint(1, 12))

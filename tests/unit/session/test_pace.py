@@ -1,4 +1,4 @@
-"""Priority: who goes first, and how bulk is kept from filling the queues below."""
+"""Priority: which requests are sent first, and how bulk is kept from filling the queues below."""
 
 from collections import deque
 
@@ -50,7 +50,7 @@ def order(fake: FakeDaemon, reader: int, core: ClientCore) -> list[bytes]:
     return seen
 
 
-def test_requests_with_priority_go_first_in_their_order_and_others_are_not_starved() -> None:
+def test_requests_with_priority_are_sent_first_in_order_and_others_are_not_starved() -> None:
     fake = FakeDaemon()
     bulk, high = client(fake, 1, "bulk", priority=False), client(fake, 2, "high", priority=True)
     watch = client(fake, 3, "watch", priority=False)
@@ -70,7 +70,7 @@ def test_requests_with_priority_go_first_in_their_order_and_others_are_not_starv
     assert places[1] == 2 * EXPEDITED_IN_A_ROW + 1
 
 
-def test_bulk_waits_while_too_much_is_under_way_and_priority_does_not() -> None:
+def test_bulk_waits_while_too_much_is_in_flight_and_priority_does_not() -> None:
     fake = FakeDaemon()
     bulk, high = client(fake, 1, "bulk", priority=False), client(fake, 2, "high", priority=True)
     fake.stopped = True
@@ -87,7 +87,7 @@ def test_bulk_waits_while_too_much_is_under_way_and_priority_does_not() -> None:
     assert fake.server.next_submission(True, 0) is None
 
 
-def test_bulk_goes_now_and_then_however_much_has_priority() -> None:
+def test_bulk_is_sent_now_and_then_however_much_has_priority() -> None:
     fake = FakeDaemon()
     bulk, high = client(fake, 1, "bulk", priority=False), client(fake, 2, "high", priority=True)
     fake.stopped = True
@@ -113,16 +113,16 @@ def test_bulk_goes_now_and_then_however_much_has_priority() -> None:
 BUNDLE_BYTES = 100_000
 
 
-class Way:
-    """A way that takes `empty_us`, and a bundle at a time through its narrowest place, each for `each_us`."""
+class BottleneckPath:
+    """A path with a delay of `empty_us` and a bottleneck that takes `each_us` per bundle."""
 
     def __init__(self, empty_us: int, each_us: int) -> None:
         self.empty_us, self.each_us = empty_us, each_us
         self.free_at_us = self.now_us = 0
-        self.under_way: deque[tuple[int, int]] = deque()  # When each went down, and when it is delivered.
+        self.under_way: deque[tuple[int, int]] = deque()  # When each was submitted, and when it is delivered.
 
     def carry(self, pace: Pace, bundles: int) -> list[int]:
-        """Bulk, as much as the pace lets go at any time; returns how long each bundle took."""
+        """Submits as much bulk as the pace allows; returns how long each bundle took."""
         took_us: list[int] = []
         while len(took_us) < bundles:
             pace.update(self.now_us)
@@ -136,48 +136,48 @@ class Way:
         return took_us
 
 
-def test_a_long_way_is_filled_and_hardly_a_queue_stands() -> None:
-    pace, way = Pace(), Way(empty_us=100_000, each_us=5_000)
-    way.carry(pace, 1_000)
-    begin_us = way.now_us
-    took_us = way.carry(pace, 400)
+def test_a_long_path_is_filled_with_hardly_any_queue() -> None:
+    pace, path = Pace(), BottleneckPath(empty_us=100_000, each_us=5_000)
+    path.carry(pace, 1_000)
+    begin_us = path.now_us
+    took_us = path.carry(pace, 400)
 
-    assert way.now_us - begin_us <= 400 * 5_000 * 1.05
+    assert path.now_us - begin_us <= 400 * 5_000 * 1.05
     assert max(took_us) <= 150_000
 
 
-def test_a_short_way_with_a_narrow_place_has_a_queue_of_the_slack_only() -> None:
-    pace, way = Pace(), Way(empty_us=1_000, each_us=2_000)
-    way.carry(pace, 400)
-    begin_us = way.now_us
-    took_us = way.carry(pace, 400)
+def test_a_short_path_with_a_bottleneck_has_a_queue_of_the_slack_only() -> None:
+    pace, path = Pace(), BottleneckPath(empty_us=1_000, each_us=2_000)
+    path.carry(pace, 400)
+    begin_us = path.now_us
+    took_us = path.carry(pace, 400)
 
-    assert way.now_us - begin_us <= 400 * 2_000 * 1.05
+    assert path.now_us - begin_us <= 400 * 2_000 * 1.05
     assert max(took_us) <= 2 * (3_000 + SLACK_US)
 
 
-def test_the_empty_way_is_looked_at_again_so_that_a_queue_is_not_taken_for_it() -> None:
-    pace, way = Pace(), Way(empty_us=20_000, each_us=2_000)
-    way.carry(pace, 10 * EMPTY_EVERY_US // 2_000)
-    begin_us = way.now_us
-    took_us = sorted(way.carry(pace, EMPTY_EVERY_US // 2_000))
+def test_the_delay_of_the_empty_path_is_measured_again_so_that_it_contains_no_queue() -> None:
+    pace, path = Pace(), BottleneckPath(empty_us=20_000, each_us=2_000)
+    path.carry(pace, 10 * EMPTY_EVERY_US // 2_000)
+    begin_us = path.now_us
+    took_us = sorted(path.carry(pace, EMPTY_EVERY_US // 2_000))
 
-    assert way.now_us - begin_us <= EMPTY_EVERY_US * 1.05
+    assert path.now_us - begin_us <= EMPTY_EVERY_US * 1.05
     assert took_us[len(took_us) * 99 // 100] <= 22_000 * 5 // 4 + SLACK_US + 2 * 2_000
 
 
-def test_a_way_that_becomes_longer_is_filled_after_the_next_look_at_the_empty_way() -> None:
-    pace, way = Pace(), Way(empty_us=5_000, each_us=2_000)
-    way.carry(pace, 1_000)
-    way.empty_us = 80_000
-    way.carry(pace, 2 * EMPTY_EVERY_US // 2_000)
-    begin_us = way.now_us
-    way.carry(pace, 1_000)
+def test_a_path_that_becomes_longer_is_filled_after_the_next_measurement() -> None:
+    pace, path = Pace(), BottleneckPath(empty_us=5_000, each_us=2_000)
+    path.carry(pace, 1_000)
+    path.empty_us = 80_000
+    path.carry(pace, 2 * EMPTY_EVERY_US // 2_000)
+    begin_us = path.now_us
+    path.carry(pace, 1_000)
 
-    assert way.now_us - begin_us <= 1_000 * 2_000 * 1.1
+    assert path.now_us - begin_us <= 1_000 * 2_000 * 1.1
 
 
-def test_a_few_long_times_are_no_queue() -> None:
+def test_a_few_long_delays_do_not_count_as_a_queue() -> None:
     pace = Pace()
     for at in range(10 * SAMPLES):
         time_us = 100_000 if at % SAMPLES < SAMPLES // 2 - 1 else 5_000
@@ -187,18 +187,18 @@ def test_a_few_long_times_are_no_queue() -> None:
     assert pace.room_bytes > 4 * ROOM_BYTES_MIN
 
 
-def test_the_room_has_a_limit_and_grows_only_when_it_was_full() -> None:
+def test_the_limit_of_bytes_in_flight_is_bounded_and_grows_only_when_it_was_reached() -> None:
     pace = Pace()
     for at in range(100 * SAMPLES):
         pace.submitted(1_000, at * 10_000)
         pace.delivered(1_000, at * 10_000 + 500)
     assert pace.room_bytes == ROOM_BYTES_MIN
-    Way(empty_us=500_000, each_us=100).carry(pace, 2_000)
+    BottleneckPath(empty_us=500_000, each_us=100).carry(pace, 2_000)
 
     assert pace.room_bytes == ROOM_BYTES_MAX
 
 
-def test_what_is_never_delivered_does_not_hold_bulk_up_for_ever() -> None:
+def test_bundles_that_are_never_delivered_do_not_block_bulk_for_ever() -> None:
     pace = Pace()
     pace.submitted(ROOM_BYTES_MIN, 0)
     assert not pace.bulk_open

@@ -1,4 +1,4 @@
-"""Questions of clients: pages, turns, and what a flood of them costs."""
+"""Queries of clients: pages, turns, and the cost of a flood of queries."""
 
 import pytest
 from tests.unit.session.fake_daemon import ME, VIEW, FakeDaemon
@@ -27,7 +27,7 @@ def small_pages() -> FakeDaemon:
 
 
 def turn(fake: FakeDaemon, number: int, core: ClientCore) -> None:
-    """The client speaks, and the daemon gets to what is due."""
+    """The client sends its output, and the daemon handles what is due."""
     fake.exchange(number, core)
     fake.now_us = max(fake.now_us, min(fake.server.wake_at_us, fake.now_us + 1_000_000))
     fake.step(Tick())
@@ -99,7 +99,7 @@ def test_a_group_that_changes_between_two_pages_is_read_again() -> None:
     assert query.send(anna.query_answers.pop(serial)) == ("members", "g", "")
 
 
-def test_the_view_is_told_with_its_age_and_cause_and_who_watches_misses_none() -> None:
+def test_the_view_has_its_age_and_cause_and_a_watcher_misses_none() -> None:
     fake = FakeDaemon()
     anna = joined(fake, 1, "anna")
     fake.now_us += 2_000_000
@@ -123,7 +123,7 @@ def test_the_view_is_told_with_its_age_and_cause_and_who_watches_misses_none() -
     assert second.text == view_text(NEXT)
 
 
-def test_what_it_does_not_know_is_refused_and_the_session_goes_on() -> None:
+def test_an_unknown_query_is_refused_and_the_session_continues() -> None:
     fake = FakeDaemon()
     anna = joined(fake, 1, "anna", "g")
 
@@ -142,7 +142,7 @@ def test_a_flood_is_answered_one_by_one_with_pauses_and_others_have_their_turn()
     anna = joined(fake, 1, "anna", "g")
     bert = joined(fake, 2, "bert")
     fake.say(1, flood(1000))
-    assert fake.fetch(1) == b"", "no answer in the turn of the question"
+    assert fake.fetch(1) == b"", "answered in the turn of the query"
     serial = bert.ask("groups")
     fake.exchange(2, bert)
 
@@ -163,7 +163,7 @@ def test_a_flood_is_answered_one_by_one_with_pauses_and_others_have_their_turn()
     assert anna.ended is None
 
 
-def test_more_questions_than_the_window_holds_are_the_end_of_that_session_only() -> None:
+def test_more_queries_than_the_window_holds_end_only_their_session() -> None:
     fake = FakeDaemon(SessionOptions(window_bytes=8 * REQUEST_COST_BYTES))
     joined(fake, 1, "anna")
     bert = joined(fake, 2, "bert")
@@ -173,7 +173,7 @@ def test_more_questions_than_the_window_holds_are_the_end_of_that_session_only()
     assert ask(fake, 2, bert, queries.groups()) == ()
 
 
-def test_questions_are_credited_when_they_are_answered() -> None:
+def test_queries_are_credited_when_they_are_answered() -> None:
     fake = FakeDaemon(SessionOptions(window_bytes=8 * REQUEST_COST_BYTES))
     anna = joined(fake, 1, "anna")
     for _ in range(50):
@@ -181,7 +181,7 @@ def test_questions_are_credited_when_they_are_answered() -> None:
     assert anna.may_ask()
 
 
-def test_a_client_that_takes_no_answers_gets_no_more_of_them() -> None:
+def test_a_client_that_does_not_read_answers_gets_no_more_of_them() -> None:
     fake = FakeDaemon()
     joined(fake, 1, "anna", *[f"g{number}" for number in range(300)])
     fake.say(1, flood(1000))
@@ -189,11 +189,11 @@ def test_a_client_that_takes_no_answers_gets_no_more_of_them() -> None:
         fake.now_us = max(fake.now_us, fake.server.wake_at_us)
         fake.step(Tick())
     session = fake.server.sessions[1]
-    assert len(session.control) <= UNTAKEN_MAX + 1, "and a credit"
-    assert fake.now_us >= 100 * UNTAKEN_US, "it is not looked at all the time"
+    assert len(session.control) <= UNTAKEN_MAX + 1, "a credit is missing"
+    assert fake.now_us >= 100 * UNTAKEN_US, "the client is polled"
 
 
-def test_a_session_that_goes_leaves_no_questions_behind() -> None:
+def test_a_session_that_ends_leaves_no_queries_behind() -> None:
     fake = FakeDaemon()
     anna = joined(fake, 1, "anna")
     fake.say(1, flood(5))
@@ -208,7 +208,7 @@ def test_a_session_that_goes_leaves_no_questions_behind() -> None:
     assert fake.server.queries.queued_bytes(1) == 0
 
 
-def test_an_answer_that_is_none_ends_the_clients_session() -> None:
+def test_an_invalid_answer_ends_the_clients_session() -> None:
     fake = FakeDaemon()
     anna = joined(fake, 1, "anna")
     serial = anna.ask("groups")

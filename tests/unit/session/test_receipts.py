@@ -1,4 +1,4 @@
-"""Receipts at the sender's daemon: what other daemons have to tell is waited for while the view is open."""
+"""Receipts at the sender's daemon: they wait for reports of other daemons while the view is open."""
 
 from tests.unit.groups.one_daemon import ALL, FAR, ME, NEAR, RED, FedGroups
 
@@ -17,7 +17,7 @@ AT = Position(50, 0)
 
 
 def delivered(fed: FedGroups, *groups: str, ticket: int = 3, service: Service = Service.AGREED) -> Delivered:
-    """A message of session 5 of this daemon."""
+    """Delivers a message of session 5 of this daemon."""
     key = BundleKey(ME.daemon, 5, service, tuple([GroupName(name) for name in groups]))
     payload = append_sender(encode_bundle(key, [b"body"], [7], [ticket]), "me")
     event = Delivered(fed.view, OrderedMessage(service, ME.daemon, 5, payload), ME, AT)
@@ -50,8 +50,8 @@ def test_daemons_of_private_groups_are_waited_for_and_joins_meanwhile_do_not_cou
     assert receipts.delivered(delivered(fed, *groups)) is None
     fed.deliver(NEAR, 4, GroupJoin("late", "red"))
     assert receipts.reported(PresenceReport(5, AT, NEAR, ((3, 2),))) is None
-    assert receipts.reported(PresenceReport(6, AT, FAR, ())) is None, "another session's"
-    # The one in red counts once; the other private group of that daemon is nobody's.
+    assert receipts.reported(PresenceReport(6, AT, FAR, ())) is None, "a report for another session"
+    # The session in red counts once; the other private group at that daemon belongs to no session.
     assert receipts.reported(PresenceReport(5, AT, FAR, ((1, 8),))) == receipt(fed, 2)
     assert receipts.close() == []
 
@@ -67,7 +67,7 @@ def test_when_the_view_closes_the_count_is_unknown_and_the_receipt_waits_no_long
     assert receipts.delivered(delivered(fed, "#far#d2")) == receipt(fed, None, closing=True)
 
 
-def test_what_others_may_never_get_is_not_waited_for() -> None:
+def test_reports_on_messages_that_others_may_never_get_are_not_awaited() -> None:
     fed = FedGroups(*ALL)
     receipts = Receipts(fed.groups)
 
@@ -76,7 +76,7 @@ def test_what_others_may_never_get_is_not_waited_for() -> None:
     assert receipts.close() == []
 
 
-def test_a_daemon_that_is_not_in_the_view_has_nobody() -> None:
+def test_a_private_group_of_a_daemon_outside_the_view_has_no_member() -> None:
     fed = FedGroups(ME, NEAR)
     receipts = Receipts(fed.groups)
 

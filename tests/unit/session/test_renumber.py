@@ -1,4 +1,4 @@
-"""Sessions that were welcomed when their daemon had another number."""
+"""Sessions that were accepted when their daemon had another number."""
 
 import pytest
 from tests.unit.session.fake_daemon import ME, FakeDaemon
@@ -20,14 +20,14 @@ def renumbered(fake: FakeDaemon, number: int) -> None:
 
 
 def taken(fake: FakeDaemon) -> tuple[int, int]:
-    """Whose the next message is."""
+    """The sender of the next message."""
     submit = fake.server.next_submission(True, fake.now_us)
     assert submit is not None
     key = decode_bundle(split_sender(submit.payload)[1]).key
     return key.daemon, key.session
 
 
-def test_what_they_send_goes_out_under_the_present_number() -> None:
+def test_their_messages_are_sent_under_the_present_number() -> None:
     fake = FakeDaemon()
     anna = joined(fake, 1, "anna", "red")
     fake.stopped = True
@@ -41,7 +41,7 @@ def test_what_they_send_goes_out_under_the_present_number() -> None:
     assert not fake.closed
 
 
-def test_twice_another_number_is_none_of_their_affair() -> None:
+def test_a_second_renumbering_does_not_affect_them() -> None:
     fake = FakeDaemon()
     anna = joined(fake, 1, "anna", "red")
     fake.stopped = True
@@ -54,7 +54,7 @@ def test_twice_another_number_is_none_of_their_affair() -> None:
 
 
 @pytest.mark.parametrize("daemon", [1, 7])
-def test_another_number_than_the_one_they_were_told_is_refused(daemon: int) -> None:
+def test_a_number_other_than_the_one_in_their_welcome_is_refused(daemon: int) -> None:
     fake = FakeDaemon()
     joined(fake, 1, "anna", "red")
     fake.stopped = True

@@ -1,4 +1,4 @@
-"""The desk: sessions between connections and groups."""
+"""The session server, between connections and groups."""
 
 from random import Random
 from typing import Any
@@ -71,7 +71,7 @@ def test_messages_that_differ_in_their_one_group_at_most_share_a_frame() -> None
     assert anna.outgoing.charged_bytes == sum([REQUEST_COST_BYTES + len(one.whole) for one in bundles])
 
 
-def test_who_wants_no_membership_gets_messages_only() -> None:
+def test_a_client_without_membership_gets_messages_only() -> None:
     fake = FakeDaemon()
     anna = joined(fake, 1, "anna", "g", membership=False)
     bert = joined(fake, 2, "bert", "g")
@@ -81,7 +81,7 @@ def test_who_wants_no_membership_gets_messages_only() -> None:
 
     assert [type(one) for one in events(anna)] == [Message]
     fake.exchange(1, anna)
-    # Views that it did not want are credited like what it took.
+    # Views that it did not want are credited like events that it read.
     assert fake.server.sessions[1].untaken_bytes == anna.connection._credit_bytes > 0
 
 
@@ -106,7 +106,7 @@ def test_an_illegal_name_is_refused(name: str) -> None:
     assert "choose a name" in str(refused.ended)
 
 
-def test_requests_that_nothing_comes_of_are_refused_and_cost_no_window() -> None:
+def test_refused_requests_cost_no_window() -> None:
     fake = FakeDaemon()
     anna = joined(fake, 1, "anna", "g")
     anna.join("g")
@@ -120,7 +120,7 @@ def test_requests_that_nothing_comes_of_are_refused_and_cost_no_window() -> None
     assert anna.outgoing.charged_bytes == 0
 
 
-def test_a_session_may_be_in_so_many_groups_and_leaving_makes_room() -> None:
+def test_the_number_of_groups_of_a_session_is_limited_and_a_leave_frees_one() -> None:
     fake = FakeDaemon(SessionOptions(groups_max=2))
     anna = joined(fake, 1, "anna", "g", "h")
     anna.join("i")
@@ -134,7 +134,7 @@ def test_a_session_may_be_in_so_many_groups_and_leaving_makes_room() -> None:
     assert anna.groups == {"h", "i"}
 
 
-def test_leave_has_its_place_behind_what_was_sent_before() -> None:
+def test_a_leave_comes_after_messages_sent_before_it() -> None:
     fake = FakeDaemon()
     anna = joined(fake, 1, "anna", "g")
     send(anna, b"one", "g")
@@ -181,7 +181,7 @@ def bundle(session: int, *, daemon: int = 0, size: int = 3, channel: int = 0, **
 
 
 def with_mark(mark: bytes) -> bytes:
-    """A bundle with a mark that may be none, of an empty message."""
+    """A bundle of an empty message with a mark that may be invalid."""
     plain = bytearray(bundle(1, size=0)[FRAME_HEAD_BYTES:])
     plain[3] = len(mark)
     return encode_frame(FrameKind.SEND, bytes(plain), mark)
@@ -207,7 +207,7 @@ def with_mark(mark: bytes) -> bytes:
         (b"\xff" * 8, "unknown_type"),
     ],
 )
-def test_what_a_client_does_wrong_costs_that_client_only(said: bytes, reason: str) -> None:
+def test_a_protocol_violation_ends_only_its_own_session(said: bytes, reason: str) -> None:
     fake = FakeDaemon()
     anna, bert = joined(fake, 1, "anna", "g"), joined(fake, 2, "bert", "g")
     events(bert)
@@ -249,7 +249,7 @@ def test_the_longest_bundle_that_there_can_be_fits_and_one_byte_more_is_refused(
     assert fake.closed[1][1].startswith("limit")
 
 
-def test_requests_beyond_the_window_cost_the_session() -> None:
+def test_requests_beyond_the_window_end_the_session() -> None:
     fake = FakeDaemon(SessionOptions(window_bytes=200_000))
     anna = fake.client(1, "anna")
     fake.stopped = True
@@ -297,7 +297,7 @@ def test_a_client_gets_no_more_than_its_window_until_it_takes_events() -> None:
     assert len(got) == 50
 
 
-def test_a_client_owes_credits_for_a_quarter_of_its_window_and_that_counts_as_nothing() -> None:
+def test_up_to_a_quarter_of_the_window_without_credit_does_not_count_as_backlog() -> None:
     fake = FakeDaemon()
     anna = joined(fake, 1, "anna", "g", window_bytes=10_000)
     bert = joined(fake, 2, "bert")
@@ -309,7 +309,7 @@ def test_a_client_owes_credits_for_a_quarter_of_its_window_and_that_counts_as_no
     owed_bytes = fake.server.sessions[1].untaken_bytes
     assert 2_000 < owed_bytes <= 2_500
 
-    send(bert, bytes(50_000), "g")  # Longer than the window: it goes all the same, and nothing behind it.
+    send(bert, bytes(50_000), "g")  # Longer than the window: it is sent nevertheless, and nothing after it.
     fake.exchange(2, bert)
     send(bert, b"behind", "g")
     fake.exchange(2, bert)
@@ -320,7 +320,7 @@ def test_a_client_owes_credits_for_a_quarter_of_its_window_and_that_counts_as_no
     assert data(anna) == [b"behind"]
 
 
-def test_a_slow_receiver_has_to_go_and_the_others_stay() -> None:
+def test_a_slow_receiver_is_disconnected_and_the_others_stay() -> None:
     fake = FakeDaemon(SessionOptions(backlog_bytes_max=100_000))
     anna = joined(fake, 1, "anna", "g", window_bytes=10_000)
     bert = joined(fake, 2, "bert", "g")
@@ -351,7 +351,7 @@ def test_credit_reaches_a_client_that_takes_nothing() -> None:
         fake.exchange(1, anna)
 
 
-def test_who_says_nothing_has_to_go_in_time() -> None:
+def test_a_silent_connection_is_closed_in_time() -> None:
     fake = FakeDaemon(SessionOptions(hello_us=3_000_000))
     fake.open(1)
     fake.say(1, PREAMBLE + b"\x05")
@@ -362,7 +362,7 @@ def test_who_says_nothing_has_to_go_in_time() -> None:
     assert fake.closed[1][1] == "no HELLO in time"
 
 
-def test_the_oldest_stranger_makes_room_and_too_many_clients_are_refused() -> None:
+def test_the_oldest_connection_without_a_handshake_is_closed_and_too_many_clients_are_refused() -> None:
     fake = FakeDaemon(SessionOptions(strangers_max=2, sessions_max=3))
     for number in (1, 2, 3):
         fake.open(number)
@@ -401,7 +401,7 @@ def test_random_bytes_never_hurt_anybody_else() -> None:
     assert fake.server.ended["inconsistent"] > 0
 
 
-def test_the_daemons_end_is_told_to_everybody() -> None:
+def test_all_clients_are_notified_of_the_daemons_shutdown() -> None:
     fake = FakeDaemon()
     anna = joined(fake, 1, "anna", "g")
     fake.end("the daemon ends", "connect to another daemon")

@@ -20,7 +20,7 @@ BODY_BYTES = 1000
 
 
 def joined(fake: FakeDaemon, number: int, name: str, group: str, *, slow: SlowPolicy = "kick") -> ClientCore:
-    """A client with a small window that has taken its view."""
+    """A client with a small window that has read its view."""
     core = fake.client(number, name, 4096, slow=slow)
     core.join(group)
     fake.exchange(number, core)
@@ -31,7 +31,7 @@ def joined(fake: FakeDaemon, number: int, name: str, group: str, *, slow: SlowPo
 
 
 def send(fake: FakeDaemon, number: int, core: ClientCore, group: str, *bodies: int) -> None:
-    """Messages that begin with these numbers, each in a frame of its own."""
+    """Sends messages that begin with these numbers, each in its own frame."""
     for body in bodies:
         data = b"%d" % body + bytes(BODY_BYTES)
         core.outgoing.append(message_of([group], data, Service.AGREED, 0, False))
@@ -43,7 +43,7 @@ def numbers(events: Sequence[Event]) -> list[int]:
 
 
 def drain(fake: FakeDaemon, number: int, core: ClientCore) -> list[Event]:
-    """Takes all that there is, as a client that has woken up."""
+    """Reads everything, as a client that has become active again."""
     seen: list[Event] = []
     while True:
         fake.exchange(number, core)
@@ -70,10 +70,10 @@ def test_a_slow_receiver_is_warned_at_half_of_the_limit_and_once(slow: SlowPolic
     assert len([event for event in drain(fake, 1, anna) if isinstance(event, SlowWarning)]) == 1
 
 
-def test_a_policy_that_the_daemon_does_not_have_is_refused() -> None:
+def test_a_policy_that_the_daemon_does_not_support_is_refused() -> None:
     fake = FakeDaemon(SessionOptions(slow_allowed=frozenset({Slow.KICK, Slow.SPILL})))
     policies: tuple[SlowPolicy, ...] = ("drop", "spill")
-    for number, slow in enumerate(policies, 1):  # There is no place to spill to.
+    for number, slow in enumerate(policies, 1):  # There is no directory to spill to.
         core = fake.client(number, "anna", slow=slow)
         assert isinstance(core.ended, ConnectError)
         assert "choose one of kick" in str(core.ended)
@@ -125,7 +125,7 @@ def test_a_gap_grows_until_the_backlog_is_half_as_big() -> None:
     assert gaps[0].messages > 30
 
 
-def test_who_drops_still_has_to_go_when_views_alone_are_too_much() -> None:
+def test_a_client_with_policy_drop_is_disconnected_when_views_alone_exceed_the_limit() -> None:
     fake = FakeDaemon(SMALL)
     anna = joined(fake, 1, "anna", "g", slow="drop")
     number = 2
@@ -141,7 +141,7 @@ def test_who_drops_still_has_to_go_when_views_alone_are_too_much() -> None:
 # spill
 
 
-def test_what_is_spilled_comes_back_in_order_and_nothing_is_left_on_disk(tmp_path: Path) -> None:
+def test_spilled_events_come_back_in_order_and_nothing_is_left_on_disk(tmp_path: Path) -> None:
     fake = FakeDaemon(SMALL, place := SpillPlace(tmp_path))
     anna = joined(fake, 1, "anna", "g", slow="spill")
     bert = joined(fake, 2, "bert", "h")
@@ -163,7 +163,9 @@ def test_what_is_spilled_comes_back_in_order_and_nothing_is_left_on_disk(tmp_pat
     assert numbers(drain(fake, 1, anna)) == list(range(50))
 
 
-def test_who_spills_is_warned_of_the_disks_limit_too_and_has_to_go_beyond_it(tmp_path: Path) -> None:
+def test_a_client_with_policy_spill_is_warned_at_half_of_the_disk_limit_and_disconnected_above_it(
+    tmp_path: Path,
+) -> None:
     fake = FakeDaemon(SMALL, SpillPlace(tmp_path))
     anna = joined(fake, 1, "anna", "g", slow="spill")
     bert = joined(fake, 2, "bert", "h")
@@ -179,7 +181,7 @@ def test_who_spills_is_warned_of_the_disks_limit_too_and_has_to_go_beyond_it(tmp
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_disk_that_does_not_take_it_costs_the_session_and_nobody_else(tmp_path: Path) -> None:
+def test_a_failed_write_to_disk_ends_only_that_session(tmp_path: Path) -> None:
     place = SpillPlace(tmp_path / "spill")
     fake = FakeDaemon(SMALL, place)
     anna = joined(fake, 1, "anna", "g", slow="spill")
@@ -193,7 +195,7 @@ def test_a_disk_that_does_not_take_it_costs_the_session_and_nobody_else(tmp_path
     assert 2 in fake.server.sessions
 
 
-def test_what_cannot_be_read_back_costs_the_session(tmp_path: Path) -> None:
+def test_a_failed_read_from_disk_ends_the_session(tmp_path: Path) -> None:
     fake = FakeDaemon(SMALL, SpillPlace(tmp_path))
     anna = joined(fake, 1, "anna", "g", slow="spill")
     bert = joined(fake, 2, "bert", "h")
@@ -209,7 +211,7 @@ def test_what_cannot_be_read_back_costs_the_session(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_who_quits_is_told_what_is_left_on_disk(tmp_path: Path) -> None:
+def test_a_client_that_quits_gets_its_spilled_events(tmp_path: Path) -> None:
     fake = FakeDaemon(SMALL, SpillPlace(tmp_path))
     anna = joined(fake, 1, "anna", "g", slow="spill")
     bert = joined(fake, 2, "bert", "h")
@@ -228,9 +230,9 @@ def test_who_quits_is_told_what_is_left_on_disk(tmp_path: Path) -> None:
 # block
 
 
-def test_senders_here_wait_for_a_blocked_receiver_and_other_groups_go_on() -> None:
+def test_local_senders_wait_for_a_blocked_receiver_and_other_groups_continue() -> None:
     fake = FakeDaemon(SMALL)
-    fake.at_once = 1  # While senders wait, their messages come together: each may be sixteen of them.
+    fake.at_once = 1  # While senders wait, their messages are merged: each may be sixteen of them.
     anna = joined(fake, 1, "anna", "g", slow="block")
     bert, carl = joined(fake, 2, "bert", "h"), joined(fake, 3, "carl", "h")
     send(fake, 2, bert, "g", *range(100))
@@ -270,7 +272,7 @@ def test_a_group_that_a_blocked_receiver_asks_for_waits_for_it_too() -> None:
     assert carl.outgoing.charged_bytes == 0
 
 
-def test_who_takes_nothing_while_others_wait_has_to_go() -> None:
+def test_a_blocked_receiver_that_reads_nothing_is_disconnected() -> None:
     fake = FakeDaemon(SMALL)
     anna = joined(fake, 1, "anna", "g", slow="block")
     bert = joined(fake, 2, "bert", "h")
@@ -295,10 +297,10 @@ def test_who_takes_nothing_while_others_wait_has_to_go() -> None:
     assert bert.outgoing.charged_bytes == 0
 
 
-# All together.
+# All backlogs together.
 
 
-def test_when_all_backlogs_are_too_big_the_biggest_has_to_go() -> None:
+def test_when_all_backlogs_exceed_the_limit_the_largest_client_is_disconnected() -> None:
     fake = FakeDaemon(SessionOptions(backlog_bytes_max=50_000, backlogs_bytes_max=60_000))
     anna, carl = joined(fake, 1, "anna", "g"), joined(fake, 3, "carl", "i")
     bert = joined(fake, 2, "bert", "h")
@@ -312,7 +314,7 @@ def test_when_all_backlogs_are_too_big_the_biggest_has_to_go() -> None:
     assert fake.server.slow.pool.size_bytes == 0
 
 
-def test_when_all_backlogs_are_too_big_who_drops_loses_messages_instead() -> None:
+def test_when_all_backlogs_exceed_the_limit_a_client_with_policy_drop_loses_messages() -> None:
     fake = FakeDaemon(SessionOptions(backlog_bytes_max=50_000, backlogs_bytes_max=60_000))
     anna = joined(fake, 1, "anna", "g", slow="drop")
     carl, bert = joined(fake, 3, "carl", "i"), joined(fake, 2, "bert", "h")

@@ -72,11 +72,11 @@ def test_a_bug_is_undone_when_its_block_ends_in_an_error() -> None:
         "hopring.nowhere:thing",
         "hopring.ordering.order:Nothing.promise",
         "hopring.ordering.order:SiteLine.nothing",
-        # An inherited one is not the product's code.
+        # An inherited method is not code of the product.
         "hopring.ordering.order:SiteLine.__init_subclass__",
     ],
 )
-def test_a_place_that_is_gone_is_an_error_and_nothing_stays_planted(place: str) -> None:
+def test_a_missing_function_is_an_error_and_nothing_stays_planted(place: str) -> None:
     good = all_bugs()["gap-ignored"].patches[0]
     one = bug("two-places", "rule 2", "", (good.place, good.make), (place, lambda original: original))
     before = vars(SiteLine)["hold"]

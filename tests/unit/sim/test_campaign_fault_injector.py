@@ -7,7 +7,7 @@ from hopring.sim.network import Address, SimNetwork
 from hopring.sim.path import Path, Quality
 
 
-def test_the_sides_of_a_partition_are_read_from_words() -> None:
+def test_the_sides_of_a_partition_are_parsed_from_text() -> None:
     assert sides(("a=0", "b=1", "c=0")) == {"0": ["a", "c"], "1": ["b"]}
 
 
@@ -22,7 +22,7 @@ def test_a_late_copy_comes_within_its_delay() -> None:
     assert max(copies) > 400_000
 
 
-def test_a_numb_host_takes_nothing_in_not_even_what_was_under_way() -> None:
+def test_a_numb_host_receives_nothing_not_even_datagrams_in_flight() -> None:
     cluster = SimCluster(local_config({"ams": 2}), seed=1, quality=Quality(delay_us=1_000))
     network, came = cluster.network, list[bytes]()
     network.bind(Address("ams2", 9), lambda _source, datagram: came.append(datagram))
@@ -36,7 +36,7 @@ def test_a_numb_host_takes_nothing_in_not_even_what_was_under_way() -> None:
     assert not network.host("ams1").numb
 
 
-def test_of_those_that_have_come_so_far_one_is_numb_by_the_order_of_the_fault() -> None:
+def test_the_first_listed_host_that_has_reached_the_phase_becomes_numb() -> None:
     cluster = SimCluster(local_config({"ams": 3}), seed=1, quality=Quality())
 
     FaultInjector(cluster).happen(Fault(0, "numb", ("ams3", "ams2", "ams1"), 5, "bound", 1), ["ams1", "ams2"])
@@ -44,7 +44,7 @@ def test_of_those_that_have_come_so_far_one_is_numb_by_the_order_of_the_fault() 
     assert [name for name in ("ams1", "ams2", "ams3") if cluster.network.host(name).numb] == ["ams2"]
 
 
-def test_faint_ways_lose_in_one_direction_until_all_losses_are_set() -> None:
+def test_faint_paths_lose_in_one_direction_until_all_losses_are_set() -> None:
     cluster = SimCluster(local_config({"ams": 2}), seed=1, quality=Quality())
     trouble, network = FaultInjector(cluster), cluster.network
 

@@ -54,7 +54,7 @@ def test_a_world_that_fails_without_any_fault_needs_none() -> None:
 
 
 @pytest.mark.parametrize(("needed", "left"), [(0, 0), (4, 5), (60, 60), (61, 150)])
-def test_the_load_goes_as_far_as_it_can(needed: int, left: int) -> None:
+def test_the_load_is_reduced_as_far_as_possible(needed: int, left: int) -> None:
     shrunk = Shrinker(world(), run=Machine(7, load_per_second=needed).run).shrink()
 
     assert shrunk is not None
@@ -85,7 +85,7 @@ def test_the_runs_are_bounded_and_the_best_so_far_is_kept() -> None:
     assert {7, 18} <= {int(fault.number) for fault in shrunk.world.schedule}
 
 
-def test_whoever_waits_hears_how_far_it_is() -> None:
+def test_progress_is_reported() -> None:
     told: list[tuple[int, int]] = []
 
     Shrinker(world(), lambda runs, faults: told.append((runs, faults)), Machine(7).run).shrink()

@@ -68,7 +68,7 @@ def outcome(*verdicts: Verdict) -> WorldOutcome:
     return WorldOutcome(1, 99, verdicts, HISTORY, len(FAULTS))
 
 
-def test_faults_views_and_signals_are_told_in_columns_by_time() -> None:
+def test_faults_views_and_signals_are_shown_in_columns_by_time() -> None:
     lines = story(a_world(), outcome())
 
     assert lines[lines.index("") + 1 : -2] == [
@@ -137,7 +137,7 @@ def test_a_schedule_by_itself_names_crashes_too() -> None:
     ]
 
 
-def test_a_fault_that_waits_says_for_what() -> None:
+def test_a_waiting_fault_names_its_condition() -> None:
     waiting = (
         Fault(1_000, "deaf", (), 0, "bound", 1),
         Fault(2_000, "tear", (), 0, "installed", 2),
@@ -151,7 +151,7 @@ def test_a_fault_that_waits_says_for_what() -> None:
     ]
 
 
-def test_what_the_heal_leaves_broken_is_told_after_it() -> None:
+def test_faults_that_the_heal_leaves_are_shown_after_it() -> None:
     world = replace(a_world(), lasting=(Fault(3_000_000, "cut_sites", ("x", "y")),), starts_us=(("b", 5),))
 
     lines = story(world, outcome())

@@ -32,12 +32,12 @@ def test_nothing_breaks_after_the_heal_and_faults_come_in_order() -> None:
 def test_every_kind_of_fault_is_drawn() -> None:
     drawn = {fault.kind for seed in MANY for fault in draw_world(seed).schedule}
 
-    # A storm and a cascade are made of others; a long pause is a pause.
+    # A storm and a cascade consist of others; a long pause is a pause.
     made = {"restart", "patchy", "faint", "deaf", "numb", "tear", "wake", "speak"}
     assert drawn == ({*KINDS, *RARE} | made) - {"storm", "cascade", "long_pause"}
 
 
-def test_faults_lie_in_wait_for_every_moment() -> None:
+def test_waiting_faults_exist_for_every_phase() -> None:
     faults = [fault for seed in MANY for fault in draw_world(seed).schedule if fault.moment]
 
     assert {fault.moment for fault in faults} == set(MOMENTS)
@@ -71,7 +71,7 @@ def test_every_tenth_world_measures_its_weights_on_paths_that_change() -> None:
         assert all(path.at_us < CHAOS_US for path in world.paths)
 
 
-def test_in_a_relapse_no_daemon_is_lost_that_is_to_sleep() -> None:
+def test_in_a_relapse_no_daemon_crashes_that_is_to_pause() -> None:
     remainder, number = RELAPSES
     for seed in range(remainder, 801, number):
         faults = [fault for fault in draw_world(seed).schedule if not fault.moment]
@@ -94,7 +94,7 @@ def test_a_world_has_about_ten_faults() -> None:
     assert 9 < (len(faults) - len(mends)) / len(MANY) < 13
 
 
-def test_what_is_rare_is_drawn_and_is_rare() -> None:
+def test_rare_faults_are_drawn_and_are_rare() -> None:
     worlds = [draw_world(seed) for seed in range(1, 1_001)]
 
     for rare in (
@@ -106,6 +106,6 @@ def test_what_is_rare_is_drawn_and_is_rare() -> None:
         assert 10 <= len(rare) <= 200
 
 
-def test_all_come_together_before_a_world_ends() -> None:
+def test_all_daemons_share_a_view_before_a_world_ends() -> None:
     worlds = [draw_world(seed) for seed in range(1, 1_001)]
     assert all(world.settle_us + world.rest_us <= world.healed_us for world in worlds)

@@ -11,7 +11,7 @@ from hopring.sim.network import SimNetwork
 
 @dataclass
 class Alarm:
-    """A core that is told when to wake, says so when it does, and then sleeps."""
+    """A core that wakes at a given time, reports it, and then sleeps."""
 
     wake_at_us: int = NEVER
     ticks: list[int] = field(default_factory=list)
@@ -44,7 +44,7 @@ def test_a_core_is_ticked_when_it_asked_for_it_and_its_outputs_are_carried_out()
     assert said == [(0, "set to 50"), (50, "woken")]
 
 
-def test_a_core_that_changes_its_mind_is_ticked_once_at_the_last_time_it_named() -> None:
+def test_a_core_that_changes_its_wake_time_is_ticked_once_at_the_last_one() -> None:
     alarm = Alarm()
     network, driver, _said = make(alarm)
     for wake_at_us in (50, 20, 80, 30, 90):
@@ -55,7 +55,7 @@ def test_a_core_that_changes_its_mind_is_ticked_once_at_the_last_time_it_named()
     assert alarm.ticks == [90]
 
 
-def test_changes_of_mind_do_not_leave_timers_that_breed() -> None:
+def test_changed_wake_times_do_not_accumulate_timers() -> None:
     alarm = Alarm()
     network, driver, _said = make(alarm)
     for round_us in range(0, 1_000, 10):
@@ -80,7 +80,7 @@ def test_a_core_that_wants_to_be_woken_in_the_past_is_woken_now() -> None:
     assert alarm.ticks == [100]
 
 
-def test_a_core_that_never_rests_is_found_out() -> None:
+def test_a_core_that_never_rests_is_an_error() -> None:
     network, driver, _said = make(Alarm(restless=True))
     driver.step(10)
 

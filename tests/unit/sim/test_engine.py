@@ -16,7 +16,7 @@ def test_actions_run_in_the_order_of_their_time() -> None:
     assert engine.now_us == 100
 
 
-def test_actions_of_one_moment_run_in_the_order_they_were_scheduled() -> None:
+def test_actions_of_one_time_run_in_the_order_they_were_scheduled() -> None:
     engine, seen = SimEngine(), list[int]()
     for number in range(100):
         engine.at(5, seen.append, number)
@@ -54,7 +54,7 @@ def test_the_past_cannot_be_scheduled() -> None:
         engine.at(9, print)
 
 
-def test_a_run_that_goes_in_circles_spends_its_budget() -> None:
+def test_an_endless_run_exceeds_its_budget() -> None:
     engine = SimEngine(events_max=1_000)
 
     def again() -> None:

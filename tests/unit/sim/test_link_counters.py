@@ -19,7 +19,7 @@ FAR_US = 30_000
 
 
 def loaded(protocol: LinkProtocol = LinkProtocol.HOP) -> SimCluster:
-    """Two sites 60 ms apart and back; a tenth of what b sends to a is lost, and nothing else."""
+    """Two sites with a round trip of 60 ms; a tenth of the packets from b to a is lost, and nothing else."""
     base = local_config({"a": 1, "b": 2})
     link = LinkConfig(("a", "b"), 10, protocol, LinkTuning(rate_bytes_per_second=1_000_000))
     config = Config(base.cluster, base.sites, (link,))
@@ -50,11 +50,11 @@ def test_the_counters_of_both_ends_fit_the_known_loss() -> None:
 
     assert (near.peer, far.peer) == ("a1", "b1")
     assert near.link == f"a1@{far.link.rpartition('@')[2]}"
-    assert near.sent == far.received, "all is quiet, so all has come"
+    assert near.sent == far.received, "nothing is in flight, so everything has arrived"
     sent = near.sent - first.sent
     assert sent >= 300
     assert 0.5 * LOSS <= far.lost / sent <= 2 * LOSS
-    # What is lost again is asked for and sent again.
+    # Lost retransmissions are requested and sent again.
     assert far.lost <= near.retransmissions <= 2 * far.lost
     assert 0 < far.nacks <= 2 * far.lost
     assert near.lost == far.retransmissions == 0

@@ -34,7 +34,7 @@ def test_a_datagram_arrives_after_the_delay_of_its_path() -> None:
     assert inboxes["b"] == [(100, "a", b"hello")]
 
 
-def test_a_datagram_to_a_port_that_nobody_has_is_counted() -> None:
+def test_a_datagram_to_an_unbound_port_is_counted() -> None:
     network, _inboxes = make_network("a", "b")
 
     network.send(Address("a", 1), Address("b", 2), b"x")
@@ -69,7 +69,7 @@ def test_shape_changes_one_direction_and_shape_all_every_one() -> None:
     assert network.path("b", "a").quality == Quality(delay_us=100, loss=0.5)
 
 
-def test_the_luck_of_a_path_does_not_depend_on_other_hosts() -> None:
+def test_losses_of_a_path_do_not_depend_on_other_hosts() -> None:
     def fates(crowd: bool) -> list[int]:
         network, inboxes = make_network("a", "b", "c", quality=Quality(loss=0.5, jitter_us=50))
         for number in range(200):
@@ -97,7 +97,7 @@ def test_a_multicast_reaches_all_members_but_its_sender() -> None:
     assert {host for host, inbox in inboxes.items() if inbox} == {"b", "c"}
 
 
-def test_a_multicast_is_lost_to_each_receiver_by_itself() -> None:
+def test_a_multicast_is_lost_independently_for_each_receiver() -> None:
     network, inboxes = make_network("a", "b", "c", quality=Quality(loss=0.5))
     for host in "abc":
         network.join("ring", Address(host, 1))
@@ -152,7 +152,7 @@ def test_a_cut_has_one_direction() -> None:
     assert (len(inboxes["a"]), len(inboxes["b"])) == (1, 0)
 
 
-def test_what_is_in_flight_when_a_cut_begins_still_comes() -> None:
+def test_datagrams_in_flight_when_a_cut_begins_still_arrive() -> None:
     network, inboxes = make_network("a", "b")
 
     send(network, "a", "b")

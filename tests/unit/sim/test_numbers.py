@@ -44,9 +44,9 @@ def load(cluster: SimCluster, rounds: int = 12) -> None:
 
 
 def live(cluster: SimCluster, clock: int = 0) -> None:
-    """Load, a crash in the middle of load, and a restart: all with the numbers that are there now.
+    """Load, a crash under load, and a restart, with the present numbers.
 
-    A clock that is given is what the daemon has heard of when it comes back: from 0 it would refuse a leap.
+    If a clock is given, the restarted daemon begins with it: from 0 it would refuse a leap.
     """
     load(cluster)
     for _, host in sorted(cluster.hosts.items()):
@@ -80,7 +80,7 @@ def set_clocks(cluster: SimCluster, clock: int) -> None:
 
 
 @pytest.mark.parametrize("start", BELOW)
-def test_packet_numbers_go_on_past_their_marks(start: int) -> None:
+def test_packet_numbers_continue_past_powers_of_two(start: int) -> None:
     cluster = cluster_of(StackOptions(initial_seq=start))
     cluster.start()
     settle(cluster)
@@ -94,7 +94,7 @@ def test_packet_numbers_go_on_past_their_marks(start: int) -> None:
 
 
 @pytest.mark.parametrize("start", BELOW)
-def test_view_counters_go_on_past_their_marks(start: int) -> None:
+def test_view_counters_continue_past_powers_of_two(start: int) -> None:
     cluster = cluster_of()
     cluster.counters = dict.fromkeys(cluster.counters, start)
     cluster.start()
@@ -108,7 +108,7 @@ def test_view_counters_go_on_past_their_marks(start: int) -> None:
 
 
 @pytest.mark.parametrize("start", BELOW)
-def test_stamps_go_on_past_their_marks(start: int) -> None:
+def test_stamps_continue_past_powers_of_two(start: int) -> None:
     cluster = cluster_of()
     cluster.start()
     set_clocks(cluster, start)
@@ -121,7 +121,10 @@ def test_stamps_go_on_past_their_marks(start: int) -> None:
 
 
 def set_site_sequence(cluster: SimCluster, site: int, seq: int) -> None:
-    """As if the site had sent so many bundles in this view; the token must rest at its first daemon."""
+    """Sets the sequence as if the site had sent that many bundles in this view.
+
+    The token must rest at its first daemon.
+    """
     for host in cluster.hosts.values():
         membership = host.membership
         line = membership.view.order.lines[SiteId(site)]
@@ -135,7 +138,7 @@ def set_site_sequence(cluster: SimCluster, site: int, seq: int) -> None:
 
 
 def rest(cluster: SimCluster, name: str) -> None:
-    """Until the token rests at this daemon."""
+    """Runs until the token rests at this daemon."""
     for _ in range(10_000):
         stack = cluster.hosts[name].membership.stack
         assert stack is not None
@@ -146,7 +149,7 @@ def rest(cluster: SimCluster, name: str) -> None:
 
 
 @pytest.mark.parametrize("start", BELOW)
-def test_site_sequences_go_on_past_their_marks(start: int) -> None:
+def test_site_sequences_continue_past_powers_of_two(start: int) -> None:
     cluster = cluster_of()
     cluster.start()
     settle(cluster)
@@ -181,7 +184,7 @@ def test_a_link_without_packet_numbers_ends_its_network_and_the_next_one_goes_on
     judge(cluster, quiet_end=False)
 
 
-def test_a_cluster_without_stamps_says_so() -> None:
+def test_a_cluster_that_runs_out_of_stamps_reports_it() -> None:
     cluster = cluster_of()
     cluster.start()
     set_clocks(cluster, NUMBER_MAX - 20)

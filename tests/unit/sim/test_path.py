@@ -52,7 +52,7 @@ def test_a_change_of_rate_keeps_the_waiting_time() -> None:
     assert path.carry(72, now_us=0) == [300_000]
 
 
-def test_what_is_larger_than_the_mtu_vanishes() -> None:
+def test_datagrams_above_the_mtu_are_lost() -> None:
     path = make_path(mtu_bytes=576)
 
     assert path.carry(576 - IP_UDP_BYTES, now_us=0) == [0]
@@ -86,7 +86,7 @@ def test_duplicates_and_reordering_happen_as_often_as_asked() -> None:
     assert 850 < late < 1_150
 
 
-def test_each_trouble_has_its_own_luck() -> None:
+def test_each_impairment_has_its_own_random_sequence() -> None:
     # The same datagrams are lost, whatever else happens on the path.
     plain, troubled = make_path(loss=0.3), make_path(loss=0.3, duplicate=0.5, jitter_us=50, reorder=0.5)
     lost = [

@@ -26,7 +26,7 @@ Told = tuple[Generation, DaemonId, StreamEvent]
 
 
 class Pair:
-    """Two daemons' connections on one network."""
+    """The connections of two daemons on one network."""
 
     def __init__(self) -> None:
         self.engine = SimEngine()
@@ -105,7 +105,7 @@ def test_a_network_that_begins_ends_the_connections_of_the_one_before_in_silence
     assert all(generation == 6 for generation, *_ in pair.told[A][heard:])
 
 
-def test_what_an_earlier_network_writes_goes_nowhere() -> None:
+def test_writes_of_an_earlier_network_are_ignored() -> None:
     pair = Pair()
     old = pair.begin(A, 5)
     pair.begin(A, 6)

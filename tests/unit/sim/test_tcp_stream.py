@@ -12,7 +12,7 @@ PORT = 80
 
 
 class User:
-    """Sends its bytes as fast as the stream takes them, and keeps what comes."""
+    """Sends its bytes as fast as the stream takes them, and keeps received bytes."""
 
     def __init__(self, network: SimNetwork, data: bytes = b"") -> None:
         self.network = network
@@ -55,7 +55,7 @@ def some_bytes(count: int) -> bytes:
     return bytes(number * number % 251 for number in range(count))
 
 
-def test_a_connection_stands_after_one_round_trip() -> None:
+def test_a_connection_is_open_after_one_round_trip() -> None:
     network, client, server = connect(delay_us=10_000)
 
     network.engine.run_until(1_000_000)
@@ -128,7 +128,7 @@ def test_the_line_is_filled_when_nothing_is_lost() -> None:
 
     network.engine.run_until(11_000_000)
 
-    # The rate of the line since the handshake, less 52 bytes of head in each 1500.
+    # The rate of the line since the handshake, less 52 bytes of headers in each 1500.
     assert 0.99 < len(server.got) / (10.97 * 250_000 * 1448 / 1500) <= 1.0
 
 
@@ -197,7 +197,7 @@ def test_close_delivers_everything_first_and_ends_both_sides() -> None:
     assert (client.log[-1][1], server.log[-1][1]) == ("closed", "closed")
 
 
-def test_a_restarted_host_resets_the_connections_of_its_old_life() -> None:
+def test_a_restarted_host_resets_its_old_connections() -> None:
     network, client, _server = connect(delay_us=1_000)
     network.engine.run_until(100_000)
     network.crash("b")
@@ -225,7 +225,7 @@ def test_a_connection_to_a_silent_host_times_out() -> None:
     assert client.log[-1] == (100_000 + 200_000 * 31, "timed out")
 
 
-def test_nobody_listens_means_refused() -> None:
+def test_a_connection_without_a_listener_is_refused() -> None:
     network = SimNetwork(SimEngine(), 1, Quality(delay_us=1_000))
     client = User(network)
     SimTcpHost(network, "b")

@@ -1,4 +1,4 @@
-"""Links on lines that are busy for seconds: nobody is taken for dead."""
+"""Links on lines that are busy for seconds do not fail."""
 
 import pytest
 
@@ -11,8 +11,8 @@ from hopring.testing.trace import LinkEndFailed, ObjectReceived
 @pytest.mark.slow
 @pytest.mark.parametrize("line", [2_000, 4_000, 8_000])
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_a_burst_that_a_thin_line_takes_seconds_to_carry_does_not_kill_a_hop_link(line: int, seed: int) -> None:
-    """The fixed rate is right, and its burst of 64 KiB is far too much for the line."""
+def test_a_burst_that_takes_seconds_on_a_slow_line_does_not_fail_a_hop_link(line: int, seed: int) -> None:
+    """The fixed rate is right, and its burst of 64 KiB is far too large for the line."""
     quality = Quality(delay_us=50_000, rate_bytes_per_second=line, loss=0.02)
     world = LinkWorld(seed, quality, record_datagrams=False)
     one, _other = world.hop("a", "b", HopOptions(rate_bytes_per_second=line))

@@ -1,4 +1,4 @@
-"""The Unreliable service on whole stacks and daemons in virtual time: what loss takes, and nothing else."""
+"""The Unreliable service on whole stacks and daemons in virtual time: only losses of the network count."""
 
 from collections import Counter
 
@@ -34,7 +34,7 @@ def drops(world: Overlay) -> Counter[str]:
 
 
 @pytest.mark.parametrize("protocol", [LinkProtocol.HOP, LinkProtocol.TCP])
-def test_without_loss_all_come_once_to_the_sites_of_the_mask(protocol: LinkProtocol) -> None:
+def test_without_loss_all_bundles_arrive_once_at_the_sites_of_the_mask(protocol: LinkProtocol) -> None:
     world = overlay(protocol=protocol)
 
     world.multicast_loose("ams2", b"all")
@@ -57,12 +57,12 @@ def test_without_loss_all_come_once_to_the_sites_of_the_mask(protocol: LinkProto
 
 
 @pytest.mark.slow
-def test_loss_takes_its_share_and_nothing_is_sent_again() -> None:
+def test_the_share_of_losses_is_that_of_the_network_and_nothing_is_resent() -> None:
     got: Counter[str] = Counter()
     for seed in range(4):
         world = overlay(loss=0.1, seed=seed)
         for number in range(400):
-            # Far enough apart that each has a datagram of its own.
+            # Far enough apart that each has its own datagram.
             world.multicast_loose("ams2", b"%d" % number)
             world.multicast("ams2", b"reliable %d" % number)
             world.run(100_000 + 12_000 * number)
@@ -81,7 +81,7 @@ def test_loss_takes_its_share_and_nothing_is_sent_again() -> None:
     assert share["ber2"] == pytest.approx(0.9**3, abs=0.03)
 
 
-def test_a_bundle_with_a_fragment_lost_is_dropped_when_its_time_is_over() -> None:
+def test_a_bundle_with_a_lost_fragment_is_dropped_after_its_time() -> None:
     world = overlay()
     options = StackOptions()
     stack = world.daemons["ber1"].stack
@@ -136,7 +136,7 @@ def delivered(world: SimCluster, service: Service) -> Counter[str]:
 
 
 @pytest.mark.slow
-def test_loss_of_unreliable_messages_holds_nothing_up() -> None:
+def test_loss_of_unreliable_messages_delays_nothing() -> None:
     world = cluster(loss=0.05)
     for at in range(300):
         world.hosts["ams2"].submit(Service.UNRELIABLE, 100 if at % 3 else 4_000)
@@ -166,7 +166,7 @@ def test_an_idle_system_frees_the_window(sites: dict[str, int]) -> None:
 
 
 @pytest.mark.slow
-def test_the_window_holds_a_flood_back_and_lets_all_of_it_pass_in_time() -> None:
+def test_the_window_limits_a_flood_and_lets_all_of_it_pass_in_time() -> None:
     world = cluster(sites={"ams": 2, "ber": 1})
     host = world.hosts["ams2"]
     window = world.options.window_bundles
@@ -189,7 +189,7 @@ def test_a_flood_does_not_starve_the_agreed_messages_of_others() -> None:
 
 
 def slowest_agreed_us(flood: int) -> int:
-    """The longest way of an Agreed message beside so many Unreliable ones of 1 kB per millisecond."""
+    """The longest latency of an Agreed message beside this many Unreliable ones of 1 kB per millisecond."""
     world = cluster(sites={"ams": 2, "ber": 2})
     for at in range(200):
         for _ in range(flood):

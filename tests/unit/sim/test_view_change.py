@@ -1,4 +1,7 @@
-"""What a change of daemons inside a site costs the link to another one; figures: bench/suite/view_change.py."""
+"""The cost of a change of daemons inside a site for the link to another one.
+
+Figures: bench/suite/view_change.py.
+"""
 
 import pytest
 
@@ -22,7 +25,7 @@ def window_bytes(trial: ViewChangeTrial) -> float:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("change", ["leave", "crash"])
-def test_a_hop_link_catches_up_sooner_with_what_the_one_before_has_learned(change: str) -> None:
+def test_a_hop_link_catches_up_sooner_with_the_measurements_of_the_one_before(change: str) -> None:
     gap_us, caught_up_us = ViewChangeTrial(LinkProtocol.HOP, change).loaded()
     gap_without_us, caught_up_without_us = ViewChangeTrial(LinkProtocol.HOP, change, kept=False).loaded()
 
@@ -31,7 +34,7 @@ def test_a_hop_link_catches_up_sooner_with_what_the_one_before_has_learned(chang
 
 
 @pytest.mark.slow
-def test_a_neighbour_that_was_started_again_is_another_one() -> None:
+def test_measurements_of_a_restarted_neighbour_are_not_resumed() -> None:
     """Nothing is kept of the link to an earlier incarnation: it may be on another host, behind another line."""
     trial = ViewChangeTrial(LinkProtocol.HOP, "none")
     trial.loaded()
@@ -56,7 +59,7 @@ def link_of(cluster: SimCluster) -> Hop:
 
 @pytest.mark.interpreted
 def test_nothing_is_kept_of_a_link_that_has_measured_a_pause() -> None:
-    """A new link with such a round trip would wait for it before it repeats what is lost."""
+    """A new link with such a round trip would wait for it before it resends lost packets."""
     cluster = SimCluster(local_config({"eu": 2, "us": 1}), 1, Quality(delay_us=15_000))
     cluster.start()
     cluster.run_for(3_000_000)

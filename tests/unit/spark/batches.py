@@ -4,7 +4,7 @@ from typing import Any
 
 
 def batch(*payloads: bytes | str, types: list[int | None] | None = None) -> Any:
-    """One batch; without types it has no such column."""
+    """One record batch; without types it has no such column."""
     import pyarrow as pa  # noqa: PLC0415  Tests that may be skipped for want of it import this module.
 
     columns: dict[str, Any] = {"payload": list(payloads)}

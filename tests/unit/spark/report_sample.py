@@ -65,7 +65,7 @@ Rows = list[dict[str, Any]]
 
 
 def write_table(out: Path, name: str, rows: Rows, tier: str = "gold", schema: Any = None) -> None:
-    """A table as Spark leaves it: a directory with parts, and a file that says that it is whole."""
+    """A table as Spark leaves it: a directory with parts, and a file that marks it as complete."""
     place = out / tier / name
     place.mkdir(parents=True, exist_ok=True)
     wanted = pa.schema(schema or SCHEMAS[name])
@@ -77,7 +77,7 @@ def write_table(out: Path, name: str, rows: Rows, tier: str = "gold", schema: An
 
 
 def write_sample(out: Path, broken: bool = False, crash: bool = False) -> Path:
-    """All tables; broken with a property that does not hold, crash with a daemon that dies and comes back."""
+    """Writes all tables; `broken` adds a violated property, `crash` a daemon that dies and comes back."""
     write_table(out, "throughput", throughput())
     latency, histogram = latencies()
     write_table(out, "latency", latency)

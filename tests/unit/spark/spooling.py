@@ -13,7 +13,7 @@ APPEND = 10
 
 
 def numbered(first: int, count: int, group: str = "g") -> list[RecordRun]:
-    """Messages whose bodies say how manieth they are; they were received in their order, one each second."""
+    """Messages whose bodies are their numbers; received in order, one per second."""
     header = RecordHeader(
         RecordKind.MESSAGE,
         first * 1_000_000,
@@ -26,7 +26,7 @@ def numbered(first: int, count: int, group: str = "g") -> list[RecordRun]:
 
 
 def fill(root: Path, group: str, count: int, *, segment_bytes: int = 1000) -> Path:
-    """Appends so many, ten at a time, with segments of some tens; the clock shows what the messages say."""
+    """Appends messages, ten at a time, in small segments; the clock shows their times."""
     now = [0]
     with SpoolWriter(root, group, SpoolOptions(1000.0, segment_bytes), clock=lambda: now[0]) as writer:
         end = writer.end + count
@@ -37,7 +37,7 @@ def fill(root: Path, group: str, count: int, *, segment_bytes: int = 1000) -> Pa
 
 
 def remove(directory: Path, bases: Sequence[int]) -> None:
-    """As retention does."""
+    """Removes segments, as retention does."""
     for base in bases:
         for suffix in (".log", ".idx"):
             (directory / f"{base:020}{suffix}").unlink()

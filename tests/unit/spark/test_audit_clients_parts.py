@@ -19,7 +19,7 @@ A, B = "a#0000000000000001/1", "b#0000000000000001/1"
 def followed(
     text: str,
 ) -> tuple[list[TracedSession], TracedGroup, list[GroupCourse], list[tuple[str, str, int]]]:
-    """What comes of a history written by hand that has one group."""
+    """Follows a handwritten history that has one group."""
     events = [row for row in rows(client_history(text)) if row.process.endswith("/1")]
     small = [_row(row, number) for number, row in enumerate(events) if row.kind not in ("send", "deliver")]
     high: dict[str, int] = {}
@@ -42,7 +42,7 @@ def _row(row: Any, number: int) -> dict[str, Any]:
     }
 
 
-def test_a_stay_begins_with_a_view_and_a_leave_parts_it_from_the_next() -> None:
+def test_a_stay_begins_with_a_view_and_a_leave_separates_it_from_the_next() -> None:
     _, group, _, _ = followed("a: view red 1.1 a | view red 1.2 a | leave red | left red | view red 1.3 a")
 
     first, second, third = group.stays
@@ -50,7 +50,7 @@ def test_a_stay_begins_with_a_view_and_a_leave_parts_it_from_the_next() -> None:
     assert (second.leaves, third.before, third.earlier) == (True, None, second)
 
 
-def test_those_who_left_for_one_view_are_friends_if_one_counts_the_other_in() -> None:
+def test_sessions_that_moved_to_one_view_are_together_if_one_counts_the_other() -> None:
     _, group, _, _ = followed(
         "a: view red 1.1 ab | view red 1.2 ab with a\nb: view red 1.1 ab | view red 1.2 ab with ab"
     )
@@ -58,7 +58,7 @@ def test_those_who_left_for_one_view_are_friends_if_one_counts_the_other_in() ->
     assert set(companions_of(group).values()) == {group.bit(A) | group.bit(B)}
 
 
-def test_what_comes_early_is_owed_up_to_the_next_change_of_network() -> None:
+def test_early_messages_are_owed_up_to_the_next_change_of_network() -> None:
     _, group, _, _ = followed(
         """
         a: view red 1.1 ab | view red 1.2 ab | view red 2.1 ab by network | view red 2.2 ab
@@ -70,7 +70,7 @@ def test_what_comes_early_is_owed_up_to_the_next_change_of_network() -> None:
     assert owed == {stay.id: group.bit(A) | group.bit(B) for stay in group.stays[:2]}
 
 
-def test_who_left_is_gone_until_it_comes_back() -> None:
+def test_a_session_that_left_is_gone_until_it_comes_back() -> None:
     _, group, _, _ = followed(
         """
         a: view red 1.1 ab | view red 1.2 a | view red 1.3 ab
@@ -120,7 +120,7 @@ def test_a_daemon_has_ended_if_it_crashed_or_started_again(
     assert ended_daemons(borders) == ended
 
 
-def test_of_one_history_daemons_are_told_before_their_clients() -> None:
+def test_in_one_history_daemons_are_reported_before_their_clients() -> None:
     daemons = AuditReport(("x",), (AuditFinding("x", NAMES[3], 1, "d"),), {"x": NAMES})
     clients = AuditReport(
         ("x", "y"), (AuditFinding("x", CLIENT_NAMES[0], 1, "c"),), {"x": CLIENT_NAMES, "y": ()}
@@ -140,5 +140,7 @@ def test_of_one_history_daemons_are_told_before_their_clients() -> None:
         ((*NAMES, *CLIENT_NAMES), "one history: all 25 properties of daemons and 26 of clients hold"),
     ],
 )
-def test_the_report_says_of_whom_what_holds(names: tuple[str, ...], words: str) -> None:
+def test_the_report_names_the_properties_that_hold_for_daemons_and_clients(
+    names: tuple[str, ...], words: str
+) -> None:
     assert as_text(AuditReport(("",), (), {"": names})) == words

@@ -57,7 +57,7 @@ def test_a_stay_has_its_neighbours_its_sets_and_its_first_signal() -> None:
     assert (last["before_view"], last["before_members"], last["after_view"]) == ("1", A | B, None)
 
 
-def test_who_is_there_at_a_quiet_end_has_not_ended_and_an_earlier_start_has() -> None:
+def test_at_a_quiet_end_a_present_process_has_not_ended_and_an_earlier_start_has() -> None:
     first, again = small("a#1", "view 1 a a"), small("a#2", "view 2 a a")
     for row in again:
         row["row"] += 10
@@ -70,7 +70,7 @@ def test_who_is_there_at_a_quiet_end_has_not_ended_and_an_earlier_start_has() ->
     }
 
 
-def test_the_id_of_a_stay_has_room_and_process_in_it() -> None:
+def test_the_id_of_a_stay_contains_view_and_process() -> None:
     found = stays(small("a", "view 1 ab ab"), small("b", "view 1 ab ab"))
     in_view = [stay for stay in found if stay.view == "1"]
 
@@ -79,7 +79,7 @@ def test_the_id_of_a_stay_has_room_and_process_in_it() -> None:
     assert len({stay.id for stay in found}) == len(found)
 
 
-def test_a_view_installed_again_is_another_room() -> None:
+def test_a_view_that_is_installed_again_is_another_row() -> None:
     found = stays(small("a", "view 1 a a", "view 1 a a"))
 
     assert [(row["view"], row["nth"], row["installed"]) for row in view_rows(found)] == [
@@ -89,7 +89,7 @@ def test_a_view_installed_again_is_another_room() -> None:
     ]
 
 
-def test_two_move_together_if_one_counts_the_other_in() -> None:
+def test_two_processes_move_together_if_one_counts_the_other() -> None:
     found = stays(
         small("a", "view 1 abc abc", "view 2 abc ab"),
         small("b", "view 1 abc abc", "view 2 abc b"),
@@ -101,7 +101,7 @@ def test_two_move_together_if_one_counts_the_other_in() -> None:
     assert companions == {"a": 0b011, "b": 0b011, "c": 0b100}
 
 
-def test_what_is_owed_in_a_view_is_said_once_with_all_who_say_it() -> None:
+def test_each_debt_in_a_view_is_one_row_with_all_processes_that_state_it() -> None:
     found = stays(small("a", "view 1 ab ab", "view 2 ab ab"), small("b", "view 1 ab ab", "view 2 ab b"))
     view_id = next(stay.view_id for stay in found if stay.view == "1")
 
@@ -114,6 +114,6 @@ def test_what_is_owed_in_a_view_is_said_once_with_all_who_say_it() -> None:
     ]
 
 
-def test_the_word_of_a_set_has_a_sign() -> None:
+def test_the_machine_word_of_a_set_is_signed() -> None:
     assert _word(1 << 63, 0) == -(1 << 63)
     assert _word(5 << 64, 1) == 5

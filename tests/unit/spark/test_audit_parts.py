@@ -20,13 +20,13 @@ def test_a_set_of_up_to_64_is_one_column_and_a_larger_one_several() -> None:
     assert Masks(2).columns("x.self") == "x.self0, x.self1"
 
 
-def test_a_circle_is_told_from_its_lowest_message() -> None:
+def test_a_cycle_is_described_from_its_lowest_message() -> None:
     edges = [("one", 5, 3), ("one", 3, 4), ("one", 4, 5), ("other", 1, 2), ("other", 2, 3)]
 
     assert find_circles(edges) == {"one": [3, 4, 5]}
 
 
-def test_of_a_long_circle_only_the_ends_are_shown() -> None:
+def test_of_a_long_cycle_only_the_ends_are_shown() -> None:
     words = circle_sentence([f"a:{number}" for number in range(20)])
 
     assert words == (
@@ -52,7 +52,7 @@ def test_lines_become_parquet_under_their_names(tmp_path: Path) -> None:
     assert not directory.exists()
 
 
-def test_a_line_that_is_no_row_is_named(tmp_path: Path) -> None:
+def test_an_invalid_line_is_named(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
     (tmp_path / "a.jsonl").write_text('{"schema": 1}\n')
 
@@ -60,7 +60,7 @@ def test_a_line_that_is_no_row_is_named(tmp_path: Path) -> None:
         pass
 
 
-def test_lines_that_are_there_as_parquet_too_are_not_taken_twice(tmp_path: Path) -> None:
+def test_lines_that_exist_as_parquet_too_are_not_read_twice(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").touch()
     (tmp_path / "a.parquet").touch()
 
@@ -68,7 +68,7 @@ def test_lines_that_are_there_as_parquet_too_are_not_taken_twice(tmp_path: Path)
         assert directory is None
 
 
-def test_what_is_not_there_is_said_before_java_starts(tmp_path: Path) -> None:
+def test_a_missing_input_is_an_error_before_java_starts(tmp_path: Path) -> None:
     with pytest.raises(ForeignInput, match="not there; give a directory"):
         must_be_there(str(tmp_path / "nothing"))
     with pytest.raises(ForeignInput, match="holds no trace"):

@@ -35,7 +35,7 @@ def stream(root: Path, **options: Any) -> SpoolStreamReader:
 
 
 def offsets(reader: Any, partitions: Any) -> list[int]:
-    """What executors read, each with a copy."""
+    """Offsets that executors read, each with a copy."""
     there = pickle.loads(pickle.dumps(reader))
     found = [pickle.loads(pickle.dumps(one)) for one in partitions]
     return [
@@ -44,7 +44,7 @@ def offsets(reader: Any, partitions: Any) -> list[int]:
 
 
 def run(reader: SpoolStreamReader) -> list[list[int]]:
-    """The batches of a query that reads what is available now, as Spark asks for them."""
+    """The batches of a query that reads everything available now, as Spark requests them."""
     reader.prepareForTriggerAvailableNow()
     start, batches = reader.initialOffset(), []
     while (end := reader.latestOffset(start, reader.getDefaultReadLimit())) != start:
@@ -70,7 +70,7 @@ def test_batches_are_within_the_limits_and_hold_everything_once(tmp_path: Path) 
     assert max(map(len, both)) == 7
 
 
-def test_the_limit_is_what_the_options_say(tmp_path: Path) -> None:
+def test_the_limit_is_that_of_the_options(tmp_path: Path) -> None:
     assert stream(tmp_path).getDefaultReadLimit() == ReadAllAvailable()
     assert stream(tmp_path, offsets_max=5).getDefaultReadLimit() == ReadMaxRows(5)
     assert stream(tmp_path, bytes_max=5).getDefaultReadLimit() == ReadMaxBytes(5)
@@ -78,7 +78,7 @@ def test_the_limit_is_what_the_options_say(tmp_path: Path) -> None:
     assert stream(tmp_path, offsets_max=5).latestOffset({"g": 0}, ReadAllAvailable()) == {"g": 30}
 
 
-def test_the_source_hands_out_what_the_options_ask_for(tmp_path: Path) -> None:
+def test_the_source_makes_the_readers_that_the_options_ask_for(tmp_path: Path) -> None:
     source = SpoolDataSource({"path": str(tmp_path)})
     own = StructType([StructField(name, LongType()) for name in source_names(source)])
 

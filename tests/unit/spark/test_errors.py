@@ -15,7 +15,7 @@ class FromSpark(Exception):
     __module__ = "pyspark.errors"
 
 
-def test_a_long_story_becomes_one_line_and_the_rest_is_in_the_log(log: Path) -> None:
+def test_a_long_error_of_spark_becomes_one_line_and_the_rest_is_logged(log: Path) -> None:
     story = "Could not parse Master URL: 'nonsense'\n\tat org.apache.spark.SparkContext\n" * 40
 
     error = explained(FromSpark(story), "Spark at nonsense")
@@ -26,7 +26,7 @@ def test_a_long_story_becomes_one_line_and_the_rest_is_in_the_log(log: Path) -> 
     assert log.read_text().count("org.apache.spark.SparkContext") == 40
 
 
-def test_an_unknown_story_gives_its_first_sentence() -> None:
+def test_an_unknown_error_gives_its_first_sentence() -> None:
     text = "An error occurred while calling o42.collect.\n: java.lang.Exception: the reason\n\tat somewhere"
 
     assert one_line(text) == ": java.lang.Exception: the reason"
@@ -34,7 +34,7 @@ def test_an_unknown_story_gives_its_first_sentence() -> None:
     assert len(one_line("x" * 1000)) == 300
 
 
-def test_our_own_errors_pass_as_they_are() -> None:
+def test_our_own_errors_are_not_changed() -> None:
     with pytest.raises(ForeignInput, match="no trace; look again"), readable("reading"):
         raise ForeignInput("no trace", "look again")
 
@@ -49,7 +49,7 @@ def test_what_spark_raises_is_explained() -> None:
         raise FromSpark("java.lang.OutOfMemoryError: Java heap space")
 
 
-def test_an_error_of_ours_from_a_process_of_spark_is_shown_as_we_said_it() -> None:
+def test_our_own_error_from_a_process_of_spark_is_shown_unchanged() -> None:
     said = """[PYTHON_DATA_SOURCE_ERROR] Failed to plan Python data source hopring in Python: Traceback:
   File "x.py", line 1, in count
     raise WrongOption(option)

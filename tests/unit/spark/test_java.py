@@ -31,7 +31,7 @@ def test_without_java_home_that_of_the_path_is_taken() -> None:
     assert decide(JavaSearch(on_path=PATH_JAVA, carried="/x")) == JavaFound(PATH_JAVA)
 
 
-def test_what_the_package_carries_comes_last() -> None:
+def test_the_java_of_the_package_is_used_last() -> None:
     assert decide(JavaSearch(on_path=Java(None, 11), carried="/x")) == JavaShim("/x")
 
 
@@ -54,7 +54,7 @@ def test_an_old_java_is_named() -> None:
         ("bash: java: command not found", None),
     ],
 )
-def test_the_version_is_read_from_what_java_says(said: str, version: int | None) -> None:
+def test_the_version_is_parsed_from_the_output_of_java(said: str, version: int | None) -> None:
     assert version_of(said) == version
 
 

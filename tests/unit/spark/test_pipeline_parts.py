@@ -45,7 +45,7 @@ def test_a_spool_is_called_by_its_directory_or_by_a_name(tmp_path: Path) -> None
         named_spools([str(tmp_path / "a=b")])
 
 
-def test_what_is_no_spool_is_refused_with_the_remedy(tmp_path: Path) -> None:
+def test_a_directory_that_is_not_a_spool_is_refused_with_a_remedy(tmp_path: Path) -> None:
     with pytest.raises(ForeignInput, match="gone: no such directory; give the directory that hop spool run"):
         named_spools([str(tmp_path / "gone")])
     with pytest.raises(ForeignInput, match="has no spool; give the directory that hop spool run"):
@@ -60,7 +60,7 @@ def test_sites_are_those_of_the_configuration() -> None:
     }
 
 
-def test_a_table_takes_its_name_when_it_is_whole(tmp_path: Path) -> None:
+def test_a_table_gets_its_name_when_it_is_complete(tmp_path: Path) -> None:
     store = Store(tmp_path / "out")
     assert not store.open()
     with store.making("gold", "links") as place:
@@ -80,7 +80,7 @@ def test_a_table_takes_its_name_when_it_is_whole(tmp_path: Path) -> None:
     assert sorted(path.name for path in store.out.iterdir()) == [".hopring-pipeline", "audit.json", "gold"]
 
 
-def test_files_of_others_are_not_written_over(tmp_path: Path) -> None:
+def test_foreign_files_are_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").touch()
     with pytest.raises(
         ForeignInput, match=r"contains thesis.tex, which is not from a run of the pipeline; give an empty"
@@ -92,7 +92,7 @@ def test_files_of_others_are_not_written_over(tmp_path: Path) -> None:
         Store(Path("s3://bucket/out")).open()
 
 
-def test_what_the_disk_says_is_one_line(tmp_path: Path) -> None:
+def test_an_error_of_the_disk_is_one_line(tmp_path: Path) -> None:
     with (
         pytest.raises(SparkError, match="out: No space left on device; free some space"),
         on_disk(tmp_path / "out"),
@@ -102,7 +102,7 @@ def test_what_the_disk_says_is_one_line(tmp_path: Path) -> None:
         raise OSError(errno.EACCES, "Permission denied", "x")
 
 
-def test_the_line_that_a_daemon_is_writing_does_not_count(tmp_path: Path) -> None:
+def test_an_incomplete_last_line_is_ignored(tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow: make arrow")
     row = {"schema": 1, "kind": "recover", "process": "a#1/0", "daemon": "a", "position": 0, "time_us": 7}
     (tmp_path / "a.jsonl").write_text(json.dumps(row) + '\n{"schema":1,"ki')
@@ -157,7 +157,7 @@ def test_a_broken_property_ends_the_command_with_1_and_the_witness(
     assert not wishes[0].report
 
 
-def test_the_command_refuses_what_cannot_be_before_anything_starts(tmp_path: Path) -> None:
+def test_the_command_refuses_invalid_options_before_anything_starts(tmp_path: Path) -> None:
     out = ("--out", str(tmp_path / "out"))
     fill(tmp_path / "eu", "trades", 3)
     spool = ("--spool", str(tmp_path / "eu"))

@@ -23,7 +23,7 @@ EVIL = '</script><script>alert("x")</script><img src=x onerror=alert(1)>\u202e\x
 
 
 class Page(HTMLParser):
-    """Reads a page; an element that is not closed where it should be is an error."""
+    """Parses a page; an element that is not closed where it should be is an error."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ class Page(HTMLParser):
             self.page_text += data
 
     def within(self, section: str) -> "Page":
-        """One section as a page of its own."""
+        """One section as a separate page."""
         begin = self.text.index(f'<section id="{section}"')
         return Page(self.text[begin : self.text.index("</section>", begin) + len("</section>")])
 
@@ -103,7 +103,7 @@ def test_the_same_tables_give_the_same_bytes(tmp_path: Path, crash: bool) -> Non
 
 
 @pytest.mark.slow
-def test_the_order_in_which_rows_were_written_is_not_seen(tmp_path: Path) -> None:
+def test_the_order_of_rows_does_not_change_the_page(tmp_path: Path) -> None:
     before = write_report(write_sample(tmp_path)).read_bytes()
     for name in SCHEMAS:
         directory = tmp_path / "gold" / name
@@ -118,7 +118,7 @@ def test_the_order_in_which_rows_were_written_is_not_seen(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_nothing_is_asked_of_the_network(tmp_path: Path) -> None:
+def test_the_page_makes_no_network_requests(tmp_path: Path) -> None:
     text = write_report(write_sample(tmp_path)).read_text()
 
     for tag, attributes in Page(text).tags:
@@ -142,7 +142,7 @@ def test_a_directory_without_tables_gives_a_page_that_says_so(tmp_path: Path) ->
     assert found.count("svg") == 0
 
 
-def test_tables_that_are_empty_are_said_to_be(tmp_path: Path) -> None:
+def test_empty_tables_are_reported(tmp_path: Path) -> None:
     for name in SCHEMAS:
         write_table(tmp_path, name, [])
     found = page(tmp_path)
@@ -161,7 +161,7 @@ def test_each_table_may_be_missing(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.slow
-def test_names_from_outside_are_text_and_nothing_else(tmp_path: Path) -> None:
+def test_names_from_the_input_are_escaped(tmp_path: Path) -> None:
     write_table(tmp_path, "membership", [stay(EVIL, EVIL, 0, None, (EVIL,), (EVIL,), EVIL)])
     row = {
         "second": BEGIN,
@@ -254,7 +254,7 @@ def test_a_table_of_other_columns_is_refused_with_what_is_missing(tmp_path: Path
         write_report(tmp_path)
 
 
-def test_a_file_that_is_no_table_and_an_audit_that_is_none_are_refused(tmp_path: Path) -> None:
+def test_invalid_tables_and_audits_are_refused(tmp_path: Path) -> None:
     (tmp_path / "audit.json").write_text("{")
     with pytest.raises(ForeignInput, match="is no audit"):
         write_report(tmp_path)

@@ -37,7 +37,7 @@ def stay(daemon: str, view: str, begin: float, end: float | None, members: str, 
 
 
 def split_and_merge() -> list[StayRow]:
-    """ab and cd part at 10 s and are together again at 20 s, each daemon a little after the one before it."""
+    """ab and cd part at 10 s and merge at 20 s, each daemon a little after the one before it."""
     found = []
     for at, daemon in enumerate(ALL):
         side, view = ("ab", "2") if daemon in "ab" else ("cd", "3")
@@ -59,7 +59,7 @@ def changes(braid: Braid) -> list[str]:
 
 
 def check_places(braid: Braid) -> None:
-    """The invariants: members of a view beside each other, others further away, all within the height."""
+    """Checks the invariants: members of a view adjacent, others further away, all within the height."""
     for epoch in braid.epochs:
         assert set(epoch.places) == {daemon for bundle in epoch.bundles for daemon in bundle.daemons}
         assert all(0 <= y <= braid.height for y in epoch.places.values())
@@ -90,7 +90,7 @@ def test_the_order_of_rows_does_not_matter() -> None:
     assert laid_out(stays[::-1]) == laid_out(stays)
 
 
-def test_changes_that_follow_each_other_closely_are_one_knot_and_others_are_not() -> None:
+def test_changes_close_in_time_are_one_knot_and_others_are_not() -> None:
     assert len(lay_out(split_and_merge(), END, knot_us=30_000).epochs) == 3
     assert len(lay_out(split_and_merge(), END, knot_us=0).epochs) > 3
 
@@ -102,7 +102,7 @@ def test_a_knot_is_no_longer_than_it_may_be_however_many_changes_come() -> None:
     assert {behind.begin_us - before.begin_us for before, behind in pairwise(braid.epochs)} == {1_500_000}
 
 
-def test_a_daemon_that_crashed_has_no_place_and_its_end_is_the_one_that_was_recorded() -> None:
+def test_a_crashed_daemon_has_no_strand_after_its_recorded_crash() -> None:
     stays = [stay("a", "1", 0, 10, "ab"), stay("b", "1", 0, 8, "ab"), stay("a", "2", 10, None, "a")]
     braid = laid_out(stays)
 
@@ -112,7 +112,7 @@ def test_a_daemon_that_crashed_has_no_place_and_its_end_is_the_one_that_was_reco
     check_places(braid)
 
 
-def test_a_daemon_that_ended_in_silence_is_lost_when_the_others_go_on_without_it() -> None:
+def test_a_daemon_without_a_recorded_end_is_lost_when_the_others_install_a_view_without_it() -> None:
     stays = [stay("a", "1", 0, 10, "ab"), stay("b", "1", 0, None, "ab"), stay("a", "2", 10, None, "a")]
     (lost,) = [leg for leg in closed(stays, END) if leg.stay.daemon == "b"]
 
@@ -144,19 +144,19 @@ def test_nothing_gives_an_empty_braid() -> None:
     assert (braid.daemons, braid.epochs, braid.knots) == ((), (), ())
 
 
-def test_sides_that_were_apart_lie_apart_so_that_nothing_crosses() -> None:
+def test_sides_of_a_split_are_placed_so_that_strands_do_not_cross() -> None:
     order = ranks(("ap1", "eu1", "us1"), [(10, [("ap1", "us1"), ("eu1",)]), (5, [("ap1", "eu1", "us1")])])
 
     assert sorted(order, key=order.__getitem__) in (["ap1", "us1", "eu1"], ["eu1", "ap1", "us1"])
 
 
-def test_two_splits_that_can_both_be_had_without_crossings_are() -> None:
+def test_two_compatible_splits_have_no_crossings() -> None:
     order = ranks(("a", "b", "c"), [(9, [("a", "c"), ("b",)]), (5, [("b", "c"), ("a",)])])
 
     assert sorted(order, key=order.__getitem__) in (["a", "c", "b"], ["b", "c", "a"])
 
 
-def test_who_is_not_there_does_not_leave_its_neighbours() -> None:
+def test_an_absent_daemon_keeps_its_place_among_its_neighbours() -> None:
     order = ranks(ALL, [(9, [("a", "c"), ("d",)])])
 
     assert abs(order["b"] - order["a"]) == 1
@@ -174,14 +174,14 @@ def test_a_strand_is_where_its_epoch_says_and_between_both_places_in_a_knot(daem
     assert min(before, behind) < strands.y_at(daemon, 195) < max(before, behind)
 
 
-def test_knots_do_not_reach_into_each_other() -> None:
+def test_knots_do_not_overlap() -> None:
     braid = lay_out(split_and_merge(), END, knot_us=0)
     knots = course(braid, LinearScale(0, END, 100, 400), 60, 400).knots
 
     assert all(one.x + one.half <= other.x - other.half + 1.0 for one, other in pairwise(knots))
 
 
-def test_a_view_is_told_with_its_members_cause_and_times() -> None:
+def test_a_view_is_described_with_its_members_cause_and_times() -> None:
     first, second, third, last = views(laid_out(split_and_merge()).legs)
 
     assert [one.letter for one in (first, second, third, last)] == ["A", "B", "C", "D"]
@@ -222,5 +222,5 @@ def test_splits_and_merges_are_named_before_anything_else_and_long_names_are_cut
 
 
 @pytest.mark.slow
-def test_the_picture_of_the_docs_is_what_the_simulator_does() -> None:
+def test_the_picture_of_the_docs_matches_the_simulator() -> None:
     assert FILE.read_text() == picture()

@@ -58,7 +58,7 @@ def test_ticks_are_round_and_few() -> None:
     assert [rounded_up(value) for value in (0, 0.7, 9.1, 137, 1_000)] == [1, 0.8, 10, 150, 1_000]
 
 
-def test_ticks_of_time_are_what_people_count_in() -> None:
+def test_ticks_of_time_are_usual_units() -> None:
     assert [word for _, word in time_ticks(BEGIN_US, BEGIN_US + 30 * SECOND, 4)] == [
         *("09:30:00", "09:30:10", "09:30:20", "09:30:30")
     ]
@@ -83,7 +83,7 @@ def test_numbers_have_three_digits_and_their_unit() -> None:
     assert texts.share(0.0123) == "1.23 %"
 
 
-def test_names_from_outside_are_cut() -> None:
+def test_names_from_the_input_are_shortened() -> None:
     assert len(texts.short("x" * 1_000)) == texts.NAME_CHARS_MAX
     assert texts.names(["n"] * 100).endswith("and 84 more")
     assert texts.view("000000000003.0001.00000000deadbeef") == "3.1"
@@ -92,7 +92,7 @@ def test_names_from_outside_are_cut() -> None:
     assert texts.process("eu1#00000000000000a7/2") == "eu1/2"
 
 
-def test_a_long_series_is_put_together_and_no_message_is_lost() -> None:
+def test_a_long_series_is_aggregated_without_losing_messages() -> None:
     table = rows(10_000)
     window = seconds_window_us(table)
     assert window is not None
@@ -110,7 +110,7 @@ def test_seconds_without_a_row_had_no_messages() -> None:
     assert series(table, "service", "sent", window, 100).rates["agreed"] == (2.0, 0.0, 0.0, 2.0)
 
 
-def test_the_smallest_of_many_series_are_put_together() -> None:
+def test_the_smallest_of_many_series_are_aggregated() -> None:
     table = pa.concat_tables([rows(1, (f"s{number:02d}",), number) for number in range(1, 21)])
     found = series(table, "service", "sent", (BEGIN_US, BEGIN_US + SECOND), 10)
 
@@ -128,7 +128,7 @@ def test_a_step_is_a_round_number_of_seconds() -> None:
     ]
 
 
-def test_sums_know_the_busiest_second() -> None:
+def test_sums_include_the_busiest_second() -> None:
     table = pa.concat_tables([rows(3), rows(1, sent=5)])
 
     assert totals(table, "service")["agreed"] == totals(table, "site")["eu"]
@@ -136,7 +136,7 @@ def test_sums_know_the_busiest_second() -> None:
     assert sites(table) == {"eu1": "eu"}
 
 
-def test_many_buckets_are_put_together_and_no_message_is_lost() -> None:
+def test_many_buckets_are_aggregated_without_losing_messages() -> None:
     buckets = [BucketRow("safe", "eu", "us", 100 * 1.01**n, 100 * 1.01 ** (n + 1), 3) for n in range(700)]  # type: ignore[arg-type]
     found = thinned(buckets)
 
@@ -145,7 +145,7 @@ def test_many_buckets_are_put_together_and_no_message_is_lost() -> None:
     assert all(one.low_us < one.high_us for one in found)
 
 
-def test_what_arrived_before_it_was_sent_is_on_no_logarithmic_axis() -> None:
+def test_negative_latencies_are_not_on_a_logarithmic_axis() -> None:
     buckets = [BucketRow("safe", "eu", "us", -10, 0, 5), BucketRow("safe", "eu", "us", 0, 4, 5)]
     latency = [LatencyRow("safe", "eu", "us", "", 10, None, None, None, None, None, 5)]
     (hill,) = hills(buckets, latency)

@@ -17,17 +17,17 @@ def test_a_master_and_a_remote_do_not_go_together() -> None:
 
 
 @pytest.mark.parametrize("master", [None, "local", "local[*]", "spark://head:7077", "yarn", "k8s://head"])
-def test_a_master_that_can_be_one_passes(master: str | None) -> None:
+def test_a_valid_master_passes(master: str | None) -> None:
     check_master(master)
 
 
 @pytest.mark.parametrize("master", ["nonsense", "", "http://head", "spark://", "localhost"])
-def test_a_master_that_cannot_be_one_is_refused_before_java_starts(master: str) -> None:
+def test_an_invalid_master_is_refused_before_java_starts(master: str) -> None:
     with pytest.raises(SparkError, match=r"is not the address of a cluster; write it as local\[2\]"):
         check_master(master)
 
 
-def test_a_cluster_that_is_not_there_is_named_with_what_to_look_at() -> None:
+def test_an_unreachable_cluster_is_an_error_with_a_remedy() -> None:
     told = str(no_cluster("spark://head:7077", None))
 
     assert told == (
@@ -40,7 +40,7 @@ def test_spark_connect_without_its_packages_says_what_to_install(monkeypatch: py
     def find(name: str) -> object:
         return None if name == "grpc" else name
 
-    # The room has a function of the same name.
+    # The package has a function of the same name as the module.
     monkeypatch.setattr(sys.modules["hopring.spark.session"], "find_spec", find)
     with pytest.raises(NoSpark, match=r"sc://head needs grpcio; pip install 'hopring\[connect\]'"):
         session("test", remote="sc://head")

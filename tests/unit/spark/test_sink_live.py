@@ -22,7 +22,7 @@ def told(**said: str) -> WriteOptions:
     return write_options({**LIVE, **said}, stream=True)
 
 
-def test_what_a_sink_to_a_live_group_is_told_is_read() -> None:
+def test_the_options_of_a_sink_to_a_live_group_are_read() -> None:
     its = write_options({**LIVE, "SERVICE": "Agreed"}, stream=True)
 
     assert its == WriteOptions(
@@ -42,11 +42,11 @@ def test_what_a_sink_to_a_live_group_is_told_is_read() -> None:
         ("hop+unix:///run/hopd.sock", ("hop+unix:///run/hopd.sock",)),
     ],
 )
-def test_where_the_daemon_is(said: str, urls: tuple[str, ...]) -> None:
+def test_the_address_of_the_daemon_is_read(said: str, urls: tuple[str, ...]) -> None:
     assert told(daemon=said).daemons == urls
 
 
-def test_the_last_batch_is_kept_beside_the_checkpoint_or_where_it_is_said() -> None:
+def test_the_last_batch_is_kept_beside_the_checkpoint_or_in_a_given_directory() -> None:
     assert told().kept == "/c/hopring"
     assert told(checkpointLocation="file:///some%20where/c").kept == "/some where/c/hopring"
     assert told(checkpointLocation="c").kept == str(Path("c/hopring").absolute())
@@ -75,7 +75,7 @@ def test_the_last_batch_is_kept_beside_the_checkpoint_or_where_it_is_said() -> N
         ({"path": "/s", "group": "g", "staging": "/t"}, False, "has no meaning in a sink to a spool"),
     ],
 )
-def test_what_is_wrong_is_refused(said: dict[str, str], stream: bool, match: str) -> None:
+def test_invalid_options_are_refused(said: dict[str, str], stream: bool, match: str) -> None:
     with pytest.raises(WrongOption, match=match):
         write_options(said, stream=stream)
 
@@ -84,14 +84,14 @@ def staged(tmp_path: Path, *batches: Any) -> list[Staged]:
     return [stage([one], tmp_path / "staging") for one in batches]
 
 
-def test_a_batch_is_sent_as_it_was_kept_first(tmp_path: Path) -> None:
+def test_a_repeated_batch_is_sent_as_it_was_first_kept(tmp_path: Path) -> None:
     first = keep(
         tmp_path, AppendMark("a", 0), staged(tmp_path, batch("x", types=[3]), batch("y", "z", types=[1, 2]))
     )
     assert list(rows(first)) == [(b"x", 3), (b"y", 1), (b"z", 2)]
     assert (first.rows, longest_bytes(first)) == (3, 1)
 
-    # Made again, its rows may come in another order.
+    # When the batch is made again, its rows may come in another order.
     again = keep(tmp_path, AppendMark("a", 0), staged(tmp_path, batch("z", "y", "x")))
     assert (again, list(rows(again))) == (first, list(rows(first)))
 
@@ -99,7 +99,7 @@ def test_a_batch_is_sent_as_it_was_kept_first(tmp_path: Path) -> None:
     assert (list(rows(other)), longest_bytes(other)) == ([(b"longer", 0)], 6)
 
 
-def test_the_next_batch_takes_the_place_of_the_last_and_an_older_one_is_an_error(tmp_path: Path) -> None:
+def test_the_next_batch_replaces_the_last_and_an_older_one_is_an_error(tmp_path: Path) -> None:
     for number in (0, 1, 5):
         keep(tmp_path, AppendMark("a", number), staged(tmp_path, batch("x")))
 
@@ -108,7 +108,7 @@ def test_the_next_batch_takes_the_place_of_the_last_and_an_older_one_is_an_error
         keep(tmp_path, AppendMark("a", 2), staged(tmp_path, batch("x")))
 
 
-def test_half_of_a_batch_is_not_kept(tmp_path: Path) -> None:
+def test_an_incomplete_batch_is_not_kept(tmp_path: Path) -> None:
     place = tmp_path / "outbox" / "a"
     place.mkdir(parents=True)
     (place / "0.half").write_bytes(b"what a crash has left")

@@ -45,7 +45,7 @@ def test_rows_are_published_in_the_order_of_tasks_with_their_types(tmp_path: Pat
     assert not place.exists()
 
 
-def test_much_of_it_goes_through_a_file_that_is_gone_afterwards(tmp_path: Path) -> None:
+def test_a_large_batch_goes_through_a_file_that_is_removed_afterwards(tmp_path: Path) -> None:
     place = staging_directory(tmp_path / "g", "app")
     payloads = [bytes([at]) * 1000 for at in range(200)]
     big = [batch(*payloads, types=list(range(200))) for _ in range(3)]
@@ -67,14 +67,14 @@ def test_a_batch_that_comes_again_is_published_once(tmp_path: Path) -> None:
     publish(tmp_path, "g", "me", [first], AppendMark("app", 0))
     assert publish(tmp_path, "g", "me", [first], AppendMark("app", 0)).replayed
     publish(tmp_path, "g", "me", [second], AppendMark("app", 1))
-    # Nothing that was staged is looked at: a file of it may be gone by now.
+    # Staged rows are not read: their file may be gone by now.
     assert publish(tmp_path, "g", "me", [Staged(3, file="/nowhere")], AppendMark("app", 1)).replayed
     publish(tmp_path, "g", "me", [first], AppendMark("other", 0))
 
     assert [data for _, data in rows(tmp_path)] == [b"a", b"b", b"a"]
 
 
-def test_an_older_batch_is_an_error_and_not_dropped_in_silence(tmp_path: Path) -> None:
+def test_an_older_batch_is_an_error_and_not_dropped_silently(tmp_path: Path) -> None:
     staged = [stage([batch("a")], tmp_path)]
     publish(tmp_path, "g", "me", staged, AppendMark("app", 5))
 
@@ -89,7 +89,7 @@ def test_payloads_are_never_null_and_types_are_16_bits(tmp_path: Path) -> None:
         stage([batch(b"a", types=[-1])], tmp_path)
 
 
-def test_what_killed_runs_left_goes_after_a_while_and_a_neighbour_stays(tmp_path: Path) -> None:
+def test_files_of_killed_runs_are_removed_later_and_those_of_other_sinks_stay(tmp_path: Path) -> None:
     mine, old, neighbour = [staging_directory(tmp_path, "app") for _ in range(3)]
     for place in (mine, old, neighbour):
         place.mkdir(parents=True)
@@ -101,7 +101,7 @@ def test_what_killed_runs_left_goes_after_a_while_and_a_neighbour_stays(tmp_path
     assert (mine.exists(), old.exists(), neighbour.exists()) == (False, False, True)
 
 
-def test_what_a_sink_is_told_is_read() -> None:
+def test_the_options_of_a_sink_are_read() -> None:
     said = {"path": "/s", "GROUP": "alarms", "txnAppId": "detector", "checkpointLocation": "/c"}
 
     its = write_options(said, stream=True)
@@ -124,7 +124,7 @@ def test_what_a_sink_is_told_is_read() -> None:
         ({"path": "/s", "group": "g", "topic": "a"}, False, "a sink has no such option"),
     ],
 )
-def test_what_is_wrong_is_refused(said: dict[str, str], stream: bool, match: str) -> None:
+def test_invalid_options_are_refused(said: dict[str, str], stream: bool, match: str) -> None:
     with pytest.raises(WrongOption, match=match):
         write_options(said, stream=stream)
 

@@ -50,7 +50,7 @@ def test_comparisons_of_offsets_narrow_what_is_read() -> None:
     assert push([EqualTo(("offset",), 7)])[0] == Pushed(7, 8)
 
 
-def test_groups_are_chosen_and_what_contradicts_leaves_nothing() -> None:
+def test_groups_are_selected_and_contradictory_filters_leave_nothing() -> None:
     pushed, left = push([In(("group",), ("a", "b", None)), EqualTo(("group",), "b")])
 
     assert (pushed, left) == (Pushed(0, OFFSETS_END, frozenset("b")), [])

@@ -36,7 +36,7 @@ def test_all_options_are_read_whatever_their_case() -> None:
 
 
 @pytest.mark.parametrize("said", ["1700000000000", "2023-11-14T22:13:20Z", "2023-11-14T23:13:20+01:00"])
-def test_a_moment_is_milliseconds_or_a_time_with_its_zone(said: str) -> None:
+def test_a_time_is_in_milliseconds_or_has_a_time_zone(said: str) -> None:
     assert read_options({"path": "/s", "startingTimestamp": said}).starting_time_us == 1_700_000_000_000_000
 
 
@@ -73,14 +73,14 @@ def test_a_moment_is_milliseconds_or_a_time_with_its_zone(said: str) -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_refused_in_one_line_with_the_remedy(said: dict[str, str], match: str) -> None:
+def test_invalid_options_are_refused_in_one_line_with_a_remedy(said: dict[str, str], match: str) -> None:
     with pytest.raises(WrongOption, match=match) as caught:
         read_options(said)
 
     assert "\n" not in str(caught.value)
 
 
-def test_an_option_where_it_means_nothing_is_refused() -> None:
+def test_an_option_without_effect_is_refused() -> None:
     refuse({"path": "/s"}, ("maxOffsetsPerTrigger",), "without a stream")
 
     with pytest.raises(

@@ -78,7 +78,7 @@ def test_a_group_that_appears_later_enters_without_records_at_its_earliest(tmp_p
     assert latest(end, None, its) == {"a": 100, "b": 20}
 
 
-def test_what_is_available_now_is_not_passed_and_is_reached(tmp_path: Path) -> None:
+def test_a_query_ends_exactly_at_the_records_that_were_available(tmp_path: Path) -> None:
     fill(tmp_path, "a", 20)
     its = options(tmp_path)
     target = ends(its)
@@ -93,7 +93,7 @@ def test_what_is_available_now_is_not_passed_and_is_reached(tmp_path: Path) -> N
     assert latest(entered, target, its) == {"a": 20}
 
 
-def test_a_spool_that_is_gone_or_another_one_is_a_loss(tmp_path: Path) -> None:
+def test_a_missing_or_replaced_spool_is_a_loss(tmp_path: Path) -> None:
     fill(tmp_path, "a", 20)
     fill(tmp_path, "b", 20)
     its, careless = options(tmp_path), options(tmp_path, fail_on_data_loss=False)
@@ -110,7 +110,7 @@ def test_a_spool_that_is_gone_or_another_one_is_a_loss(tmp_path: Path) -> None:
     assert latest({"b": 21}, None, careless) == {"b": 21}
 
 
-def test_a_group_that_is_not_asked_for_any_more_stays_where_it_is(tmp_path: Path) -> None:
+def test_a_group_that_is_no_longer_selected_keeps_its_offset(tmp_path: Path) -> None:
     fill(tmp_path, "a", 20)
     fill(tmp_path, "b", 20)
 

@@ -48,7 +48,7 @@ def of(directory: Path, start: int, end: int, *, fail: bool = True, **options: A
 
 
 def as_sql(kind: Any) -> str:
-    """A type of Arrow as SQL writes it."""
+    """An Arrow type as SQL writes it."""
     if pa.types.is_struct(kind):
         return f"struct<{','.join(f'{field.name}:{as_sql(field.type)}' for field in kind)}>"
     if pa.types.is_list(kind):
@@ -84,7 +84,7 @@ def test_portions_end_at_segments_and_are_about_equal() -> None:
     ]
 
 
-def test_all_is_read_once_whether_it_is_archived_or_not(tmp_path: Path) -> None:
+def test_every_record_is_read_once_whether_it_is_archived_or_not(tmp_path: Path) -> None:
     directory = fill(tmp_path, "g", 100)
     plain = read(of(directory, 0, 100))
     list(archive(directory))
@@ -118,7 +118,7 @@ def test_more_partitions_are_made_if_they_are_wanted(tmp_path: Path) -> None:
     assert len(of(directory, 0, 3, partitions_min=8)) == 3
 
 
-def test_what_only_the_archive_has_is_read_from_there(tmp_path: Path) -> None:
+def test_records_that_only_the_archive_has_are_read_from_it(tmp_path: Path) -> None:
     directory = fill(tmp_path, "g", 100)
     list(archive(directory))
     there = bases(directory)
@@ -144,7 +144,7 @@ def test_an_archive_before_a_gap_does_not_count(tmp_path: Path) -> None:
     assert numbers(of(directory, 0, 100, fail=False)) == list(range(there[2], 100))
 
 
-def test_what_is_not_written_yet_is_a_loss_too(tmp_path: Path) -> None:
+def test_missing_records_at_the_end_are_a_loss_too(tmp_path: Path) -> None:
     directory = fill(tmp_path, "g", 20)
 
     with pytest.raises(OffsetMissing, match="offset 29 is not written yet"):
@@ -199,7 +199,7 @@ def test_groups_are_chosen_by_name_glob_or_pattern(tmp_path: Path) -> None:
         all_spools(tmp_path / "nowhere")
 
 
-def test_a_batch_is_from_where_to_where_it_is_told(tmp_path: Path) -> None:
+def test_a_batch_has_the_given_start_and_end(tmp_path: Path) -> None:
     for group in ("a", "b"):
         fill(tmp_path, group, 30)
     there = all_spools(tmp_path)
@@ -214,7 +214,7 @@ def test_a_batch_is_from_where_to_where_it_is_told(tmp_path: Path) -> None:
         ranges(starting={"c": 1})
 
 
-def test_a_moment_is_the_first_append_since_then_also_in_the_archive(tmp_path: Path) -> None:
+def test_a_start_time_means_the_first_append_since_then_even_in_the_archive(tmp_path: Path) -> None:
     directory = fill(tmp_path, "g", 100)
 
     def start(seconds: int) -> int:

@@ -23,7 +23,7 @@ def messages(*bodies: bytes, lts: int = 1) -> list[RecordRun]:
 
 
 def bodies_in(directory: Path) -> list[bytes]:
-    """All that a reader sees."""
+    """All bodies that a reader sees."""
     known = bounds(directory)
     records = list(read(directory, known.start, known.end))
     assert [record.offset for record in records] == list(range(known.start, known.end))
@@ -31,11 +31,12 @@ def bodies_in(directory: Path) -> list[bytes]:
 
 
 class FailingDisk(Disk):
-    """Does what the real one does, up to the call that fails; a write that fails is half done."""
+    """Behaves like a real disk up to the call that fails; a write that fails is half done."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []
-        self.failing: dict[str, int] = {}  # Kind of call: how many more go well; it then fails until healed.
+        # By kind of call: how many more succeed; then it fails until it is healed.
+        self.failing: dict[str, int] = {}
         self.number = errno.EIO
 
     def _count(self, call: str) -> bool:

@@ -70,14 +70,14 @@ def rows(directory: Path, start: int, end: int, **options: Any) -> list[dict[str
 
 
 def dated(run: RecordRun, number: int) -> RecordRun:
-    """Python's dates end with the year 9999."""
+    """Restricts times: Python's dates end with the year 9999."""
     return RecordRun(run.header._replace(time_us=number), run.types, run.ends, run.bodies, run.number)
 
 
 @pytest.mark.slow
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(first=some_runs(), second=some_runs())
-def test_tables_say_what_records_say(
+def test_tables_have_the_values_of_records(
     tmp_path_factory: pytest.TempPathFactory, first: list[RecordRun], second: list[RecordRun]
 ) -> None:
     root = tmp_path_factory.mktemp("spool")
@@ -94,7 +94,7 @@ def test_tables_say_what_records_say(
     assert rows(writer.directory, 0, end, payload=False) == small
 
 
-def test_an_array_is_appended_as_it_lies(tmp_path: Path) -> None:
+def test_an_array_is_appended_without_a_copy(tmp_path: Path) -> None:
     payloads = pa.array([b"zero", b"one", None, b"", b"four"], pa.binary())
     its = RecordHeader(RecordKind.MESSAGE, 5)
 
@@ -118,7 +118,7 @@ def sealed(root: Path) -> Path:
     return writer.directory
 
 
-def test_sealed_segments_are_archived_once_and_say_what_records_say(tmp_path: Path) -> None:
+def test_sealed_segments_are_archived_once_with_the_values_of_records(tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow: make arrow")
     directory = sealed(tmp_path)
 
@@ -131,7 +131,7 @@ def test_sealed_segments_are_archived_once_and_say_what_records_say(tmp_path: Pa
     assert list(archive(directory)) == []
 
 
-def test_a_spoiled_segment_is_not_archived_unless_it_is_said_so(tmp_path: Path) -> None:
+def test_a_damaged_segment_is_archived_only_on_request(tmp_path: Path) -> None:
     directory = sealed(tmp_path)
     log = log_path(directory, 0)
     whole = bytearray(log.read_bytes())
@@ -161,7 +161,7 @@ def test_an_archive_that_the_disk_refuses_leaves_nothing_and_is_made_later(tmp_p
 
 @pytest.mark.slow
 @pytest.mark.parametrize("call", ["open", "sync", "rename"])
-def test_an_archiving_that_is_killed_is_begun_again(tmp_path: Path, call: str) -> None:
+def test_archiving_that_was_killed_starts_again(tmp_path: Path, call: str) -> None:
     directory = sealed(tmp_path)
 
     class Killing(FailingDisk):

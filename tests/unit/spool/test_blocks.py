@@ -38,7 +38,9 @@ def records_of(runs: list[RecordRun], first: int) -> list[SpoolRecord]:
 
 @pytest.mark.slow
 @given(some_runs(), st.integers(0, 2**60), st.none() | st.builds(AppendMark, names, st.integers(0, 2**62)))
-def test_what_is_appended_comes_back(runs: list[RecordRun], first: int, mark: AppendMark | None) -> None:
+def test_appended_records_are_decoded_to_the_same(
+    runs: list[RecordRun], first: int, mark: AppendMark | None
+) -> None:
     (block,) = encode_append(runs, first, KEY, 17, mark)
 
     back = decoded(joined(block))
@@ -67,7 +69,7 @@ def small() -> bytes:
     )
 
 
-def test_every_truncation_is_found_out() -> None:
+def test_every_truncation_is_detected() -> None:
     whole = small()
     decoded(whole)
 
@@ -75,7 +77,7 @@ def test_every_truncation_is_found_out() -> None:
         assert isinstance(decode_block(whole[:size], 0, KEY), str), size
 
 
-def test_every_flipped_bit_is_found_out() -> None:
+def test_every_flipped_bit_is_detected() -> None:
     whole = small()
 
     for at in range(len(whole)):
@@ -87,16 +89,16 @@ def test_every_flipped_bit_is_found_out() -> None:
 
 @settings(max_examples=300)
 @given(st.binary(max_size=300))
-def test_random_bytes_are_no_block(noise: bytes) -> None:
+def test_random_bytes_are_not_a_block(noise: bytes) -> None:
     assert isinstance(decode_block(noise, 0, KEY), str)
     assert isinstance(decode_block(b"HBLK" + noise, 0, KEY), str)
 
 
-def test_a_block_of_another_spool_is_not_taken() -> None:
+def test_a_block_of_another_spool_is_refused() -> None:
     assert decode_block(small(), 0, KEY + 1) == "a block of another spool"
 
 
-def test_bodies_are_not_copied_and_a_slice_of_a_bundle_is_written_from_where_it_lies() -> None:
+def test_bodies_and_slices_of_bundles_are_written_without_a_copy() -> None:
     bodies = memoryview(b"xxone-two-yy")
     run = RecordRun(RecordHeader(RecordKind.MESSAGE, 0), array("H", [0, 0]), [2, 6, 10], bodies, number=3)
 

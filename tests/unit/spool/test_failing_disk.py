@@ -29,7 +29,7 @@ def calls_of_an_append(root: Path, options: SpoolOptions) -> list[str]:
 ROLLING = SpoolOptions(segment_bytes=1)
 
 
-def test_what_an_append_asks_of_the_disk(tmp_path: Path) -> None:
+def test_the_system_calls_of_an_append(tmp_path: Path) -> None:
     assert calls_of_an_append(tmp_path / "a", SpoolOptions()) == ["write", "sync", "write"]
     rolling = ["sync", "open", "write", "open", "write", "sync", "rename", "write", "sync", "write"]
     assert calls_of_an_append(tmp_path / "b", ROLLING) == rolling
@@ -37,7 +37,9 @@ def test_what_an_append_asks_of_the_disk(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
 @pytest.mark.parametrize("options", [SpoolOptions(), ROLLING], ids=["plain", "rolling"])
-def test_each_call_of_an_append_that_fails(tmp_path: Path, options: SpoolOptions, number: int) -> None:
+def test_an_append_survives_the_failure_of_each_of_its_calls(
+    tmp_path: Path, options: SpoolOptions, number: int
+) -> None:
     calls = calls_of_an_append(tmp_path / "model", options)
     for nth, call in enumerate(calls):
         root = tmp_path / str(nth)
@@ -50,7 +52,7 @@ def test_each_call_of_an_append_that_fails(tmp_path: Path, options: SpoolOptions
         with pytest.raises(SpoolError) as caught:
             writer.append(messages(b"two"), AppendMark("app", 1))
 
-        # Nothing that is not acknowledged is shown, or counted.
+        # Records that are not acknowledged are neither shown nor counted.
         assert bodies_in(writer.directory) == [b"one"], (nth, call)
         assert (writer.end, writer.synced_end, writer.last_batch("app")) == (1, 1, 0)
         disk.failing = {}
@@ -61,7 +63,7 @@ def test_each_call_of_an_append_that_fails(tmp_path: Path, options: SpoolOptions
             writer = SpoolWriter(root, GROUP, options)
         else:
             assert isinstance(caught.value, SpoolFull if number == errno.ENOSPC else AppendFailed)
-        # When the disk is well again, the same append goes in once.
+        # When the disk is healthy again, the same append is written once.
         assert not writer.append(messages(b"two"), AppendMark("app", 1)).replayed
         writer.close()
         assert bodies_in(writer.directory) == [b"one", b"two"], (nth, call)
@@ -93,7 +95,7 @@ def test_a_failed_sync_acknowledges_nothing_since_the_last_one_and_is_never_a_su
 
 
 def due_to_sync(root: Path, disk: FailingDisk) -> SpoolWriter:
-    """A writer with a record, whose sync in the background has been begun by an append."""
+    """A writer with a record, for which an append has started a sync in the background."""
     now_us = [1_000_000]
     writer = SpoolWriter(root, GROUP, SpoolOptions(sync_seconds=1), disk=disk, clock=lambda: now_us[0])
     now_us[0] += 1_000_000
@@ -101,7 +103,7 @@ def due_to_sync(root: Path, disk: FailingDisk) -> SpoolWriter:
     return writer
 
 
-def test_what_the_index_has_no_room_for_waits_and_only_the_append_that_meets_it_fails(tmp_path: Path) -> None:
+def test_index_entries_wait_on_a_full_disk_and_only_one_append_fails(tmp_path: Path) -> None:
     disk = FailingDisk()
     writer = due_to_sync(tmp_path, disk)
     disk.failing = {"write": 0}
@@ -119,7 +121,7 @@ def test_what_the_index_has_no_room_for_waits_and_only_the_append_that_meets_it_
     assert verify(writer.directory).findings == ()
 
 
-def test_a_sync_that_fails_in_the_background_is_told_by_the_next_call(tmp_path: Path) -> None:
+def test_a_sync_that_fails_in_the_background_is_reported_by_the_next_call(tmp_path: Path) -> None:
     disk = FailingDisk()
     writer = SpoolWriter(tmp_path, GROUP, SpoolOptions(sync_seconds=0.000001), disk=disk)
     disk.failing = {"sync": 0}
@@ -136,7 +138,7 @@ def test_a_sync_that_fails_in_the_background_is_told_by_the_next_call(tmp_path: 
         assert (again.end, again.last_batch("app")) == (0, None)
 
 
-def test_if_the_disk_does_not_even_cut_the_writer_ends_and_the_next_one_sees_what_is_there(
+def test_if_truncation_fails_the_writer_ends_and_the_next_one_recovers(
     tmp_path: Path,
 ) -> None:
     disk = FailingDisk()
@@ -156,7 +158,7 @@ def test_if_the_disk_does_not_even_cut_the_writer_ends_and_the_next_one_sees_wha
     assert bodies_in(again.directory) == [b"one", b"two"]
 
 
-def test_after_a_failed_sync_what_is_kept_is_written_once_more(tmp_path: Path) -> None:
+def test_after_a_failed_sync_the_kept_records_are_written_again(tmp_path: Path) -> None:
     disk = FailingDisk()
     writer = SpoolWriter(tmp_path, GROUP, disk=disk)
     writer.append(messages(b"one"))
@@ -168,13 +170,13 @@ def test_after_a_failed_sync_what_is_kept_is_written_once_more(tmp_path: Path) -
     second = FailingDisk()
     with SpoolWriter(tmp_path, GROUP, disk=second) as again:
         assert again.recovery.kept_records == 1
-        # The block before the sync, and its entry behind it: memory alone is not believed.
+        # The block before the sync, and its entry after it: memory alone is not trusted.
         assert second.calls[:5] == ["open", "open", "write", "sync", "write"]
 
 
 @pytest.fixture
 def tiny(tmp_path: Path) -> Iterator[Path]:
-    """A file system with 256 kB."""
+    """A file system of 256 kB."""
     if os.geteuid() != 0:
         pytest.skip("needs root to mount a small file system")
     place = tmp_path / "tiny"
@@ -188,7 +190,7 @@ def tiny(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(place)], check=True)
 
 
-def test_a_full_disk_refuses_appends_until_there_is_room(tiny: Path) -> None:
+def test_a_full_disk_refuses_appends_until_there_is_space(tiny: Path) -> None:
     ballast = tiny / "ballast"
     ballast.write_bytes(bytes(100_000))
     acknowledged: list[bytes] = []

@@ -1,4 +1,4 @@
-"""A writer that is killed at any moment: all acknowledged records are there, in order, once."""
+"""A writer that is killed at any time: all acknowledged records are there once, in order."""
 
 import os
 import random
@@ -38,24 +38,26 @@ while True:
 
 
 def killed_after(root: Path, sync_seconds: float, lines: int) -> int:
-    """Runs a writer, kills it when it has said so much, and returns up to where it had acknowledged.
+    """Runs a writer, kills it after this many acknowledgements; returns the last acknowledged offset.
 
-    It goes on while it is heard, and is killed wherever it is then.
+    It continues while its output is read, and is killed wherever it is then.
     """
     command = [sys.executable, "-c", CHILD, str(root), str(sync_seconds)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "HOPRING_PURE": "1"}) as child:
-        assert child.stdout is not None, "it speaks through a pipe"
+        assert child.stdout is not None, "stdout is a pipe"
         said = [child.stdout.readline() for _ in range(lines)]
         child.send_signal(signal.SIGKILL)
         said += child.stdout.read().splitlines(keepends=True)
     whole = [int(line) for line in said if line.endswith(b"\n")]
-    assert whole, "it was killed after it had opened the spool"
+    assert whole, "it was killed before it had opened the spool"
     return whole[-1]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sync_seconds", [0.0, 0.003])
-def test_killed_at_many_moments_nothing_acknowledged_is_lost(tmp_path: Path, sync_seconds: float) -> None:
+def test_no_acknowledged_record_is_lost_when_a_writer_is_killed_at_many_times(
+    tmp_path: Path, sync_seconds: float
+) -> None:
     dice = random.Random(4711)
     directory = directory_of(tmp_path, "trades")
     for _ in range(12):
@@ -69,11 +71,11 @@ def test_killed_at_many_moments_nothing_acknowledged_is_lost(tmp_path: Path, syn
         assert [record.offset for record in records] == list(range(end))
         assert [int(record.data.split()[0]) for record in records] == list(range(end))
         assert verify(directory).findings == ()
-    assert len(bases(directory)) > 1, "it went over the ends of segments, too"
+    assert len(bases(directory)) > 1, "no segment was completed"
 
 
 class KillingDisk(FailingDisk):
-    """Ends the process where it would fail; a write is half done then."""
+    """Ends the process at the chosen call; a write is half done then."""
 
     def _fail(self) -> OSError:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -97,7 +99,7 @@ CALLS = ["sync", "open", "write", "open", "write", "sync", "rename", "write", "s
 
 
 @pytest.mark.parametrize("at", range(len(CALLS)), ids=[f"{at}-{call}" for at, call in enumerate(CALLS)])
-def test_killed_at_each_call_of_an_append(tmp_path: Path, at: int) -> None:
+def test_no_acknowledged_record_is_lost_when_a_writer_is_killed_at_each_call(tmp_path: Path, at: int) -> None:
     assert killed_at(tmp_path, CALLS[at], CALLS[:at].count(CALLS[at])) == -signal.SIGKILL
 
     with SpoolWriter(tmp_path, "trades") as writer:
@@ -110,7 +112,7 @@ def test_killed_at_each_call_of_an_append(tmp_path: Path, at: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_writer_that_was_killed_has_let_the_lock_go(tmp_path: Path) -> None:
+def test_a_killed_writer_releases_its_lock(tmp_path: Path) -> None:
     killed_after(tmp_path, 0.0, 1)
 
     with SpoolWriter(tmp_path, "trades") as writer:

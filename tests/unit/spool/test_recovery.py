@@ -25,7 +25,7 @@ def made(root: Path, *appends: list[bytes]) -> Path:
 
 
 def reopened(root: Path) -> SpoolWriter:
-    """A writer that has done no more than to open and close."""
+    """Opens and closes a writer, which recovers the spool."""
     with SpoolWriter(root, GROUP) as writer:
         pass
     return writer
@@ -39,14 +39,14 @@ def spoil(path: Path, at: int, size: int = 1) -> None:
 
 
 def places(directory: Path) -> list[int]:
-    """Where the blocks of the first segment begin."""
+    """The places at which the blocks of the first segment begin."""
     whole = log_path(directory, 0).read_bytes()
     found = [at for at in range(0, len(whole), 8) if whole[at : at + 4] == b"HBLK"]
     return [*found, len(whole)]
 
 
 @pytest.mark.slow
-def test_at_lengths_of_all_kinds_whole_appends_are_kept_and_the_rest_is_cut(
+def test_of_a_truncated_file_complete_appends_are_kept_and_the_rest_is_cut(
     tmp_path: Path,
 ) -> None:
     model = made(tmp_path / "model", [b"one", b"two"], [b"three"], [b"four"])
@@ -71,7 +71,7 @@ def test_at_lengths_of_all_kinds_whole_appends_are_kept_and_the_rest_is_cut(
         shutil.rmtree(root)
 
 
-def test_what_was_written_and_not_yet_shown_is_kept(tmp_path: Path) -> None:
+def test_records_that_were_written_and_not_yet_visible_are_kept(tmp_path: Path) -> None:
     directory = made(tmp_path, [b"one"], [b"two"])
     index = index_path(directory, 0)
     index.write_bytes(index.read_bytes()[:-ENTRY_BYTES])
@@ -83,7 +83,7 @@ def test_what_was_written_and_not_yet_shown_is_kept(tmp_path: Path) -> None:
     assert bodies_in(directory) == [b"one", b"two"]
 
 
-def test_an_index_that_is_torn_missing_or_of_another_is_made_again(tmp_path: Path) -> None:
+def test_a_torn_missing_or_foreign_index_is_rebuilt(tmp_path: Path) -> None:
     directory = made(tmp_path, [b"one"], [b"two"], [b"three"])
     index = index_path(directory, 0)
     good = index.read_bytes()
@@ -97,7 +97,7 @@ def test_an_index_that_is_torn_missing_or_of_another_is_made_again(tmp_path: Pat
     assert index.read_bytes() == good
 
 
-def test_readers_find_their_way_without_the_index_of_a_sealed_segment(tmp_path: Path) -> None:
+def test_readers_work_without_the_index_of_a_sealed_segment(tmp_path: Path) -> None:
     with SpoolWriter(tmp_path, GROUP, SpoolOptions(segment_bytes=1000)) as writer:
         for number in range(6):
             writer.append(messages(bytes(200), b"%d" % number))
@@ -117,7 +117,7 @@ def test_readers_find_their_way_without_the_index_of_a_sealed_segment(tmp_path: 
 
 
 @pytest.mark.slow
-def test_every_spoiled_byte_of_a_block_in_the_middle_is_named_and_the_rest_is_read(tmp_path: Path) -> None:
+def test_damage_in_a_middle_block_is_named_and_the_rest_is_read(tmp_path: Path) -> None:
     model = made(tmp_path / "model", [b"one"], [b"two", b"three"], [b"four"])
     starts = places(model)
 
@@ -126,7 +126,7 @@ def test_every_spoiled_byte_of_a_block_in_the_middle_is_named_and_the_rest_is_re
         shutil.copytree(model, root / GROUP)
         log = log_path(root / GROUP, 0)
         spoil(log, at)
-        directory = reopened(root).directory  # A writer leaves it as it is.
+        directory = reopened(root).directory  # A writer leaves it unchanged.
         with pytest.raises(SpoolDamaged, match="records from 1 to 2 are damaged") as caught:
             list(read(directory, 0, 4))
         assert (caught.value.start, caught.value.end) == (1, 3)
@@ -170,7 +170,7 @@ def test_acknowledged_bytes_that_are_gone_are_named_and_their_offsets_are_not_gi
     assert {(one.start, one.end) for one in verify(directory).findings} >= {(1, 3)}
 
 
-def test_a_spoiled_head_of_a_sealed_segment_leaves_the_others(tmp_path: Path) -> None:
+def test_a_damaged_head_of_a_sealed_segment_does_not_affect_the_others(tmp_path: Path) -> None:
     with SpoolWriter(tmp_path, GROUP, SpoolOptions(segment_bytes=1)) as writer:
         for body in (b"one", b"two", b"three"):
             writer.append(messages(body))
@@ -184,7 +184,7 @@ def test_a_spoiled_head_of_a_sealed_segment_leaves_the_others(tmp_path: Path) ->
     assert (verify(writer.directory).findings[0].start, verify(writer.directory).findings[0].end) == (1, 2)
 
 
-def test_a_spoiled_head_of_the_last_segment_does_not_stop_the_writer(tmp_path: Path) -> None:
+def test_a_damaged_head_of_the_last_segment_does_not_stop_the_writer(tmp_path: Path) -> None:
     with SpoolWriter(tmp_path, GROUP, SpoolOptions(segment_bytes=1)) as writer:
         writer.append(messages(b"one"), AppendMark("app", 3))
         writer.append(messages(b"two"))
@@ -212,7 +212,7 @@ def test_an_unfinished_long_append_is_cut_as_a_whole(tmp_path: Path) -> None:
     assert bodies_in(directory) == [b"one"]
 
 
-def test_leftovers_of_a_segment_that_was_being_made_are_swept_away(tmp_path: Path) -> None:
+def test_files_of_an_incomplete_new_segment_are_removed(tmp_path: Path) -> None:
     directory = made(tmp_path, [b"one"])
     (directory / f"{1:020}.new").write_bytes(b"half a head")
     (directory / f"{1:020}.idx").write_bytes(b"")
@@ -223,7 +223,7 @@ def test_leftovers_of_a_segment_that_was_being_made_are_swept_away(tmp_path: Pat
     assert bounds(directory).end == 1
 
 
-def test_a_block_inside_of_a_message_is_not_taken_for_one(tmp_path: Path) -> None:
+def test_a_block_inside_a_message_is_not_mistaken_for_a_block(tmp_path: Path) -> None:
     directory = made(tmp_path, [b"one"])
     inner = log_path(directory, 0).read_bytes()[places(directory)[0] :]
     with SpoolWriter(tmp_path, GROUP) as writer:

@@ -77,7 +77,7 @@ def test_an_entry_comes_back(entry: IndexEntry) -> None:
     assert decode_entry(b"x" + encode_entry(entry), 1) == entry
 
 
-def test_every_spoiled_bit_of_an_entry_ends_the_index_there() -> None:
+def test_every_flipped_bit_of_an_entry_ends_the_index_there() -> None:
     rows = [IndexEntry(at, 100 * at, 100, 1, 0, 5, False) for at in range(3)]
     whole = encode_index_head(0, 1) + b"".join(map(encode_entry, rows))
     assert decode_entries(whole) == rows

@@ -27,7 +27,7 @@ class Clock:
         return self.now_us
 
 
-def test_what_is_appended_is_read_with_all_that_is_known_of_it(tmp_path: Path) -> None:
+def test_appended_records_are_read_with_all_fields(tmp_path: Path) -> None:
     with SpoolWriter(tmp_path, "trades") as writer:
         assert writer.append(messages(b"one", b"two", lts=5)) == Appended(0, 2)
         assert writer.synced_end == writer.end == 2
@@ -42,7 +42,7 @@ def test_what_is_appended_is_read_with_all_that_is_known_of_it(tmp_path: Path) -
     assert (first.header.place.view, first.header.place.lts) == (VIEW, 5)
 
 
-def test_a_spool_that_is_opened_again_goes_on(tmp_path: Path) -> None:
+def test_a_spool_that_is_opened_again_continues(tmp_path: Path) -> None:
     for number in range(3):
         with SpoolWriter(tmp_path, "trades") as writer:
             assert writer.end == number
@@ -51,7 +51,7 @@ def test_a_spool_that_is_opened_again_goes_on(tmp_path: Path) -> None:
     assert bodies_in(directory_of(tmp_path, "trades")) == [b"0", b"1", b"2"]
 
 
-def test_the_second_writer_is_refused_and_told_who_writes(tmp_path: Path) -> None:
+def test_a_second_writer_is_refused_with_the_name_of_the_first(tmp_path: Path) -> None:
     with (
         SpoolWriter(tmp_path, "trades"),
         pytest.raises(SpoolOwned, match=rf"process {os.getpid()}\); stop that process first"),
@@ -61,7 +61,7 @@ def test_the_second_writer_is_refused_and_told_who_writes(tmp_path: Path) -> Non
     SpoolWriter(tmp_path, "trades").close()
 
 
-def test_a_closed_writer_says_so(tmp_path: Path) -> None:
+def test_a_closed_writer_refuses_calls(tmp_path: Path) -> None:
     writer = SpoolWriter(tmp_path, "trades")
     writer.close()
     writer.close()
@@ -71,7 +71,7 @@ def test_a_closed_writer_says_so(tmp_path: Path) -> None:
 
 
 def tick_until(writer: SpoolWriter, synced_end: int) -> None:
-    """The sync is made in the background."""
+    """Ticks until the sync in the background is complete."""
 
     def synced() -> bool:
         writer.tick()
@@ -80,7 +80,7 @@ def tick_until(writer: SpoolWriter, synced_end: int) -> None:
     until(synced, look_seconds=0.001)
 
 
-def test_with_an_interval_records_are_seen_when_they_are_safe(tmp_path: Path) -> None:
+def test_with_an_interval_records_are_visible_after_the_sync(tmp_path: Path) -> None:
     clock = Clock()
     with SpoolWriter(tmp_path, "trades", SpoolOptions(sync_seconds=1), clock=clock) as writer:
         writer.append(messages(b"one"))
@@ -128,7 +128,7 @@ def test_a_batch_of_an_application_is_appended_once_also_by_later_writers(tmp_pa
         assert (writer.last_batch("app"), writer.last_batch("other"), writer.last_batch("no")) == (0, 7, None)
         assert writer.append(messages(b"a0"), AppendMark("app", 0)).replayed
         assert writer.append(messages(b"a1"), AppendMark("app", 1)) == Appended(2, 3)
-        writer.append(messages(bytes(900)))  # Another segment, whose head knows of the batches before.
+        writer.append(messages(bytes(900)))  # Another segment, whose head contains the batches before.
         writer.roll()
     with SpoolWriter(tmp_path, "trades", SMALL) as writer:
         assert (writer.last_batch("app"), writer.last_batch("other")) == (1, 7)
@@ -136,7 +136,7 @@ def test_a_batch_of_an_application_is_appended_once_also_by_later_writers(tmp_pa
     assert bodies_in(writer.directory)[:3] == [b"a0", b"b7", b"a1"]
 
 
-def test_a_plan_is_cut_at_segments_and_at_so_many_records(tmp_path: Path) -> None:
+def test_a_plan_is_cut_at_segments_and_at_a_number_of_records(tmp_path: Path) -> None:
     with SpoolWriter(tmp_path, "trades") as writer:
         writer.append(messages(*[b"x"] * 5))
         writer.roll()
@@ -190,7 +190,7 @@ def test_retention_by_size_by_age_and_by_consumers(tmp_path: Path) -> None:
         permit(writer.directory, "job", 0)
         for _ in range(6):
             writer.append(messages(bytes(700)))
-        assert bounds(writer.directory) == Bounds(0, 6)  # The job has let nothing go.
+        assert bounds(writer.directory) == Bounds(0, 6)  # The job has not released anything.
 
         permit(writer.directory, "job", 2)
         permit(writer.directory, "other", 9)
@@ -204,7 +204,7 @@ def test_retention_by_size_by_age_and_by_consumers(tmp_path: Path) -> None:
 
         clock.now_us += 101_000_000
         writer.tick()
-        assert bounds(writer.directory) == Bounds(6, 6)  # The one that is written to stays.
+        assert bounds(writer.directory) == Bounds(6, 6)  # The open segment stays.
 
 
 def test_a_slice_whose_segment_was_removed_meanwhile_is_an_error(tmp_path: Path) -> None:
@@ -295,7 +295,7 @@ def test_a_whole_spool_is_verified(tmp_path: Path) -> None:
     assert (verdict.records, verdict.blocks, verdict.findings) == (10, 5, ())
 
 
-def test_two_writers_of_the_same_stream_hold_the_same(tmp_path: Path) -> None:
+def test_two_writers_of_the_same_stream_write_the_same(tmp_path: Path) -> None:
     for root in ("one", "two"):
         with SpoolWriter(tmp_path / root, "trades") as writer:
             writer.append(messages(b"a", b"b", lts=3))

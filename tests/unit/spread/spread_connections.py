@@ -14,7 +14,7 @@ class SpreadConnections:
 
     def __init__(self, options: SessionOptions | None = None) -> None:
         self.fake = FakeDaemon(options)
-        self.left: dict[int, bytes] = {}  # Fetched, and not read.
+        self.left: dict[int, bytes] = {}  # Fetched from the daemon, and not read by the client.
 
     def open(self, number: int, order: str = "<", address: str = "") -> Client:
         self.fake.open(number, spread=True, address=address)

@@ -1,4 +1,4 @@
-"""Frames of a daemon, as a client reads them in both byte orders, and what a client sends."""
+"""Frames of a daemon, as a client reads them in both byte orders, and frames of a client."""
 
 from struct import pack
 
@@ -40,7 +40,9 @@ def read(data: bytes) -> SpreadDelivery:
 
 @pytest.mark.parametrize(("name", "order"), ORDERS)
 @pytest.mark.parametrize(("hint", "foreign"), [(LITTLE_HINT, False), (BIG_HINT, True)])
-def test_a_message_and_who_wrote_its_hint(name: ByteOrder, order: str, hint: bytes, foreign: bool) -> None:
+def test_a_message_and_the_byte_order_of_its_hint(
+    name: ByteOrder, order: str, hint: bytes, foreign: bool
+) -> None:
     data = head(order, 0x50, 2, 4, hint) + pack("32s32s", b"a", b"#x#d") + b"body"
 
     assert read(data) == SpreadDelivery(0x50, b"#bob#d2", (b"a", b"#x#d"), 0x1234, foreign, b"body", name)
@@ -79,7 +81,7 @@ def test_a_refused_message_has_its_old_type_in_front_of_its_groups(_: str, order
         (0x0, 0, REST_BYTES_MAX + 1),
     ],
 )
-def test_lengths_that_cannot_be_are_refused_before_anything_is_read(
+def test_impossible_lengths_are_refused_before_anything_is_read(
     _: str, order: str, word: int, count: int, size: int
 ) -> None:
     with pytest.raises(PeerError) as caught:
@@ -112,7 +114,7 @@ def test_half_a_marker_is_of_no_byte_order() -> None:
         (0, False, False),
     ],
 )
-def test_what_is_a_membership_message(bits: int, membership: bool, view: bool) -> None:
+def test_the_types_of_membership_messages(bits: int, membership: bool, view: bool) -> None:
     assert (is_membership(bits), is_view(bits)) == (membership, view)
 
 
@@ -160,4 +162,4 @@ def test_any_head_is_read_or_refused() -> None:
                 assert (len(delivery.groups), len(delivery.body)) == (found.groups_count, found.body_bytes)
 
     one()
-    tally.expect(1 / 3)  # Half of them are nearly right.
+    tally.expect(1 / 3)  # Half of them are nearly valid.

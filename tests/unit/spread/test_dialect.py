@@ -1,4 +1,7 @@
-"""Spread clients at a desk: what they are shown, how they are held back, and when they have to go."""
+"""Spread clients at a session server.
+
+What they see, when they are slowed down, and when they are disconnected.
+"""
 
 from struct import pack
 
@@ -48,7 +51,7 @@ def test_the_first_client_of_the_wire_notes() -> None:
     )
 
 
-def test_a_message_to_a_client_in_the_middle_of_its_handshake_waits_for_the_end_of_it() -> None:
+def test_a_message_to_a_client_inside_its_handshake_waits_for_its_end() -> None:
     clients = SpreadConnections()
     other = clients.client(1, "other")
     late = clients.open(2)
@@ -62,7 +65,7 @@ def test_a_message_to_a_client_in_the_middle_of_its_handshake_waits_for_the_end_
     assert late.message().body == b"early"
 
 
-def test_a_handshake_that_ends_in_the_middle_frees_the_name() -> None:
+def test_a_broken_handshake_frees_the_name() -> None:
     clients = SpreadConnections()
     clients.open(1).write(hello("anna"))
     clients.fake.lose(1)
@@ -71,7 +74,7 @@ def test_a_handshake_that_ends_in_the_middle_frees_the_name() -> None:
 
 
 @pytest.mark.parametrize("part", [b"", hello("anna")[:2], hello("anna"), hello("anna") + NULL[:89]])
-def test_a_slow_connector_has_its_time(part: bytes) -> None:
+def test_a_slow_handshake_times_out(part: bytes) -> None:
     clients = SpreadConnections()
     slow = clients.open(1)
     slow.write(part)
@@ -83,7 +86,7 @@ def test_a_slow_connector_has_its_time(part: bytes) -> None:
     assert clients.client(2, "anna").name == "#anna#eu1"
 
 
-def test_one_client_too_many_is_told_the_quota() -> None:
+def test_a_client_above_the_limit_is_refused_with_the_quota_code() -> None:
     clients = SpreadConnections(SessionOptions(sessions_max=1))
     clients.client(1, "anna")
     other = clients.open(2)
@@ -91,7 +94,7 @@ def test_one_client_too_many_is_told_the_quota() -> None:
     assert other.read(1) == b"\xfd"
 
 
-def test_who_has_no_name_gets_one_that_nobody_has() -> None:
+def test_a_client_without_a_name_gets_a_unique_one() -> None:
     clients = SpreadConnections()
     clients.client(1, "r2")
 
@@ -118,7 +121,7 @@ def test_an_access_list(address: str, networks: tuple[str, ...], welcome: bool) 
 
 
 @pytest.mark.parametrize("version", [(3, 10), (3, 15, 0), (5, 0, 1)])
-def test_who_may_not_come_is_told_so_after_the_handshake(version: tuple[int, ...]) -> None:
+def test_a_client_outside_the_access_list_is_refused_after_the_handshake(version: tuple[int, ...]) -> None:
     clients = SpreadConnections(SessionOptions(spread_access=("10.0.0.0/8",)))
     one = clients.open(1, address="192.168.1.1")
     one.write(hello("anna", version))
@@ -138,7 +141,7 @@ def test_ip_may_be_chosen_where_there_is_an_access_list() -> None:
     assert one.read(9 + 5 + 9)[9:] == bytes([1, 5, 0, 1, 9]) + b"#anna#eu1"
 
 
-def test_who_may_not_do_what_it_wants_is_told_so() -> None:
+def test_a_request_without_permission_is_refused() -> None:
     spread = SpreadConnections().fake.spread.converse(1)
     spread.feed(hello("anna", priority=True))
     said = spread.next()
@@ -169,10 +172,10 @@ def test_requests_with_priority_go_before_those_of_others() -> None:
     ]
 
 
-# Held back.
+# Clients that are slowed down.
 
 
-def test_who_sends_too_much_is_not_read_until_it_has_gone_out() -> None:
+def test_a_client_that_sends_too_much_is_not_read_until_its_messages_are_sent() -> None:
     clients = SpreadConnections(SessionOptions(window_bytes=10_000))
     fake, one = clients.fake, clients.client(1, "anna")
     one.join("g")
@@ -183,7 +186,7 @@ def test_who_sends_too_much_is_not_read_until_it_has_gone_out() -> None:
     )
     assert fake.paused == {1}
     assert fake.server.groups.queued_bytes(1) < 12_000
-    one.write(frame("<", AGREED, one.name, ("g",), b"last"))  # What was already on its way is kept.
+    one.write(frame("<", AGREED, one.name, ("g",), b"last"))  # Bytes that were already in flight are kept.
 
     fake.stopped = False
     fake.pump()
@@ -204,7 +207,7 @@ def test_many_tiny_requests_are_held_back_too() -> None:
     assert fake.server.groups.groups_count(1) == 500
 
 
-def test_nothing_behind_a_kill_counts() -> None:
+def test_frames_after_a_kill_are_ignored() -> None:
     clients = SpreadConnections()
     one, other = clients.client(1, "anna"), clients.client(2, "bert")
     other.join("g")
@@ -234,7 +237,7 @@ def members(clients: SpreadConnections) -> tuple[Client, Client]:
     return lazy, sender
 
 
-def test_a_reader_that_takes_nothing_may_have_so_many_messages_waiting() -> None:
+def test_the_number_of_waiting_messages_is_limited_for_a_client_that_reads_nothing() -> None:
     clients = SpreadConnections(SessionOptions(spread_messages_max=100))
     _, sender = members(clients)
     flood(sender, 100)
@@ -251,7 +254,7 @@ def test_a_reader_that_takes_nothing_may_have_so_many_messages_waiting() -> None
     )
 
 
-def test_a_reader_that_takes_something_may_stay() -> None:
+def test_a_client_that_reads_slowly_may_stay() -> None:
     clients = SpreadConnections(SessionOptions(spread_messages_max=100))
     lazy, sender = members(clients)
     flood(sender, 150)
@@ -268,7 +271,7 @@ def test_a_reader_that_takes_something_may_stay() -> None:
     assert clients.fake.closed[1][1].startswith("slow receiver")
 
 
-def test_too_many_bytes_are_the_end_at_once() -> None:
+def test_too_many_waiting_bytes_end_the_session_at_once() -> None:
     clients = SpreadConnections(SessionOptions(backlog_bytes_max=5_000))
     _, sender = members(clients)
     flood(sender, 10, size=1000)
@@ -308,10 +311,10 @@ def test_with_the_policy_block_senders_here_wait() -> None:
     assert clients.fake.server.groups.queued_bytes(2) == 0
 
 
-# What is shown.
+# Names and views.
 
 
-def test_names_that_fit_are_shown_and_others_have_one_that_stands_for_them() -> None:
+def test_names_that_fit_are_shown_and_others_are_replaced() -> None:
     assert shown_session("#alice#d1") == "#alice#d1"
     assert shown_session("#twenty-bytes-of-name#d1") == "#twenty-bytes-of-name#d1"
     long = shown_session("#" + "x" * 40 + "#d1")
@@ -383,7 +386,7 @@ def test_messages_of_a_mixed_bundle_are_shown_with_their_own_group(joined: tuple
     assert [(one.groups, one.body) for one in seen] == [((g,), body) for g, body in wanted if g in joined]
 
 
-# Passed on as it was said.
+# Forwarded as they were sent.
 
 
 @pytest.mark.parametrize("order", ["<", ">"])
@@ -414,7 +417,7 @@ def test_free_bits_reach_spread_clients_and_do_not_disturb_native_ones(order: st
 
 
 @pytest.mark.parametrize("order", ["<", ">"])
-def test_the_list_of_groups_comes_as_it_was_written(order: str) -> None:
+def test_the_list_of_groups_is_delivered_as_it_was_written(order: str) -> None:
     clients = SpreadConnections()
     alice, bob = clients.client(1, "alice", order), clients.client(2, "bob", membership=False)
     native = clients.fake.client(3, "native", membership=False)
@@ -455,7 +458,7 @@ def test_the_list_of_groups_comes_as_it_was_written(order: str) -> None:
 
 
 @pytest.mark.parametrize("name", [b"\xe4\xff", b"x" * 32, b"", b"#alice#eu1"])
-def test_requests_for_what_is_no_group_are_ignored(name: bytes) -> None:
+def test_requests_with_an_invalid_group_are_ignored(name: bytes) -> None:
     clients = SpreadConnections()
     alice = clients.client(1, "alice")
     alice.say(JOIN, name)

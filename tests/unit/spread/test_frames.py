@@ -1,4 +1,4 @@
-"""Frames in both byte orders, and what a client may not send."""
+"""Frames in both byte orders, and frames that a client may not send."""
 
 from struct import pack
 
@@ -92,7 +92,7 @@ def test_self_discard_goes_with_a_service(order: str) -> None:
 
 
 @pytest.mark.parametrize(("order", "hint"), [(">", "00 12 34 00"), ("<", "80 34 12 80")])
-def test_the_hint_goes_out_as_it_was_written(order: str, hint: str) -> None:
+def test_the_hint_is_sent_on_as_it_was_written(order: str, hint: str) -> None:
     frame = read(written(order, 0x10, tag=0x1234))
 
     assert frame is not None
@@ -141,7 +141,7 @@ def test_bits_without_a_meaning_to_daemons_pass_beside_a_service(order: str, bit
     assert refused(written(order, 0x30 | bit)) is Drop.UNKNOWN_TYPE
 
 
-def test_messages_with_other_free_bits_do_not_come_out_together() -> None:
+def test_messages_with_different_free_bits_are_not_returned_together() -> None:
     reader = SpreadReader()
     reader.feed(written("<", 0x10, body=b"one") + written("<", 0x40000010, body=b"two") * 2)
 
@@ -164,7 +164,7 @@ def test_messages_with_other_free_bits_do_not_come_out_together() -> None:
         (b"grp\0behind the end", "grp"),
     ],
 )
-def test_names_of_groups_are_never_the_end_of_a_session(field: bytes, name: str) -> None:
+def test_no_group_name_ends_a_session(field: bytes, name: str) -> None:
     data = bytearray(written("<", 0x10, ("first", "?", "last")))
     data[80:112] = field.ljust(32, b"\0")
     batch = read(bytes(data))
@@ -216,7 +216,7 @@ def test_frames_come_out_one_by_one_however_the_bytes_come_in() -> None:
     assert reader.rest == b""
 
 
-def test_what_goes_to_clients_reads_back() -> None:
+def test_frames_to_clients_are_decoded_to_the_same() -> None:
     data = encode_frame(Bits.SAFE | Bits.SELF_DISCARD, ALICE, ("a", "b"), hint_of(7), b"body")
 
     word, name, count, hint, size = head_of(data)
@@ -225,7 +225,7 @@ def test_what_goes_to_clients_reads_back() -> None:
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_messages_that_begin_alike_come_out_together(order: str) -> None:
+def test_messages_with_the_same_head_are_returned_together(order: str) -> None:
     same = [written(order, 0x10, body=b"one"), written(order, 0x10, body=b"two")]
     other = [written(order, 0x10, tag=7, body=b"longer"), written(order, 0x10, body=b"")]
     reader = SpreadReader()
@@ -248,7 +248,7 @@ def test_messages_that_begin_alike_come_out_together(order: str) -> None:
         written("<", 0x10, name="#bob#d1", body=b"two"),
     ],
 )
-def test_messages_that_mean_something_else_do_not(different: bytes) -> None:
+def test_messages_with_different_heads_are_not_returned_together(different: bytes) -> None:
     reader = SpreadReader()
     reader.feed(written("<", 0x10, body=b"one") + different)
 

@@ -60,13 +60,13 @@ def test_an_eager_client_may_say_everything_at_once() -> None:
 @pytest.mark.parametrize(
     ("hello", "welcome"),
     [
-        # 3.15 sends and gets a patch byte and no methods; 3.10 has none of both.
+        # 3.15 sends and gets a patch byte and no methods; 3.10 has neither.
         (bytes([3, 15, 0, 1, 3]) + b"old", bytes([1, 5, 0, 1, 7]) + b"#old#d1"),
         (bytes([3, 10, 1, 4]) + b"olde", bytes([1, 5, 0, 8]) + b"#olde#d1"),
         (bytes([3, 14, 0, 4]) + b"olde", bytes([1, 5, 0, 8]) + b"#olde#d1"),
     ],
 )
-def test_old_clients_are_welcome_at_once(hello: bytes, welcome: bytes) -> None:
+def test_old_clients_are_accepted_at_once(hello: bytes, welcome: bytes) -> None:
     handshake = Handshake()
     wants = handshake.receive(hello)
     assert wants is not None
@@ -89,7 +89,7 @@ def test_old_clients_are_welcome_at_once(hello: bytes, welcome: bytes) -> None:
         (bytes([5, 0, 1, 0, 2]) + b"\xc3\xa4", b"\xfb"),
     ],
 )
-def test_what_cannot_be_is_refused_with_its_code(hello: bytes, answer: bytes) -> None:
+def test_an_invalid_hello_is_refused_with_its_code(hello: bytes, answer: bytes) -> None:
     handshake = Handshake()
 
     assert handshake.receive(hello) is None
@@ -132,7 +132,7 @@ FACTS = bytes.fromhex("05 00 01 09")
 
 
 def told(*answers: bytes) -> ClientHandshake:
-    """A greeting that got these, each of exactly the size that it wanted."""
+    """A greeting that got these bytes, each of exactly the size that it asked for."""
     greeting = ClientHandshake(b"alice", True, False)
     for one in answers:
         assert greeting.wants == len(one)
@@ -164,11 +164,11 @@ def test_flags_of_the_hello(membership: bool, priority: bool, flags: int) -> Non
 
 
 @pytest.mark.parametrize("offer", [b"NULL ", b"NULL IP ", b"IP NULL ", b"PAM NULL"])
-def test_the_method_in_which_nothing_is_said_is_chosen(offer: bytes) -> None:
+def test_the_null_method_is_preferred(offer: bytes) -> None:
     assert told(bytes([len(offer)]), offer).out == CHOSEN_NULL
 
 
-def test_the_address_is_the_second_best() -> None:
+def test_the_ip_method_is_the_second_choice() -> None:
     assert told(b"\x07", b"PAM IP ").out == b"IP" + bytes(88)
 
 
@@ -184,10 +184,10 @@ def test_the_address_is_the_second_best() -> None:
         ([b"\x05", b"NULLX"], -9),
         ([b"\x04", b"PAM "], -9),
         ([b"\x05", b"NULL ", b"\xf7"], -9),
-        # What no daemon says.
+        # Replies that no daemon sends.
         ([b"\x80"], -8),
         ([b"\xff"], -8),
-        ([b"\xf1"], -8),  # Would be a buffer that is too short.
+        ([b"\xf1"], -8),  # Would overflow a buffer that is too short.
         ([bytes([91])], -8),
         ([b"\x05", b"NULL ", b"\x00"], -8),
         ([b"\x05", b"NULL ", b"\x02"], -8),
@@ -214,7 +214,7 @@ def test_the_oldest_daemon_that_is_good_enough() -> None:
 
 
 @pytest.mark.parametrize("user", [b"", b"alice"])
-def test_our_own_daemon_understands_it(user: bytes) -> None:
+def test_our_own_daemon_accepts_this_handshake(user: bytes) -> None:
     client, server = ClientHandshake(user, True, True), Handshake()
     assert server.receive(client.out) == HandshakeRequest(user.decode(), True, True)
     server.accept("#alice#d1")

@@ -1,4 +1,4 @@
-"""Membership messages, against what a real daemon was seen to send."""
+"""Membership messages, compared with recorded ones of a real daemon."""
 
 from struct import pack, unpack_from
 
@@ -103,7 +103,7 @@ C1, C2, C3 = (pack("32s", one) for one in (b"#c1#d1", b"#c2#d2", b"#c3#d3"))
 
 
 def merged(order: str, count: int = 2, offset: int = 36, first: int = 1, second: int = 2) -> bytes:
-    """Two that came together and one that came alone."""
+    """Two members that came together and one that came alone."""
     head = pack(f"{order}IIIII", *ID, count, offset)
     return head + pack(f"{order}I", first) + C3 + pack(f"{order}I", second) + C1 + C2
 
@@ -136,7 +136,7 @@ def test_a_merge(order: ByteOrder, struct: str) -> None:
         {"second": 3},
     ],
 )
-def test_what_does_not_fit_is_refused(order: ByteOrder, struct: str, wrong: dict[str, int]) -> None:
+def test_inconsistent_bodies_are_refused(order: ByteOrder, struct: str, wrong: dict[str, int]) -> None:
     with pytest.raises(PeerError):
         decode_view(merged(struct, **wrong), order)
 
@@ -157,21 +157,21 @@ def test_a_set_outside_of_its_body_has_no_names(names: SetAt) -> None:
         names_at(merged("<"), names)
 
 
-def test_words_are_turned_and_names_are_not() -> None:
+def test_the_byte_order_of_numbers_is_converted_and_names_are_unchanged() -> None:
     assert in_byte_order(merged(">"), "big", "little", view=True) == merged("<")
     assert in_byte_order(merged("<"), "little", "big", view=True) == merged(">")
     assert in_byte_order(merged("<"), "little", "little", view=True) == merged("<")
     assert in_byte_order(pack(">III", *ID), "big", "little", view=False) == pack("<III", *ID)
 
 
-def test_what_cannot_be_read_is_not_turned() -> None:
+def test_invalid_bodies_are_not_converted() -> None:
     wrong = merged(">", offset=1)
 
     assert in_byte_order(wrong, "big", "little", view=True) == wrong
     assert in_byte_order(b"short", "big", "little", view=False) == b"short"
 
 
-def test_what_our_own_daemon_sends() -> None:
+def test_messages_of_our_own_daemon_are_read() -> None:
     sets = Sets((("#c3#d3",), ("#c1#d1", "#c2#d2")), 1)
     data = encode_view("grp", ID, ("#c1#d1", "#c2#d2", "#c3#d3"), Cause.NETWORK, sets)
     delivery = decode_rest(decode_head(data[:HEAD_BYTES]), data[HEAD_BYTES:])
@@ -206,4 +206,4 @@ def test_any_body_is_read_or_refused(order: ByteOrder, struct: str) -> None:
                 judge(body)
 
     one()
-    tally.expect(1 / 3)  # Half of them are nearly right.
+    tally.expect(1 / 3)  # Half of them are nearly valid.

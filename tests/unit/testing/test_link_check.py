@@ -1,4 +1,4 @@
-"""Histories written by hand, right and wrong. One event per word, in the order in which they happened:
+"""Handwritten histories of links, right and wrong. One event per word, in the order in which they happened:
 
 a+x  a submits x        b-x  b receives x        a!  the link fails at a        a#  host a crashes
 """
@@ -33,12 +33,12 @@ def event(at_us: int, word: str, link: str) -> object:
     [
         "",
         "a+x b-x",
-        "a+x a+y b-y b-x",  # Links do not order.
-        "a+x b+x a-x b-x",  # Both may say the same.
+        "a+x a+y b-y b-x",  # Links do not order payloads.
+        "a+x b+x a-x b-x",  # Both ends may send the same.
         "a+x a+x b-x b-x",
         "a+x a! b!",  # A failed link owes nothing,
-        "a+x a+y b-y b!",  # even if it failed only at one end,
-        "a+x a#",  # or if an end is gone.
+        "a+x a+y b-y b!",  # even if it failed at one end only,
+        "a+x a#",  # or if an end has crashed.
         "a+x b-x a! b!",
     ],
 )
@@ -56,7 +56,7 @@ def test_a_right_history_holds(words: str) -> None:
         ("a+x b-y", "at 2 us b received b'y' once, submitted by others never before"),
     ],
 )
-def test_what_was_not_submitted_so_often_is_invented(words: str, witness: str) -> None:
+def test_a_receipt_without_a_submit_is_a_violation(words: str, witness: str) -> None:
     verdict = no_invention(history(words), "a-b")
 
     assert not verdict
@@ -73,7 +73,7 @@ def test_what_was_not_submitted_so_often_is_invented(words: str, witness: str) -
         ("a+x c#", "a submitted b'x' at 1 us and b never received it"),
     ],
 )
-def test_what_never_arrives_on_a_link_that_stands_is_found(words: str, witness: str) -> None:
+def test_a_missing_payload_on_a_working_link_is_a_violation(words: str, witness: str) -> None:
     verdict = all_arrives(history(words), "a-b", HOSTS)
 
     assert not verdict
@@ -88,7 +88,7 @@ def test_what_never_arrives_on_a_link_that_stands_is_found(words: str, witness: 
         ("a! a!", "failed at a at 1 us, yet failed at 2 us"),
     ],
 )
-def test_a_failed_end_that_goes_on_is_found(words: str, witness: str) -> None:
+def test_events_after_the_failure_of_an_end_are_a_violation(words: str, witness: str) -> None:
     verdict = link_end(history(words), "a-b")
 
     assert not verdict
@@ -106,7 +106,7 @@ def test_a_ring_owes_every_object_to_every_other_member() -> None:
     assert verdict.witness == "a submitted b'x' at 1 us and c never received it"
 
 
-def test_links_are_judged_apart() -> None:
+def test_links_are_judged_separately() -> None:
     events = history("a+x b-x") + history("b-x", link="a-b/2")
 
     assert all(check_link(events, "a-b", HOSTS))

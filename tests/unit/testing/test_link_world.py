@@ -25,7 +25,7 @@ def ring(world: LinkWorld) -> None:
 
 
 def run(seed: int, make: Callable[[LinkWorld], None], count: int = 50) -> LinkWorld:
-    """Both ends talk over a rough network, and there is time for everything to arrive."""
+    """Both ends send over a bad network, and there is time for everything to arrive."""
     world = LinkWorld(seed, ROUGH)
     make(world)
     for number in range(count):
@@ -104,5 +104,5 @@ def test_a_run_without_recorded_datagrams_takes_the_same_course() -> None:
     assert len(worlds[1].trace) == 200
 
 
-def test_the_example_in_the_module_is_true() -> None:
+def test_the_example_in_the_module_runs() -> None:
     assert doctest.testmod(world_module).failed == 0

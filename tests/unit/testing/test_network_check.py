@@ -1,9 +1,9 @@
-"""Histories of the network written by hand, right and wrong. One event per word, in their order:
+"""Handwritten histories of the network, right and wrong. One event per word, in order:
 
 a=ab  a starts a network of a and b     a+x  a multicasts x to all     a+x>b  only for b
 b-x   b receives x                      a!   the network fails at a
 
-The network that a daemon starts is numbered by how often it has started one.
+Networks of a daemon are numbered by its starts.
 """
 
 from collections import Counter
@@ -50,11 +50,11 @@ def event(at_us: int, word: str, starts: Counter[str]) -> NetworkEvent:
     [
         "",
         "a=ab b=ab a+x a-x b-x",
-        "a=ab b=ab a+x a+y b-y b-x a-x a-y",  # The network does not order.
+        "a=ab b=ab a+x a+y b-y b-x a-x a-y",  # The network does not order bundles.
         "a=ab b=ab a+x>b b-x",  # A bundle is owed only where it is wanted.
         "a=ab b=ab a+x a-x a! b!",  # A network that fails owes nothing.
         "a=ab b=ab a! b! a=ab b=ab b+x a-x b-x",
-        "a=ab b=ab a+x a-x b-x a=ab b=ab a+x a-x b-x",  # The same words in a new network are new.
+        "a=ab b=ab a+x a-x b-x a=ab b=ab a+x a-x b-x",  # The same payload in a new network is another bundle.
     ],
 )
 def test_a_right_history_holds(words: str) -> None:

@@ -20,17 +20,17 @@ hide ACK
 """
 
 
-def test_a_story_replays_to_itself() -> None:
+def test_a_scenario_replays_to_itself() -> None:
     assert replay(STORY, "story.txt") == STORY
 
 
-def test_a_replay_says_what_really_happens() -> None:
+def test_a_replay_returns_the_real_output() -> None:
     wrong = STORY.replace("deliver one two", "deliver one")
 
     assert replay(wrong, "story.txt") == STORY
 
 
-def test_blocks_know_where_they_stand() -> None:
+def test_blocks_have_their_line_numbers() -> None:
     assert [(block.line, len(block.lines)) for block in parse(STORY)] == [(1, 3), (5, 1), (9, 2)]
 
 
@@ -61,7 +61,7 @@ def test_a_wrong_command_names_its_file_and_line(line: str, problem: str) -> Non
     assert str(caught.value).startswith(f"links/story.txt:4: {problem}")
 
 
-def test_another_seed_is_another_story() -> None:
+def test_another_seed_gives_another_output() -> None:
     story = "link a b\nloss 30%\nsubmit a 20x1000B\nrun 1s quiet\nsummary\n"
     told = [replay(f"seed {seed}\n{story}", "story.txt").splitlines()[1:] for seed in (1, 1, 2)]
 

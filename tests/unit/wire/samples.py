@@ -1,4 +1,4 @@
-"""Valid values of every format, drawn from a seeded generator; sequences like to lie at the edges."""
+"""Valid values of every format, drawn from a seeded generator; sequences are often at the edges."""
 
 from random import Random
 from typing import Final
@@ -156,7 +156,7 @@ def a_datagram(rng: Random) -> bytes:
 
 
 def a_train(rng: Random, segment_bytes: int) -> bytes:
-    """A receive buffer: one train as it was sent, with or without other frames behind it."""
+    """A receive buffer: one train as it was sent, with or without other frames after it."""
     head = encode_header(a_header(rng, Family.HOP, Family.RING))
     payload = rng.randbytes(rng.randint(1, 10 * (segment_bytes - 44)))
     frames: list[Frame] = [Data(a_seq(rng), payload)]

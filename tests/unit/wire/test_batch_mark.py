@@ -1,4 +1,4 @@
-"""Marks of batches in bundles: they come out as they went in, cost others nothing, are refused if malformed."""
+"""Marks of batches in bundles: decoded to the same, without cost for other bundles, refused if malformed."""
 
 from typing import Final
 
@@ -21,14 +21,14 @@ from hopring.wire.bundle import (
 
 MARK_LENGTH_AT: Final = 3
 MARK_AT: Final = BUNDLE_HEAD_BYTES + 2 * 4 + 2 + 1 + len(b"\x01g")
-"""In a bundle of one message to g: behind offsets, type, hints and names."""
+"""In a bundle of one message to g: after offsets, type, hints and names."""
 
 
 def marked(app: str = "detector", batch: int = 7, index: int = 0) -> BundleKey:
     return with_groups("g").replace(mark=BatchMark(app, batch, index))
 
 
-def test_a_mark_comes_out_as_it_went_in_and_the_messages_are_as_without() -> None:
+def test_a_mark_is_decoded_to_the_same_and_does_not_change_the_messages() -> None:
     bundle = decode_bundle(encoded(b"one", b"", b"three", key=marked(index=5)))
 
     assert bundle.key.mark == BatchMark("detector", 7, 5)
@@ -38,7 +38,7 @@ def test_a_mark_comes_out_as_it_went_in_and_the_messages_are_as_without() -> Non
     assert peek_groups(bundle.whole) == ("g",)
 
 
-def test_a_bundle_without_a_mark_has_not_a_byte_for_it() -> None:
+def test_a_bundle_without_a_mark_has_no_bytes_for_it() -> None:
     buffer = encoded(b"x", key=with_groups("g"))
 
     assert decode_bundle(buffer).key.mark is None
@@ -81,7 +81,7 @@ def test_limits_are_kept_at_their_edges() -> None:
         (b"\0" * 12 + b"a\0b", Drop.INCONSISTENT),
     ],
 )
-def test_a_mark_that_is_none_is_refused(mark: bytes, reason: Drop) -> None:
+def test_an_invalid_mark_is_refused(mark: bytes, reason: Drop) -> None:
     buffer = encoded(b"x", key=with_groups("g"))
     hostile = bytearray(buffer[:MARK_AT] + mark + buffer[MARK_AT:])
     hostile[MARK_LENGTH_AT] = len(mark)

@@ -75,7 +75,7 @@ def test_messages_to_one_group_each_share_a_bundle() -> None:
         (ONE.replace(service=Service.UNRELIABLE), to("news"), Service.UNRELIABLE, False),
     ],
 )
-def test_what_differs_in_more_than_its_one_group_does_not_share(
+def test_messages_that_differ_in_more_than_one_group_do_not_share_a_bundle(
     key: BundleKey, groups: tuple[GroupName, ...], service: Service, self_discard: bool
 ) -> None:
     builder = BundleBuilder(key)
@@ -96,7 +96,7 @@ def test_a_bundle_has_no_more_groups_than_it_may() -> None:
     assert len(decode_bundle(b"".join(builder.finish().parts)).key.groups) == GROUPS_MAX
 
 
-def test_what_a_message_adds_is_never_more_than_was_said() -> None:
+def test_a_message_never_adds_more_bytes_than_estimated() -> None:
     builder, said = BundleBuilder(ONE), 0
     builder.append(b"")
     empty = BundleBuilder(ONE)

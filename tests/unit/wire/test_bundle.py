@@ -25,7 +25,7 @@ from hopring.wire.bundle import (
 OFFSETS_AT: Final = BUNDLE_HEAD_BYTES
 
 
-def test_a_bundle_comes_out_as_it_went_in() -> None:
+def test_a_bundle_is_decoded_to_the_same() -> None:
     bundle = decode_bundle(encode_bundle(KEY, [b"one", b"", b"three"], [1, 2, 65_535], [0, 255, 3]))
 
     assert (bundle.key, len(bundle)) == (KEY, 3)
@@ -36,7 +36,7 @@ def test_a_bundle_comes_out_as_it_went_in() -> None:
     assert bundle.hints.tolist() == [0, 255, 3]
 
 
-def test_messages_are_counted_by_the_head_alone_and_no_bundle_is_no_harm() -> None:
+def test_messages_are_counted_by_the_head_alone_and_invalid_bytes_do_no_harm() -> None:
     assert messages_in(encoded(b"one")) == 1
     assert messages_in(encoded(*[b""] * 300) + b"anna\x04") == 300
     assert messages_in(b"short") == 0
@@ -47,7 +47,7 @@ def test_bundles_are_values() -> None:
     assert decode_bundle(encoded(b"one")) != decode_bundle(encoded(b"two"))
 
 
-def test_offsets_and_bodies_lie_in_the_buffer_as_arrow_wants_them() -> None:
+def test_offsets_and_bodies_have_the_layout_of_arrow() -> None:
     buffer = encoded(b"one", b"", b"three")
     bundle = decode_bundle(buffer)
 
@@ -174,7 +174,7 @@ def mixed_bundle() -> Bundle:
     return decode_bundle(encode_bundle(MIXED, bodies, [5, 6, 7, 8], [0, 9, 0, 1], places))
 
 
-def test_a_mixed_bundle_comes_out_as_it_went_in() -> None:
+def test_a_mixed_bundle_is_decoded_to_the_same() -> None:
     bundle = mixed_bundle()
 
     assert bundle.key == MIXED
@@ -184,7 +184,7 @@ def test_a_mixed_bundle_comes_out_as_it_went_in() -> None:
     assert bytes(as_of(bundle, 2).message(1)) == b"one"
 
 
-def test_some_messages_are_picked_with_no_group_that_none_of_them_goes_to() -> None:
+def test_a_selection_of_messages_keeps_only_their_groups() -> None:
     several, one = decode_bundle(pick(mixed_bundle(), [1, 3])), decode_bundle(pick(mixed_bundle(), [0, 2]))
 
     assert several.key == MIXED.replace(groups=(GroupName("b"), GroupName("c")))
@@ -195,7 +195,7 @@ def test_some_messages_are_picked_with_no_group_that_none_of_them_goes_to() -> N
     assert one.messages() == [b"zero", b""]
 
 
-def test_a_place_that_there_is_not_and_a_service_that_does_not_mix_are_refused() -> None:
+def test_a_wrong_group_index_and_a_service_that_cannot_be_mixed_are_refused() -> None:
     good = encode_bundle(MIXED, [b"x", b"y"], [0, 0], [0, 0], [0, 1])
     places_at = good.index(b"\x00\x01\x01a\x01b\x01c")
     outside = good[:places_at] + b"\x00\x03" + good[places_at + 2 :]
@@ -222,7 +222,7 @@ SPREAD: Final = KEY.replace(groups=(GroupName("orders"),), channel=0, spread_bit
         SPREAD.replace(groups=tuple([GroupName(f"{at:031}") for at in range(100)])),
     ],
 )
-def test_what_only_spread_clients_say_comes_out_as_it_went_in(key: BundleKey) -> None:
+def test_values_of_spread_clients_are_decoded_to_the_same(key: BundleKey) -> None:
     bundle = decode_bundle(encode_bundle(key, [b"one", b"two"], [1, 2], [0, 0]))
 
     assert bundle.key == key
@@ -230,7 +230,7 @@ def test_what_only_spread_clients_say_comes_out_as_it_went_in(key: BundleKey) ->
     assert peek_groups(bundle.whole) == key.groups
 
 
-def test_what_no_spread_client_says_is_refused() -> None:
+def test_invalid_values_of_spread_clients_are_refused() -> None:
     good = encoded(b"one", key=SPREAD)
     at = good.index(b"orders", good.index(b"\x06orders") + 7) - 2
     assert good[at : at + 2] == b"\x80\x03"

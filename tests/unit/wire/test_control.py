@@ -18,7 +18,7 @@ def body_of(encoded: bytes) -> memoryview:
     return memoryview(encoded)[OBJECT_HEAD_BYTES:]
 
 
-def test_a_control_word_is_cut_into_objects_that_fit() -> None:
+def test_a_control_message_is_cut_into_objects_that_fit() -> None:
     parts = cut_control(SiteId(1), DaemonId(2), 3, bytes(250), object_bytes_max=115)
 
     assert [len(part.chunk) for part in parts] == [100, 100, 50]
@@ -31,7 +31,7 @@ def test_a_fragment_past_the_last_one_is_refused() -> None:
         decode_control(body_of(encode_control(Control(SiteId(1), DaemonId(2), 3, 2, 2, b""))))
 
 
-def test_a_site_that_cannot_be_is_refused() -> None:
+def test_an_invalid_site_is_refused() -> None:
     with pytest.raises(PeerError) as caught:
         decode_control(body_of(encode_control(Control(SiteId(64), DaemonId(2), 3, 0, 1, b""))))
     assert caught.value.reason is Drop.LIMIT

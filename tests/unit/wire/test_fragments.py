@@ -69,7 +69,7 @@ def test_fragments_may_come_in_any_order_and_more_than_once() -> None:
     assert (len(reassembly), reassembly.held_bytes) == (0, 0)
 
 
-def test_bundles_of_many_sources_grow_side_by_side() -> None:
+def test_bundles_of_many_sources_are_assembled_concurrently() -> None:
     reassembly = Reassembly()
     parts = cut(bytes(15))
     others = [part.replace(source=SiteId(3)) for part in parts]
@@ -88,7 +88,7 @@ def test_fragments_that_do_not_agree_are_refused(change: dict[str, int]) -> None
     assert reason_of(reassembly, second.replace(**change)) is Drop.INCONSISTENT
 
 
-def test_a_whole_bundle_that_was_announced_in_parts_is_refused() -> None:
+def test_a_whole_bundle_after_fragments_of_it_is_refused() -> None:
     reassembly = Reassembly()
     reassembly.add(cut(bytes(25))[0])
 
@@ -141,7 +141,7 @@ def test_a_count_alone_costs_nothing() -> None:
     assert reassembly.held_bytes == 1 + FRAGMENT_COST_BYTES
 
 
-def test_fragments_are_refused_when_the_room_is_full_and_taken_when_some_is_freed() -> None:
+def test_fragments_are_refused_when_the_buffer_is_full_and_taken_when_space_is_freed() -> None:
     reassembly = Reassembly(held_bytes_max=2 * (10 + FRAGMENT_COST_BYTES))
     parts = cut(bytes(40))
     reassembly.add(parts[0])
@@ -178,7 +178,7 @@ def test_an_empty_bundle_is_refused() -> None:
 
 
 def disturbed(rng: Random, routed: Routed) -> Routed:
-    """A fragment as an enemy would send it."""
+    """An altered fragment, as an attacker would send it."""
     whole = bytes(routed.chunk)
     chunk = rng.choice([b"", whole[:-1], whole + b"x", rng.randbytes(rng.randrange(40))])
     count = rng.choice([1, routed.count + 1, 0xFFFF, routed.count])
@@ -194,7 +194,7 @@ def disturbed(rng: Random, routed: Routed) -> Routed:
 
 
 @pytest.mark.slow
-def test_any_fragments_in_any_order_keep_the_books_and_give_whole_bundles() -> None:
+def test_any_fragments_in_any_order_keep_the_counts_right_and_give_whole_bundles() -> None:
     done, wholes = 0, 0
 
     @settings(max_examples=CASES // BATCH, deadline=None, database=None, derandomize=True)
@@ -237,7 +237,9 @@ def offer(reassembly: Reassembly, routed: Routed) -> bytes | None:
 
 @settings(max_examples=200, deadline=None)
 @given(bundle=st.binary(min_size=1, max_size=400), chunk_bytes=st.integers(1, 100), rng=st.randoms())
-def test_every_cut_is_put_together_from_any_order(bundle: bytes, chunk_bytes: int, rng: Random) -> None:
+def test_fragments_of_every_size_are_assembled_in_any_order(
+    bundle: bytes, chunk_bytes: int, rng: Random
+) -> None:
     parts = cut(bundle, chunk_bytes)
     rng.shuffle(parts)
     reassembly = Reassembly()

@@ -70,7 +70,7 @@ def test_the_same_head_is_refused_by_another_cluster_after_ours_took_it() -> Non
         decode_header(head, CLUSTER + 1)
 
 
-def test_a_flag_that_nobody_knows_is_refused() -> None:
+def test_an_unknown_flag_is_refused() -> None:
     frame = bytearray(encode_frame(FrameType.HURRY, b""))
     frame[1] = 1
 
@@ -91,7 +91,7 @@ def test_an_empty_packet_is_data_too() -> None:
     assert decode_data(memoryview(encode_data(Data(1, b""))[FRAME_HEAD_BYTES:])) == Data(1, b"")
 
 
-def test_every_segment_of_every_cut_is_taken() -> None:
+def test_segments_of_every_valid_segmentation_are_accepted() -> None:
     for size in (2, 99, 100, 101, 4_600):
         for segment in cut(9, bytes(size), 100):
             body = encode_segment(segment)[FRAME_HEAD_BYTES:]
@@ -99,7 +99,7 @@ def test_every_segment_of_every_cut_is_taken() -> None:
             assert decode_data(memoryview(body)) == expected
 
 
-def test_a_segment_that_is_in_no_even_cut_is_refused() -> None:
+def test_a_segment_of_an_uneven_segmentation_is_refused() -> None:
     first, last = (encode_segment(segment)[FRAME_HEAD_BYTES:] for segment in cut(9, bytes(150), 100))
 
     assert reason_of(first[:-60]) is Drop.INCONSISTENT

@@ -1,9 +1,9 @@
 """No bytes from outside harm a decoder: it yields a value that encodes to the same bytes, or a PeerError.
 
-Each format meets four attacks: noise, flipped bits, wrong ends, and numbers at their edges wherever a length
-or a count may lie. A hypothesis example is a seed that drives a batch of cases. CASES counts cases, each of
-which is carried out and judged; a test fails if it did fewer than it says. Every fifth case is left as it is: a
-test also fails if what is right is refused.
+Each format meets four attacks: random bytes, flipped bits, wrong ends, and numbers at their edges wherever a
+length or a count may be. A hypothesis example is a seed that drives a batch of cases. CASES counts cases, each
+of which is carried out and checked; a test fails if it did fewer than it says. Every fifth case is left
+unchanged: a test also fails if valid input is refused.
 """
 
 import tracemalloc
@@ -104,7 +104,7 @@ CASES: Final = {
     "bundle": 40_000,
     "stream": 20_000,
 }
-"""Trains and fragments have tests of their own, which come on top."""
+"""Trains and fragments have separate tests, which add more cases."""
 BATCH: Final = 100
 
 
@@ -115,14 +115,14 @@ def test_more_than_a_hundred_thousand_cases_are_tried() -> None:
 
 @dataclass(frozen=True)
 class Format:
-    """Makes valid bytes of a format; and decodes any bytes and encodes them again."""
+    """Makes valid bytes of a format; decodes any bytes and encodes them again."""
 
     make: Callable[[Random], bytes]
     again: Callable[[bytes], bytes]
 
 
 def frames_again(data: bytes) -> bytes:
-    # Types that nobody knows are split as well, and judged later.
+    # Unknown types are split as well, and judged later.
     frames = split_frames(data)
     bodies = [bytes([kind]) + encode_frame(FrameType.DATA, bytes(body))[1:] for kind, body in frames]
     return data[:HEAD_BYTES] + b"".join(bodies)
@@ -299,7 +299,7 @@ def test_any_bytes_are_decoded_to_what_encodes_the_same_or_refused(name: str) ->
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_what_is_encoded_is_decoded_to_the_same(name: str) -> None:
+def test_encoded_values_are_decoded_to_the_same(name: str) -> None:
     for seed in range(50):
         valid = FORMATS[name].make(Random(seed))
 
@@ -307,7 +307,7 @@ def test_what_is_encoded_is_decoded_to_the_same(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_bytes_that_hypothesis_likes_are_decoded_or_refused(name: str) -> None:
+def test_bytes_drawn_by_hypothesis_are_decoded_or_refused(name: str) -> None:
     tally = Tally()
 
     @settings(max_examples=100, deadline=None, database=None, derandomize=True)
@@ -329,7 +329,7 @@ def test_no_number_in_a_packet_makes_a_decoder_allocate_more_than_the_packet_war
     packets += [FORMATS[name].make(rng) for _ in range(30)]
     tracemalloc.start()
     for data in packets:
-        # Heads are remembered; the day that memory grows is not this packet's doing.
+        # Heads are cached; that this cache grows is not caused by this packet.
         _heads.clear()
         tracemalloc.reset_peak()
         before = tracemalloc.get_traced_memory()[0]

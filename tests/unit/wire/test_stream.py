@@ -99,11 +99,11 @@ def test_a_reader_keeps_less_than_one_packet() -> None:
         (b"GET / HTTP/1.1\r\nHost: somewhere", Drop.MAGIC),
     ],
 )
-def test_a_stranger_is_refused_by_the_greeting(greeting: bytes, reason: Drop) -> None:
+def test_a_greeting_of_a_stranger_is_refused(greeting: bytes, reason: Drop) -> None:
     assert reason_of(StreamReader(CLUSTER), greeting) is reason
 
 
-def test_what_a_closed_stream_leaves_unfinished_never_comes_out() -> None:
+def test_an_incomplete_packet_of_a_closed_stream_is_never_returned() -> None:
     reader = StreamReader(CLUSTER)
 
     assert reader.feed(GREETING + encode_packet(b"whole") + encode_packet(b"half")[:-1]) == [b"whole"]

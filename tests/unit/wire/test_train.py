@@ -23,7 +23,7 @@ BATCH: Final = 100
 
 
 def one_by_one(buffer: bytes, segment_bytes: int) -> list[Packet | PeerError]:
-    """What the datagrams of a buffer say, each by itself."""
+    """The result of decoding each datagram of a buffer separately."""
     packets: list[Packet | PeerError] = []
     for at in range(0, max(1, len(buffer)), segment_bytes):
         try:
@@ -34,7 +34,7 @@ def one_by_one(buffer: bytes, segment_bytes: int) -> list[Packet | PeerError]:
 
 
 def joined(packets: list[Packet | PeerError]) -> Packet | None:
-    """The packet of a train that these datagrams make up in order, put together the slow way."""
+    """The packet of a train that these datagrams make up in order, joined the slow way."""
     frames = [packet.frames if isinstance(packet, Packet) else () for packet in packets]
     heads = {packet.header for packet in packets if isinstance(packet, Packet)}
     segments = [one[0] for one in frames if one and isinstance(one[0], Segment)]
@@ -53,12 +53,12 @@ def texts(packets: list[Packet | PeerError]) -> list[Packet | str]:
 
 
 def judge(buffer: bytes, segment_bytes: int, tally: Tally) -> None:
-    """A whole train comes out as one packet; anything else as its datagrams say, one by one."""
+    """Checks that a whole train gives one packet, and anything else the result of its separate datagrams."""
     apart = one_by_one(buffer, segment_bytes)
     whole = joined(apart)
     got = list(decode_train(memoryview(buffer), segment_bytes, CLUSTER))
     assert texts(got) == texts([whole] if whole else apart)
-    with tally.attempt():  # It is taken if every datagram is.
+    with tally.attempt():  # A train is accepted if every datagram is.
         for one in apart:
             if isinstance(one, PeerError):
                 raise one
@@ -91,7 +91,7 @@ def test_each_datagram_of_a_train_is_the_segment_that_the_one_cut_gives() -> Non
     assert [packet.frames for packet in packets] == [(segment,) for segment in cut(5, data.payload, 1356)]
 
 
-def test_what_follows_a_train_rides_on_its_last_datagram() -> None:
+def test_frames_after_a_train_are_sent_in_its_last_datagram() -> None:
     frames: tuple[Frame, ...] = (Data(5, bytes(3_000)), ACK)
 
     [train] = encode(HEAD, frames, 1400)
@@ -99,17 +99,19 @@ def test_what_follows_a_train_rides_on_its_last_datagram() -> None:
     assert list(decode_train(memoryview(train.buffer), 1400, CLUSTER)) == [Packet(HEADER, frames)]
 
 
-def test_frames_ride_in_a_datagram_that_has_room() -> None:
+def test_frames_are_sent_in_a_datagram_that_has_space() -> None:
     frames = [Data(7, b"payload")]
     [train] = encode(HEAD, frames, 1400)
     ridden = with_riders(train, frames, [Held(3), Hurry()])
 
     assert ridden is not None
     assert decode(ridden.buffer, CLUSTER) == Packet(HEADER, (Data(7, b"payload"), Held(3), Hurry()))
-    assert decode(train.buffer, CLUSTER) == Packet(HEADER, (Data(7, b"payload"),)), "the other is as it was"
+    assert decode(train.buffer, CLUSTER) == Packet(HEADER, (Data(7, b"payload"),)), (
+        "the other datagram was changed"
+    )
 
 
-def test_nothing_rides_where_there_is_no_room_nor_in_a_longer_train() -> None:
+def test_no_frames_are_added_without_space_or_to_a_longer_train() -> None:
     frames = [Data(7, b"payload")]
     [train] = encode(HEAD, frames, 1400)
     size = len(train.buffer)
@@ -237,7 +239,7 @@ def test_an_empty_datagram_is_counted_as_truncated() -> None:
 
 
 def disturbed(rng: Random, train: bytes, segment_bytes: int) -> bytes:
-    """A train as networks and enemies leave it."""
+    """A train as it is altered by networks and attackers."""
     datagrams = [train[at : at + segment_bytes] for at in range(0, len(train), segment_bytes)]
     match rng.randrange(6):
         case 0:

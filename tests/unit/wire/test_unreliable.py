@@ -85,7 +85,7 @@ def test_fragments_of_one_bundle_are_known_without_decoding() -> None:
         (Unreliable(SiteId(1), DaemonId(1), 1, SiteMask(1), 0, 1, b""), Drop.TRUNCATED),
     ],
 )
-def test_what_nobody_sends_is_refused(item: Unreliable, reason: Drop) -> None:
+def test_invalid_fragments_are_refused(item: Unreliable, reason: Drop) -> None:
     with pytest.raises(PeerError) as caught:
         decode_unreliable(UNRELIABLE, body_of(encode_unreliable(item)))
 
