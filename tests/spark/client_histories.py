@@ -3,20 +3,18 @@
 Each is written as a run below one directory, with the plain checker's verdict beside it.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
 from itertools import islice
-from pathlib import Path
 from random import Random
 
-import pytest
 from msgspec.structs import replace
 from tests.campaign.caught import CAUGHT
+from tests.spark.histories import JudgedRuns, recorded_ends
 from tests.unit.check.client_literals import BREAKS, HOLDS
 from tests.unit.check.evs_c_notation import client_history
 
 from hopring.check.judge import check_evs_c
+from hopring.check.properties.property import Verdict
 from hopring.check.trace import (
     AsksEnd,
     AsksJoin,
@@ -34,9 +32,7 @@ from hopring.check.trace import (
     ProcessName,
     Recover,
 )
-from hopring.check.trace_files import write_parquet
 from hopring.services import Service
-from hopring.sim.campaign import runner
 from hopring.sim.campaign.bugs.planting import all_bugs, plant
 from hopring.sim.campaign.runner import run_seed
 from hopring.sim.campaign.world import WITH_CLIENTS
@@ -48,22 +44,11 @@ Alter = Callable[[list[Event], int, Random], list[Event]]
 """Returns, from a history, the events that replace the one at an index."""
 
 
-@dataclass
-class ClientHistories:
-    """Runs below a directory, with the verdict of the plain checker on each."""
+class ClientHistories(JudgedRuns):
+    """Runs of clients, judged by EVS-C."""
 
-    directory: Path
-    broken: dict[str, set[str]] = field(default_factory=dict)
-    ends: dict[str, Ends] = field(default_factory=dict)
-
-    def add(self, run: str, events: Iterable[Event], ends: Ends) -> None:
-        events = list(events)
-        directory = self.directory / f"run={run}"
-        directory.mkdir(parents=True)
-        write_parquet(events, directory / "trace.parquet")
-        verdicts = check_evs_c(events, ends.quiet, ends.components)
-        self.broken[run] = {verdict.property for verdict in verdicts if not verdict}
-        self.ends[run] = ends
+    def verdicts(self, events: list[Event], ends: Ends) -> list[Verdict]:
+        return check_evs_c(events, ends.quiet, ends.components)
 
     def add_by_hand(self) -> None:
         """Adds all histories with which the plain checker is tested."""
@@ -102,23 +87,9 @@ def altered(events: list[Event], place: int, alter: Alter, dice: Random) -> list
 
 def world(seed: int) -> tuple[list[Event], Ends]:
     """A world with clients, and the checker's arguments for its end."""
-    with overheard() as said:
+    with recorded_ends("check_evs_c") as recorded:
         outcome = run_seed(seed, WITH_CLIENTS)
-    return outcome.history, said[0] if said else Ends()
-
-
-@contextmanager
-def overheard() -> Iterator[list[Ends]]:
-    said: list[Ends] = []
-
-    def listen(events, quiet_end, components=None):  # type: ignore[no-untyped-def]
-        parts = None if components is None else tuple(frozenset(component) for component in components)
-        said.append(Ends(quiet_end, parts))
-        return check_evs_c(events, quiet_end, components)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runner, "check_evs_c", listen)
-        yield said
+    return outcome.history, recorded[0] if recorded else Ends()
 
 
 # Alterations of an event.

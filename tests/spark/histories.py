@@ -3,6 +3,7 @@
 Each is written as a run below one directory, with the plain checker's verdict beside it.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from tests.unit.check.evs_mutants import MUTANTS, Sound, edited
 from tests.unit.check.evs_notation import history
 
 from hopring.check.judge import check_evs
+from hopring.check.properties.property import Verdict
 from hopring.check.trace import Event
 from hopring.check.trace_files import write_parquet
 from hopring.sim.campaign import runner
@@ -37,7 +39,7 @@ CATCHING = {
 
 
 @dataclass
-class Histories:
+class JudgedRuns(ABC):
     """Runs below a directory, with the verdict of the plain checker on each."""
 
     directory: Path
@@ -49,9 +51,19 @@ class Histories:
         directory = self.directory / f"run={run}"
         directory.mkdir(parents=True)
         write_parquet(events, directory / "trace.parquet")
-        verdicts = check_evs(events, ends.quiet, ends.components, counters_survive=ends.counters_survive)
-        self.broken[run] = {verdict.property for verdict in verdicts if not verdict}
+        self.broken[run] = {verdict.property for verdict in self.verdicts(events, ends) if not verdict}
         self.ends[run] = ends
+
+    @abstractmethod
+    def verdicts(self, events: list[Event], ends: Ends) -> list[Verdict]:
+        """The verdicts of the plain checker."""
+
+
+class Histories(JudgedRuns):
+    """Runs of daemons, judged by EVS."""
+
+    def verdicts(self, events: list[Event], ends: Ends) -> list[Verdict]:
+        return check_evs(events, ends.quiet, ends.components, counters_survive=ends.counters_survive)
 
     def add_lines(self, text: str, ends: Ends | None = None) -> None:
         """Adds a handwritten history, with a quiet end by default."""
@@ -79,15 +91,15 @@ class Histories:
 
     def add_campaign(self, seeds: Iterable[int]) -> None:
         for seed in seeds:
-            with overheard() as said:
+            with recorded_ends("check_evs") as recorded:
                 outcome = run_seed(seed)
-            self.add(f"seed-{seed}", outcome.history, said[0] if said else Ends())
+            self.add(f"seed-{seed}", outcome.history, recorded[0] if recorded else Ends())
 
     def add_bugs(self, names: Iterable[str]) -> None:
         for name in names:
-            with plant(all_bugs()[name]), overheard() as said:
+            with plant(all_bugs()[name]), recorded_ends("check_evs") as recorded:
                 outcome = run_seed(CATCHING[name])
-            self.add(f"bug-{name}", outcome.history, said[0] if said else Ends())
+            self.add(f"bug-{name}", outcome.history, recorded[0] if recorded else Ends())
 
 
 def settled(components: Iterable[Collection[str]]) -> Ends:
@@ -95,15 +107,16 @@ def settled(components: Iterable[Collection[str]]) -> Ends:
 
 
 @contextmanager
-def overheard() -> Iterator[list[Ends]]:
-    """The checker's arguments for the end of each world of a campaign."""
-    said: list[Ends] = []
+def recorded_ends(checker: str) -> Iterator[list[Ends]]:
+    """Records the arguments of this checker for the end of each world of a campaign."""
+    recorded: list[Ends] = []
+    check = getattr(runner, checker)
 
-    def listen(events, quiet_end, components=None, *, counters_survive=True):  # type: ignore[no-untyped-def]
+    def record(events, quiet_end, components=None, **options):  # type: ignore[no-untyped-def]
         parts = None if components is None else tuple(frozenset(component) for component in components)
-        said.append(Ends(quiet_end, parts, counters_survive))
-        return check_evs(events, quiet_end, components, counters_survive=counters_survive)
+        recorded.append(Ends(quiet_end, parts, **options))
+        return check(events, quiet_end, components, **options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runner, "check_evs", listen)
-        yield said
+        patch.setattr(runner, checker, record)
+        yield recorded
