@@ -1,4 +1,4 @@
-"""The terminal side of a command: exit codes, the exceptions that carry them, and progress on stderr.
+"""The terminal side of a command: exit codes, the exceptions that carry them, questions, progress on stderr.
 
 Progress is a line that is redrawn on a terminal; elsewhere it is plain lines, where these are wanted.
 """
@@ -6,13 +6,16 @@ Progress is a line that is redrawn on a terminal; elsewhere it is plain lines, w
 import os
 import sys
 import time
+from collections.abc import Callable
 from enum import IntEnum
 from types import TracebackType
-from typing import IO, Final, Self
+from typing import IO, Any, Final, Self, TypeVar
 
 import click
 from rich import progress as rich
 from rich.console import Console
+
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class Exit(IntEnum):
@@ -42,6 +45,21 @@ class BadConfiguration(Failure):
     """A configuration that cannot be used; the message names the place and the remedy."""
 
     exit_code = int(Exit.BAD_CONFIGURATION)
+
+
+def yes_option(command: Command) -> Command:
+    """A decorator that adds the option --yes."""
+    return click.option("--yes", is_flag=True, help="Do not ask; required if stdin is not a terminal.")(command)
+
+
+def confirm(what: str, yes: bool) -> None:
+    """Asks for confirmation on a terminal; elsewhere --yes is required. Nothing has been done before."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise click.UsageError(f"to {what} needs --yes if stdin is not a terminal; nothing was done")
+    if not click.confirm(f"hop: {what}?", err=True):
+        raise Failure("nothing was done")
 
 
 BAR_WIDTH: Final = 24

@@ -29,11 +29,17 @@ NAME_BYTES_MAX: Final = 32
 SPREAD_NAME_BYTES_MAX: Final = 19
 """Of a daemon that Spread clients connect to: with a user of 10 bytes and two signs, that makes 31."""
 
+NAME_REMEDY: Final = f"use at most {NAME_BYTES_MAX} of a-z, A-Z, 0-9, '-', '_', '.', and no sign at the start"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 BASE_PORT_DEFAULT: Final = 14_800
 _LOOPBACK: Final = "127.0.0.1"
+
+
+def is_name(text: str) -> bool:
+    """Whether a cluster, a site or a daemon may be called this."""
+    return len(text) <= NAME_BYTES_MAX and _NAME.fullmatch(text) is not None
 
 
 class ConfigPlace(NamedTuple):
@@ -73,9 +79,8 @@ class ConfigBuilder:
 
     def check_name(self, place: ConfigPlace, name: str) -> str:
         """The name, if it is a valid one."""
-        if not _NAME.fullmatch(name) or len(name) > NAME_BYTES_MAX:
-            remedy = f"use at most {NAME_BYTES_MAX} of a-z, A-Z, 0-9, '-', '_', '.', and no sign at the start"
-            self.refuse(place, f"{name!r:.60} is not a name", remedy)
+        if not is_name(name):
+            self.refuse(place, f"{name!r:.60} is not a name", NAME_REMEDY)
         return name
 
     def check_address(self, place: ConfigPlace, text: str) -> str:

@@ -16,16 +16,12 @@ from hopring.cli.monitor.actions import Sides, in_force, read_sides, show_sides
 from hopring.cli.monitor.admin_client import AdminClient, AdminReply, Fleet, choose, default_places
 from hopring.cli.monitor.screen import MonitorScreen, read_cut_time, words
 from hopring.cli.monitor.table import plain_rows, plain_table
-from hopring.cli.terminal import Failure
+from hopring.cli.terminal import Failure, confirm, yes_option
 from hopring.config.units import DURATION, SIZE
 
 SETTLE_SECONDS: Final = 30.0
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-def _yes_option(command: Command) -> Command:
-    return click.option("--yes", is_flag=True, help="Do not ask; required if stdin is not a terminal.")(command)
 
 
 def _wait_options(command: Command) -> Command:
@@ -40,16 +36,6 @@ def _wait_options(command: Command) -> Command:
         help="With --wait: how long to wait; after it the exit code is 4.",
     )
     return wait(seconds(command))
-
-
-def _confirm(what: str, yes: bool) -> None:
-    """Asks for confirmation on a terminal; elsewhere --yes is required. Nothing has been done before."""
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise click.UsageError(f"to {what} needs --yes if stdin is not a terminal; nothing was done")
-    if not click.confirm(f"hop: {what}?", err=True):
-        raise Failure("nothing was done")
 
 
 @click.group(invoke_without_command=True)
@@ -132,7 +118,7 @@ def _duration(_context: click.Context, _parameter: click.Parameter, text: str | 
     help="Time after which each daemon removes its cuts by itself, as 30s.  [default: until heal]",
 )
 @_wait_options
-@_yes_option
+@yes_option
 @json_option
 @click.pass_obj
 def partition(
@@ -157,7 +143,7 @@ def partition(
         raise click.BadParameter(str(error)) from None
     if not dry_run:
         how_long = "until `heal`" if for_us is None else f"for {DURATION.write(for_us)}"
-        _confirm(f"cut all traffic between the sides {show_sides(parts)}, {how_long}", yes)
+        confirm(f"cut all traffic between the sides {show_sides(parts)}, {how_long}", yes)
         answers = actions.send_partition(admin, fleet, parts, for_us)
         _told(answers, as_json, undo="heal")
     if as_json:
@@ -227,7 +213,7 @@ def _size(_context: click.Context, _parameter: click.Parameter, text: str | None
     help="Size of own messages not yet known to have reached all.",
 )
 @click.option("--bundles", type=int, help="Number of own bundles not yet known to have reached all.")
-@_yes_option
+@yes_option
 @json_option
 @click.pass_obj
 def window(
@@ -255,7 +241,7 @@ def window(
     given = {key: value for key, value in wanted.items() if value is not None}
     fleet = _look(admin)
     if given:
-        _confirm(f"set windows at {_whom(fleet, daemons)}", yes)
+        confirm(f"set windows at {_whom(fleet, daemons)}", yes)
         answers = actions.set_windows(admin, fleet, daemons, given)
     else:
         answers = {
@@ -267,7 +253,7 @@ def window(
 @monitor.command()
 @click.argument("daemons", nargs=-1, shell_complete=daemon_names)
 @click.option("--no-wait", is_flag=True, help="Do not wait until the daemons share a view again.")
-@_yes_option
+@yes_option
 @json_option
 @click.pass_obj
 def reload(admin: AdminClient, daemons: tuple[str, ...], no_wait: bool, yes: bool, as_json: bool) -> None:
@@ -276,7 +262,7 @@ def reload(admin: AdminClient, daemons: tuple[str, ...], no_wait: bool, yes: boo
     Without DAEMONS all of them do. Daemons and sites may have been added or removed.
     """
     fleet = _look(admin)
-    _confirm(f"reload the configuration of {_whom(fleet, daemons)}", yes)
+    confirm(f"reload the configuration of {_whom(fleet, daemons)}", yes)
     answers = actions.reload(admin, fleet, daemons)
     _told(answers, as_json)
     if not no_wait:
@@ -286,7 +272,7 @@ def reload(admin: AdminClient, daemons: tuple[str, ...], no_wait: bool, yes: boo
 @monitor.command()
 @click.argument("daemons", nargs=-1, shell_complete=daemon_names)
 @click.option("--all", "everyone", is_flag=True, help="All daemons that answer.")
-@_yes_option
+@yes_option
 @json_option
 @click.pass_obj
 def terminate(admin: AdminClient, daemons: tuple[str, ...], everyone: bool, yes: bool, as_json: bool) -> None:
@@ -294,7 +280,7 @@ def terminate(admin: AdminClient, daemons: tuple[str, ...], everyone: bool, yes:
     if bool(daemons) == everyone:
         raise click.UsageError("name daemons, or --all")
     fleet = _look(admin)
-    _confirm(f"terminate {_whom(fleet, daemons)}", yes)
+    confirm(f"terminate {_whom(fleet, daemons)}", yes)
     answers = actions.terminate(admin, fleet, daemons)
     _told(answers, as_json)
     actions.wait_until_gone(admin, answers, SETTLE_SECONDS)
