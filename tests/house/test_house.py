@@ -72,6 +72,7 @@ PACKAGES = (
         "session",
         "spread",
         "spool",
+        "credentials",
         "client",
         "spooler",
         "compat",

@@ -16,6 +16,7 @@ import click
 from hopring import __version__
 from hopring.cli.terminal import BadConfiguration, Exit, Failure
 from hopring.config.error import ConfigError
+from hopring.credentials.files import ChangeRefused, CredentialError
 
 COMMANDS: Final = {
     "config": "hopring.cli.config:config",
@@ -25,6 +26,7 @@ COMMANDS: Final = {
     "groups": "hopring.cli.queries:groups",
     "members": "hopring.cli.queries:members",
     "view": "hopring.cli.queries:view",
+    "keys": "hopring.cli.keys:keys",
     "monitor": "hopring.cli.monitor.command:monitor",
     "doctor": "hopring.cli.doctor.command:doctor",
     "shell": "hopring.cli.shell:shell",
@@ -69,6 +71,10 @@ class LazyCommands(click.Group):
         try:
             return super().invoke(ctx)
         except ConfigError as error:
+            raise BadConfiguration(str(error)) from None
+        except ChangeRefused as error:
+            raise Failure(str(error)) from None
+        except CredentialError as error:
             raise BadConfiguration(str(error)) from None
         except OSError as error:
             # A closed pipe is no failure; click ends quietly then.
