@@ -9,7 +9,6 @@ from typing import Final
 import click
 import msgspec
 
-from hopring.bench.harness import shared_counters as slots
 from hopring.bench.harness.daemons import BenchDaemons, sites_of
 from hopring.bench.harness.figures import Figures, summary
 from hopring.bench.harness.processes import (
@@ -19,7 +18,14 @@ from hopring.bench.harness.processes import (
     no_progress,
     with_run_number,
 )
-from hopring.bench.harness.workload import BenchWorkload, WorkerTask
+from hopring.bench.harness.workload import (
+    FAULT_AT,
+    RECEIVER_READY,
+    RESUMED_AT,
+    VIEW_AT,
+    BenchWorkload,
+    WorkerTask,
+)
 from hopring.bench.options import runs_option, seconds_option, size_option
 from hopring.bench.throughput import counters_for, order_is_ok, start_flood, stop_flood
 from hopring.cli.daemon_session import json_option, service_option
@@ -46,25 +52,25 @@ def measure_failover(
     victim = daemons.names[-1]
     workload = msgspec.structs.replace(workload, receivers=len(daemons.names) - 1)
     with TemporaryDirectory(prefix="hop-bench-") as name, WorkerProcesses(daemons, Path(name)) as workers:
-        file = Path(name) / "board"
+        file = Path(name) / "counters"
         counters = counters_for(file, workload)
         task = WorkerTask("receive", workload.receivers, str(file), group, workload, watch_views=True)
         workers.start(task)  # A member at the victim; its messages are not counted.
-        ready = slots.RECEIVER_READY + workload.receivers
+        ready = RECEIVER_READY + workload.receivers
         workers.wait(lambda: bool(counters[ready]), READY_SECONDS, "the receiver at the victim is not ready")
         start_flood(workers, daemons, counters, task, say)
         time.sleep(workload.warm_seconds)
         say(f"killing {victim}; waiting for the new view and messages in it")
-        counters[slots.FAULT_AT] = time.monotonic_ns()
+        counters[FAULT_AT] = time.monotonic_ns()
         daemons.kill(victim)
-        resumed = slice(slots.RESUMED_AT, slots.RESUMED_AT + workload.receivers)
+        resumed = slice(RESUMED_AT, RESUMED_AT + workload.receivers)
         workers.wait(lambda: all(counters[resumed]), VIEW_SECONDS_MAX, "no messages in a new view")
         time.sleep(workload.seconds)
         sent, lost = stop_flood(workers, counters)
         order_ok = order_is_ok(counters, sent)
-        views = slice(slots.VIEW_AT, slots.VIEW_AT + workload.receivers)
+        views = slice(VIEW_AT, VIEW_AT + workload.receivers)
         view_ns, resumed_ns = max(counters[views]), max(counters[resumed])
-        fault_ns = counters[slots.FAULT_AT]
+        fault_ns = counters[FAULT_AT]
     say(f"starting {victim} again")
     begin = time.monotonic()
     daemons.start(victim)

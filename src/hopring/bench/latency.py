@@ -10,7 +10,6 @@ from typing import Final
 import click
 import msgspec
 
-from hopring.bench.harness import shared_counters as slots
 from hopring.bench.harness.daemons import BenchDaemons, sites_of
 from hopring.bench.harness.figures import Figures, spread_percent, summary
 from hopring.bench.harness.processes import (
@@ -22,7 +21,7 @@ from hopring.bench.harness.processes import (
     with_prefix,
     with_run_number,
 )
-from hopring.bench.harness.workload import BenchWorkload, WorkerTask
+from hopring.bench.harness.workload import RECEIVER_READY, BenchWorkload, WorkerTask
 from hopring.bench.options import receivers_option, runs_option, size_option, topology_options
 from hopring.bench.throughput import counters_for, measure_throughput, start_flood, stop_flood
 from hopring.cli.daemon_session import json_option, service_option
@@ -81,14 +80,14 @@ def _probe(
     say: ReportStep,
 ) -> BenchRoundTrip:
     answering = 0 if probing.to_itself else workload.receivers
-    file = directory / "board"
+    file = directory / "counters"
     counters = counters_for(file, msgspec.structs.replace(workload, receivers=answering))
     task = WorkerTask(
         "answer", 0, str(file), group, workload, probing.probes, probing.pause_us, probing.to_itself
     )
     for number in range(answering):
         workers.start(msgspec.structs.replace(task, number=number))
-    ready = slots.RECEIVER_READY
+    ready = RECEIVER_READY
     workers.wait(
         lambda: all(counters[ready : ready + answering]), READY_SECONDS, "the answering client is not ready"
     )

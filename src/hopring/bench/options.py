@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import click
 
-from hopring.bench.harness.shared_counters import CLIENTS_MAX, TAG_BYTES
+from hopring.bench.harness.workload import CLIENTS_MAX, TAG_BYTES
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -12,7 +12,6 @@ from typing import Final
 import click
 import msgspec
 
-from hopring.bench.harness import shared_counters as slots
 from hopring.bench.harness.daemons import BenchDaemons, sites_of
 from hopring.bench.harness.figures import Figures, spread_percent, summary
 from hopring.bench.harness.processes import (
@@ -26,8 +25,26 @@ from hopring.bench.harness.processes import (
     read_cpu,
     with_run_number,
 )
-from hopring.bench.harness.shared_counters import Counters
-from hopring.bench.harness.workload import BenchWorkload, WorkerTask
+from hopring.bench.harness.workload import (
+    BURST,
+    CLIENTS_MAX,
+    GO,
+    ORDER,
+    RECEIVED,
+    RECEIVER_READY,
+    RECEIVERS,
+    SENDER_READY,
+    SENDERS,
+    SENT,
+    SIZE,
+    STOP,
+    WINDOW,
+    BenchWorkload,
+    Counters,
+    WorkerTask,
+    create_counters,
+    order_checksum,
+)
 from hopring.bench.options import (
     receivers_option,
     runs_option,
@@ -60,10 +77,10 @@ class ThroughputResult(msgspec.Struct, frozen=True):
 
 def counters_for(file: Path, workload: BenchWorkload) -> Counters:
     """Shared counters for this workload."""
-    counters = slots.create_counters(file)
-    counters[slots.WINDOW], counters[slots.BURST] = workload.in_flight, workload.at_once
-    counters[slots.SIZE] = workload.size_bytes
-    counters[slots.SENDERS], counters[slots.RECEIVERS] = workload.senders, workload.receivers
+    counters = create_counters(file)
+    counters[WINDOW], counters[BURST] = workload.in_flight, workload.at_once
+    counters[SIZE] = workload.size_bytes
+    counters[SENDERS], counters[RECEIVERS] = workload.senders, workload.receivers
     return counters
 
 
@@ -79,26 +96,26 @@ def start_flood(
     say(f"starting receivers ({workload.receivers}) and senders ({workload.senders})")
     for number in range(workload.receivers):
         workers.start(msgspec.structs.replace(task, role="receive", number=number))
-    ready = slots.RECEIVER_READY
+    ready = RECEIVER_READY
     workers.wait(
         lambda: all(counters[ready : ready + workload.receivers]), READY_SECONDS, "receivers are not ready"
     )
     if not system.members_send:
         for number in range(workload.senders):
             workers.start(msgspec.structs.replace(task, role="send", number=number))
-        at = slots.SENDER_READY
+        at = SENDER_READY
         workers.wait(lambda: all(counters[at : at + workload.senders]), READY_SECONDS, "senders are not ready")
-    counters[slots.GO] = 1
+    counters[GO] = 1
 
 
 def stop_flood(workers: WorkerProcesses, counters: Counters) -> tuple[int, int]:
     """Stops senders and waits for receivers; returns the numbers of messages sent and lost."""
-    counters[slots.STOP] = 1
+    counters[STOP] = 1
     end = time.monotonic() + DRAIN_SECONDS
-    receivers = slice(slots.RECEIVED, slots.RECEIVED + counters[slots.RECEIVERS])
+    receivers = slice(RECEIVED, RECEIVED + counters[RECEIVERS])
     sent = 0
     while time.monotonic() < end:
-        sent_before, sent = sent, sum(counters[slots.SENT : slots.SENT + slots.CLIENTS_MAX])
+        sent_before, sent = sent, sum(counters[SENT : SENT + CLIENTS_MAX])
         time.sleep(SETTLE_SECONDS)
         workers.check()
         if sent == sent_before and min(counters[receivers]) >= sent:
@@ -108,11 +125,11 @@ def stop_flood(workers: WorkerProcesses, counters: Counters) -> tuple[int, int]:
 
 def order_is_ok(counters: Counters, sent: int) -> bool:
     """Whether all receivers saw the same order; of a single sender, exactly its own."""
-    count = counters[slots.RECEIVERS]
-    orders = set(counters[slots.ORDER : slots.ORDER + count])
-    received = set(counters[slots.RECEIVED : slots.RECEIVED + count])
-    if counters[slots.SENDERS] == 1:
-        return orders == {slots.order_checksum(sent)}
+    count = counters[RECEIVERS]
+    orders = set(counters[ORDER : ORDER + count])
+    received = set(counters[RECEIVED : RECEIVED + count])
+    if counters[SENDERS] == 1:
+        return orders == {order_checksum(sent)}
     return len(orders) == 1 and received == {sent}
 
 
@@ -128,14 +145,14 @@ def measure_throughput(
     `meanwhile` is called with the seconds to measure, and returns after them.
     """
     with TemporaryDirectory(prefix="hop-bench-") as name, WorkerProcesses(system, Path(name)) as workers:
-        file = Path(name) / "board"
+        file = Path(name) / "counters"
         counters = counters_for(file, workload)
         start_flood(workers, system, counters, WorkerTask("", 0, str(file), group, workload), say)
         say(f"warming up for {workload.warm_seconds:g} s")
         time.sleep(workload.warm_seconds)
         workers.check()
         pids = {**workers.pids(), **system.servers()}
-        receivers = slice(slots.RECEIVED, slots.RECEIVED + workload.receivers)
+        receivers = slice(RECEIVED, RECEIVED + workload.receivers)
         before, had = read_cpu(pids), list(counters[receivers])
         say(f"measuring for {workload.seconds:g} s")
         meanwhile(workload.seconds)

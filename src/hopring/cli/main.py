@@ -28,7 +28,7 @@ COMMANDS: Final = {
     "view": "hopring.cli.queries:view",
     "keys": "hopring.cli.keys:keys",
     "monitor": "hopring.cli.monitor.command:monitor",
-    "doctor": "hopring.cli.doctor.command:doctor",
+    "doctor": "hopring.cli.doctor:doctor",
     "shell": "hopring.cli.shell:shell",
     "up": "hopring.cli.up:up",
     "bench": "hopring.bench.command:bench",

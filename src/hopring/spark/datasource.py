@@ -36,8 +36,17 @@ from pyspark.sql.types import StructType
 
 from hopring.spark.errors import SparkError
 from hopring.spark.schema import check_records, records_ddl
-from hopring.spark.sink.options import WriteOptions, check_written, write_options
-from hopring.spark.sink.publish import Staged, clear, multicast, publish, stage, staging_directory
+from hopring.spark.sink import (
+    Staged,
+    WriteOptions,
+    check_written,
+    clear,
+    multicast,
+    publish,
+    stage,
+    staging_directory,
+    write_options,
+)
 from hopring.spark.source.inventory import all_spools, chosen, ranges_of
 from hopring.spark.source.options import (
     BATCHES_ONLY,

@@ -10,21 +10,26 @@ import msgspec
 import pytest
 
 from hopring.bench.cpu import CpuResult, above_baseline, least, record
-from hopring.bench.harness import shared_counters as slots
 from hopring.bench.harness.daemons import sites_of
 from hopring.bench.harness.figures import spread_percent, summary, table
 from hopring.bench.harness.processes import cpu_seconds, others_share, read_cpu
-from hopring.bench.harness.shared_counters import (
+from hopring.bench.harness.worker import batch_tags, run_tags
+from hopring.bench.harness.workload import (
     CLIENTS_MAX,
+    ORDER,
+    RECEIVED,
+    SENT,
+    SLOTS,
+    WINDOW,
+    BenchWorkload,
     ReceiverCounters,
+    WorkerTask,
     create_counters,
     message_tag,
     open_counters,
     order_checksum,
     window_left,
 )
-from hopring.bench.harness.worker import batch_tags, run_tags
-from hopring.bench.harness.workload import BenchWorkload, WorkerTask
 from hopring.bench.throughput import counters_for, order_is_ok
 from hopring.client.runs import MessageRun
 from hopring.client.sequence import EventSequence
@@ -47,16 +52,16 @@ def test_all_processes_that_open_a_board_see_the_same_numbers(tmp_path: Path) ->
     one = create_counters(tmp_path / "board")
     other = open_counters(tmp_path / "board")
 
-    one[slots.WINDOW] = -7
+    one[WINDOW] = -7
 
-    assert other[slots.WINDOW] == -7
-    assert len(other) == slots.SLOTS
+    assert other[WINDOW] == -7
+    assert len(other) == SLOTS
 
 
 def test_the_window_is_counted_from_the_slowest_receiver(tmp_path: Path) -> None:
     counters = counters_for(tmp_path / "board", BenchWorkload(window=100, senders=2, receivers=3))
-    counters[slots.SENT], counters[slots.SENT + 1] = 30, 20
-    counters[slots.RECEIVED], counters[slots.RECEIVED + 1], counters[slots.RECEIVED + 2] = 50, 10, 40
+    counters[SENT], counters[SENT + 1] = 30, 20
+    counters[RECEIVED], counters[RECEIVED + 1], counters[RECEIVED + 2] = 50, 10, 40
 
     assert window_left(counters) == 100 - (30 + 20 - 10)
 
@@ -71,8 +76,8 @@ def test_equal_orders_have_equal_sums_however_they_came_in_batches(tmp_path: Pat
     for first, last in ((0, 1), (1, 600), (600, 1000)):
         other.add(b"".join(marks[first:last]))
 
-    assert counters[slots.ORDER] == counters[slots.ORDER + 1] == order_checksum(1000)
-    assert counters[slots.RECEIVED] == counters[slots.RECEIVED + 1] == 1000
+    assert counters[ORDER] == counters[ORDER + 1] == order_checksum(1000)
+    assert counters[RECEIVED] == counters[RECEIVED + 1] == 1000
     assert order_is_ok(counters, 1000)
 
 

@@ -11,8 +11,8 @@ import pytest
 from tests.unit.cli.conftest import Hop
 from tests.unit.daemon.free_ports import free_base_port
 
-from hopring.cli.doctor import checks
-from hopring.cli.doctor.checks import AskedDaemon, DoctorReport, check_daemons, check_pairs
+from hopring.cli import doctor_checks
+from hopring.cli.doctor_checks import AskedDaemon, DoctorReport, check_daemons, check_pairs
 from hopring.client.queries import DaemonFacts, DaemonView, LinkFacts
 from hopring.config import (
     Config,
@@ -158,7 +158,7 @@ def test_a_soft_limit_that_hopd_raises_by_itself_is_no_finding() -> None:
     chart = DoctorReport()
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(256, hard), hard))
     try:
-        checks.check_limits(chart, config)
+        doctor_checks.check_limits(chart, config)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
@@ -171,7 +171,7 @@ def test_packets_that_are_too_long_for_the_path_are_found() -> None:
         CONFIG, sites=sites, links=(LinkConfig(("eu", "us"), tuning=LinkTuning(segment_bytes=9_000)),)
     )
     chart = DoctorReport()
-    checks.check_paths(chart, config, config.daemons[0])
+    doctor_checks.check_paths(chart, config, config.daemons[0])
     mtu = int((Path("/sys/class/net/lo/mtu")).read_text())
 
     too_long = [one.subject for one in chart.findings]
@@ -183,7 +183,7 @@ def test_no_route_is_a_finding() -> None:
     far = replace(CONFIG.daemons[2], address="192.0.2.1")
     sites = tuple([replace(one, daemons=(far,)) if one.name == "us" else one for one in CONFIG.sites])
     chart = DoctorReport()
-    checks.check_paths(chart, replace(CONFIG, sites=sites), CONFIG.daemons[0])
+    doctor_checks.check_paths(chart, replace(CONFIG, sites=sites), CONFIG.daemons[0])
 
     # From 127.0.0.1 only loopback can be reached.
     assert [one.subject for one in chart.findings] == ["eu1 -> us1"]
@@ -193,9 +193,13 @@ def test_no_route_is_a_finding() -> None:
 def test_an_invalid_multicast_group_is_a_finding_and_a_valid_one_is_received() -> None:
     site = CONFIG.sites[0]
     chart = DoctorReport()
-    checks.check_multicast(chart, replace(site, multicast=MulticastConfig("239.255.77.14", 1)), site.daemons[0])
+    doctor_checks.check_multicast(
+        chart, replace(site, multicast=MulticastConfig("239.255.77.14", 1)), site.daemons[0]
+    )
     assert chart.findings == []
-    checks.check_multicast(chart, replace(site, multicast=MulticastConfig("10.9.9.9", 1)), site.daemons[0])
+    doctor_checks.check_multicast(
+        chart, replace(site, multicast=MulticastConfig("10.9.9.9", 1)), site.daemons[0]
+    )
     assert len(chart.findings) == 1
 
 

@@ -3,7 +3,6 @@
 from typing import Any
 
 from hopring.check.properties.sql import LIVES_MAX
-from hopring.spark.audit.constants import _word
 from hopring.spark.audit.daemons.lives import (
     DaemonStay,
     lives_of,
@@ -15,6 +14,7 @@ from hopring.spark.audit.daemons.lives import (
     view_rows,
 )
 from hopring.spark.audit.reading import Ends
+from hopring.spark.audit.tables import _word
 
 A, B = 1, 2  # The sets of a alone and of b alone.
 

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.spark.spooling import fill
 
 from hopring.spark.errors import SparkError
-from hopring.spark.sink.options import WriteOptions
+from hopring.spark.sink import WriteOptions
 from hopring.spark.source.options import ReadOptions, WrongOption
 from hopring.spool.reading import bounds
 

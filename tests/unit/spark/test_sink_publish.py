@@ -7,15 +7,17 @@ import pytest
 from tests.unit.spark.batches import batch
 
 from hopring.spark.errors import DataLost, ForeignInput, SparkError
-from hopring.spark.sink.options import WriteOptions, check_written, write_options
-from hopring.spark.sink.publish import (
+from hopring.spark.sink import (
     ABANDONED_SECONDS,
     INLINE_BYTES_MAX,
     Staged,
+    WriteOptions,
+    check_written,
     clear,
     publish,
     stage,
     staging_directory,
+    write_options,
 )
 from hopring.spark.source.options import WrongOption
 from hopring.spool.encode import AppendMark

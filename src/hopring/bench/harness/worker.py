@@ -19,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-from hopring.bench.harness.shared_counters import (
+from hopring.bench.harness.workload import (
     FAULT_AT,
     GO,
     RECEIVER_READY,
@@ -31,11 +31,11 @@ from hopring.bench.harness.shared_counters import (
     VIEW_AT,
     Counters,
     ReceiverCounters,
+    WorkerTask,
     message_tag,
     open_counters,
     window_left,
 )
-from hopring.bench.harness.workload import WorkerTask
 from hopring.client.aio import Session, connect
 from hopring.client.events import Message, View
 from hopring.client.runs import MessageRun

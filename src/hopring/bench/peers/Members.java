@@ -2,7 +2,7 @@
 //
 //     java Members ROLE NUMBER BOARD GROUP PROBES STACK
 //
-// The board is that of src/hopring/bench/harness/shared_counters.py, slot by slot. Who sends is a member and receives too.
+// The counters are those of src/hopring/bench/harness/workload.py, slot by slot. A sender is a member and receives too.
 // Messages begin with a mark of 32 bits, sequence * 8 + sender; the CRC-32 over all marks is the order.
 
 import java.io.RandomAccessFile;

@@ -4,8 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, ClassVar
 
-from hopring.bench.harness.shared_counters import TAG_BYTES, ReceiverCounters
-from hopring.bench.harness.workload import WorkerTask
+from hopring.bench.harness.workload import TAG_BYTES, ReceiverCounters, WorkerTask
 from hopring.bench.peers.peer import PeerSystem, counters_of, flood_async, probe_async, ready
 
 PENDING_MAX = 4000

@@ -17,7 +17,8 @@ from typing import ClassVar, Final, Self
 import msgspec
 
 from hopring.bench.harness.processes import child_environment, terminate_all
-from hopring.bench.harness.shared_counters import (
+from hopring.bench.harness.worker import LOOK_SECONDS, WARM_PROBES
+from hopring.bench.harness.workload import (
     GO,
     RECEIVER_READY,
     SENDER_READY,
@@ -25,12 +26,11 @@ from hopring.bench.harness.shared_counters import (
     STOP,
     TAG_BYTES,
     Counters,
+    WorkerTask,
     message_tag,
     open_counters,
     window_left,
 )
-from hopring.bench.harness.worker import LOOK_SECONDS, WARM_PROBES
-from hopring.bench.harness.workload import WorkerTask
 from hopring.cli.terminal import Failure
 from hopring.local.plan import free_base_port
 

@@ -3,8 +3,7 @@
 import time
 from typing import Any
 
-from hopring.bench.harness.shared_counters import TAG_BYTES, ReceiverCounters
-from hopring.bench.harness.workload import WorkerTask
+from hopring.bench.harness.workload import TAG_BYTES, ReceiverCounters, WorkerTask
 from hopring.bench.peers.peer import PeerSystem, counters_of, flood, probe, ready
 
 SETTLE_SECONDS = 1.5

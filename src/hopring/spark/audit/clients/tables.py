@@ -4,13 +4,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from hopring.check.properties.sql import WORD_BITS, WORDS_MAX, Masks
-from hopring.spark.audit import constants, reading
+from hopring.spark.audit import reading, tables
 from hopring.spark.audit.clients import messages, sessions, stays
 from hopring.spark.audit.clients.sessions import TracedSession
 from hopring.spark.audit.clients.stays import TracedGroup
-from hopring.spark.audit.constants import from_arrow
 from hopring.spark.audit.reading import Ends, of_sessions, rows_of, starts_and_ends
-from hopring.spark.audit.tables import BROADCAST_MESSAGES_MAX, Tables, partitions
+from hopring.spark.audit.tables import BROADCAST_MESSAGES_MAX, Tables, from_arrow, partitions
 from hopring.spark.errors import SparkError
 
 if TYPE_CHECKING:
@@ -43,11 +42,11 @@ class ClientTables(Tables):
         found = sessions.sessions_of(extent, small, borders, ends, otherwise)
         self.runs = tuple(sorted({one.run for one in found}))
         flags, components = rows_of(self.runs, ends, otherwise)
-        self._rows("ends", flags, constants.ENDS)
-        self._rows("components", components, constants.COMPONENTS)
-        self._rows("borders", ([row[name] for name in constants.BORDERS] for row in borders), constants.BORDERS)
-        self._rows("sessions", [one.row() for one in found], constants.SESSIONS)
-        self._rows("small", sessions.small_rows(found), constants.SESSION_SMALL)
+        self._rows("ends", flags, tables.ENDS)
+        self._rows("components", components, tables.COMPONENTS)
+        self._rows("borders", ([row[name] for name in tables.BORDERS] for row in borders), tables.BORDERS)
+        self._rows("sessions", [one.row() for one in found], tables.SESSIONS)
+        self._rows("small", sessions.small_rows(found), tables.SESSION_SMALL)
         self._make_stays(found)
 
     def _make_stays(self, found: list[TracedSession]) -> None:
@@ -58,13 +57,13 @@ class ClientTables(Tables):
         groups = list(by_name.values())
         alive = {(one.run, one.process) for one in found if one.alive}
         self.masks = Masks(_words(groups))
-        self._rows("processes", stays.process_rows(groups, found), constants.SESSION_PROCESSES)
-        self._rows("stays", (one.row() for group in groups for one in group.stays), constants.SESSION_STAYS)
-        self._rows("views", stays.view_rows(groups), constants.SESSION_VIEWS)
-        self._rows("owed", messages.owed_rows(groups, alive), constants.SESSION_OWED)
-        self._rows("strays", strays, constants.STRAYS)
-        self._rows("wishes", (row for one in passages for row in one.wish()), constants.WISHES)
-        self._rows("pieces", (row for one in passages for row in one.rows()), constants.SPANS)
+        self._rows("processes", stays.process_rows(groups, found), tables.SESSION_PROCESSES)
+        self._rows("stays", (one.row() for group in groups for one in group.stays), tables.SESSION_STAYS)
+        self._rows("views", stays.view_rows(groups), tables.SESSION_VIEWS)
+        self._rows("owed", messages.owed_rows(groups, alive), tables.SESSION_OWED)
+        self._rows("strays", strays, tables.STRAYS)
+        self._rows("wishes", (row for one in passages for row in one.wish()), tables.WISHES)
+        self._rows("pieces", (row for one in passages for row in one.rows()), tables.SPANS)
         self._keep("spans", stays.SPANS)
 
     def _make_messages(self) -> None:
@@ -128,7 +127,7 @@ class ClientTables(Tables):
         """A table that the driver has made; queries over a long one take Spark's optimizer too much time."""
         listed = list(rows)
         rows_by_name = [dict(zip(columns, row, strict=True)) for row in listed]
-        table = constants.constant(self.spark, rows_by_name, columns, self.masks)
+        table = tables.constant(self.spark, rows_by_name, columns, self.masks)
         self._put(name, table.localCheckpoint() if len(listed) > CONSTANT_ROWS_MAX else table)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from hopring.check.properties.sql import LIVES_MAX, WORD_BITS, Masks
-from hopring.spark.audit import constants, reading
+from hopring.spark.audit import reading, tables
 from hopring.spark.audit.daemons import lives, messages
 from hopring.spark.audit.reading import Ends, rows_of
 from hopring.spark.audit.tables import Tables, partitions
@@ -47,20 +47,20 @@ class DaemonTables(Tables):
         self.runs = tuple(sorted(numbers))
         self.masks = Masks(_words(numbers))
         flags, components = rows_of(self.runs, ends, otherwise)
-        self._constant("ends", [dict(zip(constants.ENDS, row, strict=True)) for row in flags], constants.ENDS)
+        self._constant("ends", [dict(zip(tables.ENDS, row, strict=True)) for row in flags], tables.ENDS)
         self._constant(
             "components",
-            [dict(zip(constants.COMPONENTS, row, strict=True)) for row in components],
-            constants.COMPONENTS,
+            [dict(zip(tables.COMPONENTS, row, strict=True)) for row in components],
+            tables.COMPONENTS,
         )
         lived = lives.lives_of(extent, small, numbers, ends, otherwise)
         stays = lives.stays_of(lived, numbers)
-        self._constant("processes", lives.process_rows(numbers), constants.DAEMON_PROCESSES)
-        self._constant("lives", lives.life_rows(lived), constants.LIVES)
-        self._constant("stays", lives.stay_rows(stays), constants.DAEMON_STAYS)
-        self._constant("views", lives.view_rows(stays), constants.DAEMON_VIEWS)
-        self._constant("moves", lives.move_rows(stays), constants.MOVES)
-        self._constant("owed", lives.owed_rows(stays), constants.DAEMON_OWED)
+        self._constant("processes", lives.process_rows(numbers), tables.DAEMON_PROCESSES)
+        self._constant("lives", lives.life_rows(lived), tables.LIVES)
+        self._constant("stays", lives.stay_rows(stays), tables.DAEMON_STAYS)
+        self._constant("views", lives.view_rows(stays), tables.DAEMON_VIEWS)
+        self._constant("moves", lives.move_rows(stays), tables.MOVES)
+        self._constant("owed", lives.owed_rows(stays), tables.DAEMON_OWED)
 
     def _make_messages(self) -> None:
         self.say("sends")
@@ -79,7 +79,7 @@ class DaemonTables(Tables):
             self._keep_rare("never_sent", messages.NEVER_SENT)
             first, seen = f"{first} UNION ALL {messages.UNSENT}", True
             self._make_deliveries(first, seen)
-        self._constant("alike", [], constants.ALIKE)
+        self._constant("alike", [], tables.ALIKE)
         if seen:
             self._keep_rare("alike", messages.ALIKE)
         self._view("named", messages.named(first))

@@ -1,6 +1,7 @@
-"""Stages the rows of a batch and publishes them exactly once: to a spool, or to a live group. No pyspark.
+"""Sinks to spools and live groups: their options, and batches that are published exactly once. No pyspark.
 
-After a crash Spark repeats its last batch under the same number.
+Options are parsed once; a wrong one is refused with a remedy. After a crash Spark repeats its last batch under
+the same number.
 
 Spool       the rows of a batch and its number are one append: both are in the spool or neither is, so the
             spool tells whether the batch is there.
@@ -19,23 +20,178 @@ import os
 import shutil
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote, unquote, urlsplit
 
 import msgspec
 
 from hopring import sync
+from hopring.client.arguments import parse_url
 from hopring.client.errors import BatchInDoubt, MessageTooLarge, SessionClosed
+from hopring.groups.names import is_legal_group
+from hopring.ids import GroupName
+from hopring.services import Service
 from hopring.spark.errors import DataLost, ForeignInput, SparkError
-from hopring.spark.sink.options import WriteOptions
+from hopring.spark.source.options import Parsers, WrongOption, parsed, text
 from hopring.spool.arrow import load_arrow, run_of_array
 from hopring.spool.encode import AppendMark
 from hopring.spool.errors import AppendTooLarge, SpoolOwned
 from hopring.spool.files import safe_name
 from hopring.spool.record import RecordHeader, RecordKind, RecordRun
 from hopring.spool.writer import Appended, SpoolWriter, wall_us
+from hopring.wire.batch_mark import APP_BYTES_MAX, BATCH_MAX, is_legal_app
+
+PAYLOADS: Final = ("binary", "string")
+TYPES: Final = ("tinyint", "smallint", "int", "bigint")
+SERVICES: Final = {one.name.lower(): one for one in Service if one.reliable}
+OUTBOX: Final = "hopring"
+"""The directory below a query's checkpoint that keeps its last batch."""
+
+
+class WriteOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of a sink: the root of spools or the daemons of a live group, and the query's identity."""
+
+    path: str = ""  # The root of spools.
+    daemons: tuple[str, ...] = ()  # The URLs of daemons, for a live group.
+    group: str
+    service: Service = Service.SAFE
+    app: str = ""  # Identifies the query, so that a repeated batch is recognized.
+    version: int | None = None  # The number of a write that is not a stream.
+    sender: str = ""
+    staging: str = ""
+    checkpoint: str = ""  # Spark's own option, which it passes along.
+
+    @property
+    def mark(self) -> AppendMark | None:
+        """The identity of a write that is not a stream, if it has one."""
+        return None if self.version is None else AppendMark(self.app, self.version)
+
+    @property
+    def kept(self) -> str:
+        """The directory in which a sink to a live group keeps its last batch; empty if there is none."""
+        if self.staging:
+            return self.staging
+        near = _local(self.checkpoint)
+        return near and str(Path(near) / OUTBOX)
+
+
+def _local(place: str) -> str:
+    """The path of a location in the file system; empty if it is elsewhere."""
+    parts = urlsplit(place)
+    if not parts.scheme:
+        return place and str(Path(place).absolute())
+    return unquote(parts.path) if parts.scheme == "file" and parts.netloc in ("", "localhost") else ""
+
+
+def _group(option: str, value: str) -> str:
+    if not is_legal_group(GroupName(value)):
+        raise WrongOption(
+            option, f"{value!r} is not a legal name of a group", "name one that sessions can join"
+        )
+    return value
+
+
+def _version(option: str, value: str) -> int:
+    if not value.strip().isdecimal():
+        raise WrongOption(option, f"{value!r} is not a number", "number the writes from 0 on")
+    return int(value)
+
+
+def _daemons(option: str, value: str) -> tuple[str, ...]:
+    return tuple([_url(option, one) for one in text(option, value).split(",")])
+
+
+def _url(option: str, value: str) -> str:
+    place = text(option, value)
+    url = place if "://" in place else f"hop+unix://{quote(place)}" if place[0] == "/" else f"hop://{place}"
+    try:
+        parse_url(url)
+    except ValueError:
+        remedy = "write host:port, or the path of its socket: localhost:4893, /run/hopd.sock"
+        raise WrongOption(option, f"{place!r} is not the address of a daemon", remedy) from None
+    return url
+
+
+def _service(option: str, value: str) -> Service:
+    if value.strip().lower() not in SERVICES:
+        raise WrongOption(option, f"a sink has no service {value!r}", f"write {', '.join(SERVICES)}")
+    return SERVICES[value.strip().lower()]
+
+
+WRITING: Final[Parsers] = {
+    "path": ("path", text),
+    "daemon": ("daemons", _daemons),
+    "group": ("group", _group),
+    "service": ("service", _service),
+    "txnAppId": ("app", text),
+    "txnVersion": ("version", _version),
+    "sender": ("sender", text),
+    "staging": ("staging", text),
+    "checkpointLocation": ("checkpoint", text),
+}
+LIVE_ONLY: Final = ("service", "staging")
+
+
+def write_options(options: Mapping[str, str], *, stream: bool) -> WriteOptions:
+    """The options of a sink; WrongOption if one is wrong or missing, or two contradict each other."""
+    found = parsed(options, WRITING, "a sink")
+    if "path" in found and "daemons" in found:
+        raise WrongOption("daemon", "path is given as well", "give path for a spool or daemon for a live group")
+    if "path" not in found and "daemons" not in found:
+        remedy = "give the directory of the spools, or for a live group the option daemon, as host:port"
+        raise WrongOption("path", "it is missing", remedy)
+    if "group" not in found:
+        raise WrongOption("group", "it is missing", "name the group that is written to")
+    if stream and "app" not in found:
+        raise WrongOption("txnAppId", "it is missing", "give the query a name that never changes")
+    if stream and "version" in found:
+        raise WrongOption("txnVersion", "it has no meaning in a stream", "leave it out: batches are numbered")
+    if not stream and ("app" in found) != ("version" in found):
+        raise WrongOption("txnAppId", "txnAppId and txnVersion belong together", "give both or none")
+    return _live(found, stream=stream) if "daemons" in found else _spool(found)
+
+
+def _spool(found: dict[str, Any]) -> WriteOptions:
+    for name in LIVE_ONLY:
+        if name in found:
+            raise WrongOption(name, "it has no meaning in a sink to a spool", "leave it out, or give daemon")
+    return WriteOptions(**found)
+
+
+def _live(found: dict[str, Any], *, stream: bool) -> WriteOptions:
+    if "sender" in found:
+        raise WrongOption(
+            "sender", "it has no meaning in a live group", "leave it out: the sender is the sink's session"
+        )
+    if "app" not in found:
+        remedy = "give both, so that a repeated write is delivered once"
+        raise WrongOption("txnAppId", "txnAppId and txnVersion are missing", remedy)
+    if not is_legal_app(found["app"]):
+        raise WrongOption("txnAppId", "it is too long", f"take a name of 1 to {APP_BYTES_MAX} bytes")
+    if found.get("version", 0) > BATCH_MAX:
+        raise WrongOption("txnVersion", f"it is above {BATCH_MAX}", "count the writes: 0, 1, 2")
+    options = WriteOptions(**found)
+    if stream and not options.kept:
+        remedy = "give a directory that survives a restart of the driver and that executors can write to"
+        raise WrongOption("staging", "it is missing, and checkpointLocation is not a local directory", remedy)
+    return options
+
+
+def check_written(columns: Iterable[tuple[str, str]]) -> None:
+    """Checks the columns to be written; ForeignInput with a remedy if they are not those of messages."""
+    found = dict(columns)
+    remedy = "select payload (binary or string) and optionally type (a whole number)"
+    if "payload" not in found:
+        raise ForeignInput("the column payload is missing", remedy)
+    for name, kind in found.items():
+        if name not in ("payload", "type"):
+            raise ForeignInput(f"messages have no column {name}", remedy)
+        if kind not in (PAYLOADS if name == "payload" else TYPES):
+            raise ForeignInput(f"the column {name} is {kind}", remedy)
+
 
 STAGING: Final = "staging"
 INLINE_BYTES_MAX: Final = 256 * 1024

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
+from hopring.cli import doctor_checks
 from hopring.cli.daemon_session import json_option, timeout_option
-from hopring.cli.doctor import checks
-from hopring.cli.doctor.checks import AskedDaemon, CheckVerdict, DoctorReport, ask, check_daemons, check_pairs
+from hopring.cli.doctor_checks import AskedDaemon, CheckVerdict, DoctorReport, ask, check_daemons, check_pairs
 from hopring.cli.terminal import Exit
 from hopring.client.arguments import parse_url, unix_url
 from hopring.config import Config, Daemon, load_config
@@ -78,7 +78,7 @@ def _ask_all(
     asked: dict[str, AskedDaemon] = {}
     for daemon in config.daemons:
         problem = "it has no client_port"
-        if checks.is_local(daemon.address):
+        if doctor_checks.is_local(daemon.address):
             problem += f", and there is no Unix socket of it in {state}"
         for url in [given[daemon.name]] if daemon.name in given else _urls(config, daemon, state):
             told = ask(url, seconds)
@@ -92,9 +92,9 @@ def _ask_all(
 
 
 def _how_to_ask(daemon: Daemon) -> str:
-    if not checks.is_local(daemon.address):
+    if not doctor_checks.is_local(daemon.address):
         return "run hop doctor there, or give hopd --listen or --at NAME=URL here"
-    holder = checks.holder_of(socket.SOCK_DGRAM, daemon.port)
+    holder = doctor_checks.holder_of(socket.SOCK_DGRAM, daemon.port)
     if holder is not None and holder.is_hopd(daemon.name):
         runs = f"it runs as process {holder.pid}"
         if holder.stopped:
@@ -105,9 +105,9 @@ def _how_to_ask(daemon: Daemon) -> str:
 
 
 def _urls(config: Config, daemon: Daemon, state: Path) -> list[str]:
-    if not checks.is_local(daemon.address):
+    if not doctor_checks.is_local(daemon.address):
         return [] if daemon.client_port is None else [_url(daemon.address, daemon.client_port)]
-    path = checks.unix_socket(state, config, daemon.name)
+    path = doctor_checks.unix_socket(state, config, daemon.name)
     place = tcp_place(daemon, None)
     urls = [] if path is None else [unix_url(path)]
     return urls if place is None else [*urls, _url(*place)]
@@ -118,21 +118,21 @@ def _url(address: str, port: int) -> str:
 
 
 def _check_host(report: DoctorReport, config: Config, asked: dict[str, AskedDaemon]) -> None:
-    own = [daemon for daemon in config.daemons if checks.is_local(daemon.address)]
+    own = [daemon for daemon in config.daemons if doctor_checks.is_local(daemon.address)]
     if own:
         report.good("host", f"has the addresses of {', '.join(one.name for one in own)}")
     else:
         text = "has no address of any daemon of the file"
         report.unknown("host", text, "run hop doctor on the hosts of the daemons; or correct their addresses")
         return
-    checks.check_localhost(report)
-    checks.check_limits(report, config)
+    doctor_checks.check_localhost(report)
+    doctor_checks.check_limits(report, config)
     sites = {daemon.name: site for site in config.sites for daemon in site.daemons}
     for daemon in own:
         _check_ports(report, config, daemon, _answers(asked, daemon.name))
-        checks.check_paths(report, config, daemon)
+        doctor_checks.check_paths(report, config, daemon)
         if sites[daemon.name].multicast is not None:
-            checks.check_multicast(report, sites[daemon.name], daemon)
+            doctor_checks.check_multicast(report, sites[daemon.name], daemon)
 
 
 def _answers(asked: dict[str, AskedDaemon], name: str) -> bool:
@@ -152,8 +152,8 @@ def _check_ports(report: DoctorReport, config: Config, daemon: Daemon, running: 
         if running:
             report.good(daemon.name, f"{where} is the running daemon's")
             continue
-        problem = checks.port_problem(kind, address, port)
-        holder = checks.holder_of(kind, port) if problem else None
+        problem = doctor_checks.port_problem(kind, address, port)
+        holder = doctor_checks.holder_of(kind, port) if problem else None
         if not problem:
             report.good(daemon.name, f"{where} is free")
         elif holder is None:

@@ -1,1 +1,0 @@
-"""Writes to spools and live groups from Spark: options, staged batches, and the writers that Spark calls."""
