@@ -17,8 +17,10 @@ a chosen call and behaves like the real one up to there.
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -38,12 +40,18 @@ DIGITS: Final = 20
 NAME_BYTES_MAX: Final = 120
 """Limit for the name of a directory; a longer one is cut and ends in a digest of the full name."""
 
+READERS_WAIT_SECONDS: Final = 10.0
+READERS_POLL_SECONDS: Final = 0.01
+"""A writer that opens a spool waits for readers that look behind the index; each takes a moment."""
+
 _PLAIN: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
 def safe_name(name: str) -> str:
     """The name with all but plain characters escaped as %XX; distinct names stay distinct."""
     encoded = name.encode()
+    if not encoded:
+        return "%"  # Otherwise the directory itself would be meant.
     safe = "".join([chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in encoded])
     if safe.startswith("."):
         safe = f"%2E{safe[1:]}"
@@ -76,10 +84,17 @@ def archive_path(directory: Path, base: int) -> Path:
 def bases(directory: Path) -> list[int]:
     """The offset of the first record of each segment, in ascending order."""
     try:
-        names = [path.stem for path in directory.iterdir() if path.suffix == LOG]
+        with os.scandir(directory) as found:
+            # A group may be called like a segment: its directory is none.
+            names = [one.name.removesuffix(LOG) for one in found if one.name.endswith(LOG) and one.is_file()]
     except (FileNotFoundError, NotADirectoryError):
         raise NoSpool(directory, "there is no spool", "list the spools with `hop spool ls`") from None
-    return sorted([int(name) for name in names if len(name) == DIGITS and name.isdecimal()])
+    return sorted([int(name) for name in names if is_base(name)])
+
+
+def is_base(name: str) -> bool:
+    """Whether this is an offset as it stands in the name of a file."""
+    return len(name) == DIGITS and name.isascii() and name.isdecimal()
 
 
 def spools(root: Path) -> Iterator[Path]:
@@ -195,14 +210,48 @@ def take_lock(directory: Path) -> int:
     """
     file = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        owner = os.pread(file, 64, 0).decode(errors="replace").strip()
-        os.close(file)
-        raise SpoolOwned(directory, owner or "unknown") from None
+        if not _locked(file):
+            owner = os.pread(file, 64, 0).decode(errors="replace").strip()
+            raise SpoolOwned(directory, owner or "unknown")
+        os.ftruncate(file, 0)
+        os.pwrite(file, f"process {os.getpid()}\n".encode(), 0)
     except BaseException:
         os.close(file)
         raise
-    os.ftruncate(file, 0)
-    os.pwrite(file, f"process {os.getpid()}\n".encode(), 0)
     return file
+
+
+def _locked(file: int) -> bool:
+    """Takes the exclusive lock, and waits for readers that hold it shared; false if another writer has it."""
+    deadline = time.monotonic() + READERS_WAIT_SECONDS
+    while not _flocked(file, fcntl.LOCK_EX):
+        if not _flocked(file, fcntl.LOCK_SH) or time.monotonic() > deadline:
+            return False
+        fcntl.flock(file, fcntl.LOCK_UN)
+        time.sleep(READERS_POLL_SECONDS)
+    return True
+
+
+def _flocked(file: int, kind: int) -> bool:
+    try:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+@contextmanager
+def writer_excluded(directory: Path) -> Iterator[bool]:
+    """Keeps writers out for a moment; false if one has the spool, or if that cannot be found out."""
+    try:
+        file = os.open(directory / LOCK, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        yield True  # No writer has ever opened this copy of the spool.
+        return
+    except OSError:
+        yield False
+        return
+    try:
+        yield _flocked(file, fcntl.LOCK_SH)
+    finally:
+        os.close(file)

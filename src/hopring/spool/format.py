@@ -293,13 +293,12 @@ def decode_entry(buffer: bytes | memoryview, at: int) -> IndexEntry | None:
 
 
 def decode_entries(buffer: bytes | memoryview) -> list[IndexEntry]:
-    """The entries of an index up to the first damaged one."""
+    """The entries of an index that are intact and follow each other; all others are left out."""
     entries: list[IndexEntry] = []
     for at in range(INDEX_HEAD_BYTES, len(buffer) - ENTRY_BYTES + 1, ENTRY_BYTES):
         entry = decode_entry(buffer, at)
-        if entry is None or (entries and not follows(entry, entries[-1])):
-            break
-        entries.append(entry)
+        if entry is not None and (not entries or follows(entry, entries[-1])):
+            entries.append(entry)
     return entries
 
 

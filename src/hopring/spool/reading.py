@@ -1,6 +1,9 @@
 """Reads a spool, also while it is written: bounds, plans, blocks, records.
 
-Readers rely on the index alone, so they never see a record that a crash may take back. They take no lock.
+Readers rely on the index for what is acknowledged, so they never see a record that a crash may take back. An
+index that repeats entries or lacks some neither repeats nor hides a record: readers then scan the log. Appends
+behind the last entry are read only if no writer has the spool; readers exclude writers for the moment in which
+they look.
 `plan` and `read` are functions of their arguments: the same offsets give the same records as long as these
 exist, and an error afterwards.
 """
@@ -10,24 +13,30 @@ import os
 from bisect import bisect_right
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from hopring.ids import Place
-from hopring.spool.decode import FoundBlock, SpoolBlock, decode_block, scan
-from hopring.spool.errors import NoSpool, OffsetMissing, SpoolDamaged
-from hopring.spool.files import bases, index_path, log_path
+from hopring.spool.decode import FoundBlock, SpoolBlock, decode_block, scan, whole_appends
+from hopring.spool.errors import NoSpool, OffsetMissing, SpoolDamaged, SpoolError
+from hopring.spool.files import bases, index_path, log_path, writer_excluded
 from hopring.spool.format import (
     ENTRY_BYTES,
     INDEX_HEAD_BYTES,
+    BlockHead,
     IndexEntry,
     SegmentHead,
     decode_entry,
     decode_segment_head,
     entry_of,
+    follows,
     is_index_head,
     stand_in,
+    unpack_head,
 )
 from hopring.spool.record import SpoolRecord
+
+_ENTRY_WORDS: Final = ENTRY_BYTES // 8
+"""An entry begins with its first offset, and is this many 64-bit words long."""
 
 
 class Bounds(NamedTuple):
@@ -99,7 +108,7 @@ def slice_blocks(portion: Slice, *, skip_damaged: bool = False) -> Iterator[Spoo
         if entry.first > expected and not skip_damaged:
             raise SpoolDamaged(path, "they are gone", expected, entry.first)
         block = decode_block(log, entry.position, head.key)
-        if isinstance(block, SpoolBlock) and block.head.first == entry.first:
+        if isinstance(block, SpoolBlock) and entry_of(block.head, entry.position) == entry:
             yield block
         elif not skip_damaged:
             reason = block if isinstance(block, str) else "another block is in its place"
@@ -191,40 +200,115 @@ def mapped(path: Path) -> memoryview:
 
 
 def _end(directory: Path, base: int) -> int:
-    """The end of a segment that may be growing, by the last intact entry of its index."""
+    """The end of the last segment: after its last acknowledged record.
+
+    Without a writer that includes complete appends in the log behind the index, because the index may have lost
+    their entries. With a writer it does not: a crash may still take them back.
+    """
     try:
         index = mapped(index_path(directory, base))
     except FileNotFoundError:
-        return base
-    at = INDEX_HEAD_BYTES + (len(index) - INDEX_HEAD_BYTES) // ENTRY_BYTES * ENTRY_BYTES
-    while at > INDEX_HEAD_BYTES:
-        at -= ENTRY_BYTES
-        entry = decode_entry(index, at)
+        index = memoryview(b"")
+    try:
+        head = read_head(directory, base)
+    except SpoolError:
+        last = _last_entry(index)
+        return base if last is None else last.end
+    known = is_index_head(index, base, head.key)
+    last = _last_entry(index) if known else None
+    position, end = (head.size_bytes, base) if last is None else (last.end_position, last.end)
+    if known and log_path(directory, base).stat().st_size <= position:
+        return end
+    with writer_excluded(directory) as excluded:
+        if excluded:
+            return _end_of_log(directory, head, last)
+    if not known:
+        reason = "its index is missing or damaged while a writer has it open; start the writer again"
+        raise SpoolDamaged(index_path(directory, base), reason, base)
+    return end
+
+
+def _last_entry(index: memoryview) -> IndexEntry | None:
+    """The intact entry with the highest offset, which is the last one unless entries are out of order."""
+    count = max(0, len(index) - INDEX_HEAD_BYTES) // ENTRY_BYTES
+    firsts = index[INDEX_HEAD_BYTES : INDEX_HEAD_BYTES + count * ENTRY_BYTES].cast("Q")[::_ENTRY_WORDS].tolist()
+    # Sorting a sorted list is a single pass without a Python loop.
+    order = range(count) if sorted(firsts) == firsts else sorted(range(count), key=firsts.__getitem__)
+    for at in reversed(order):
+        entry = decode_entry(index, INDEX_HEAD_BYTES + at * ENTRY_BYTES)
         if entry is not None:
-            return entry.end
-    return base
+            return entry
+    return None
+
+
+def _end_of_log(directory: Path, head: SegmentHead, last: IndexEntry | None) -> int:
+    """The end of the complete appends in the log; the next writer keeps exactly these.
+
+    They are synced first, so that no crash takes back a record that a reader has seen.
+    """
+    end = head.base if last is None else last.end
+    path = log_path(directory, head.base)
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fdatasync(file)
+    except OSError:
+        return end
+    finally:
+        os.close(file)
+    log = mapped(path)
+    parts = whole_appends(list(scan(log, *_after(log, head, last), head.key)))
+    found = [one.block.head.end for one in parts if isinstance(one, FoundBlock)]
+    return max([end, *found])
+
+
+def _after(log: memoryview, head: SegmentHead, before: IndexEntry | None) -> tuple[int, int]:
+    """The position and offset at which a scan of the log begins that looks for blocks behind this entry.
+
+    That is the start of the log if there is no entry, or if it differs from its block.
+    """
+    if before is not None:
+        block = unpack_head(log, before.position)
+        if isinstance(block, BlockHead) and entry_of(block, before.position) == before:
+            return before.end_position, before.end
+    return head.size_bytes, head.base
 
 
 def _entries(directory: Path, head: SegmentHead, start: int, end: int) -> Iterator[IndexEntry]:
-    """The entries of the blocks with these records; a scan of the log finds them if the index is damaged."""
+    """The entries of the blocks with these records, each once and in order.
+
+    Where an entry is missing, damaged or out of order, a scan of the log takes its place. So `end` must not be
+    beyond the end of the segment.
+    """
     try:
         index = mapped(index_path(directory, head.base))
     except FileNotFoundError:
         index = memoryview(b"")
+    before: IndexEntry | None = None
+    expected = start
+    for entry in _entries_from(index, head, start):
+        if entry is None or expected >= end or (before is not None and not follows(entry, before)):
+            break
+        if entry.end <= start:
+            before = entry
+            continue
+        if entry.first > expected:
+            yield from _found(directory, head, before, expected, min(end, entry.first))
+        if entry.first >= end:
+            return
+        yield entry
+        before, expected = entry, entry.end
+    if expected < end:
+        yield from _found(directory, head, before, expected, end)
+
+
+def _entries_from(index: memoryview, head: SegmentHead, start: int) -> Iterator[IndexEntry | None]:
+    """The entries of an index from the one with this record on; None for a damaged one."""
     if not is_index_head(index, head.base, head.key):
-        yield from _found(directory, head, start, end)
         return
     count = (len(index) - INDEX_HEAD_BYTES) // ENTRY_BYTES
     place = bisect_right(range(count), start, key=lambda at: _first(index, at))
     for at in range(max(0, place - 1), count):
-        entry = decode_entry(index, INDEX_HEAD_BYTES + at * ENTRY_BYTES)
-        if entry is None:
-            yield from _found(directory, head, start, end)
-            return
-        start = max(start, entry.end)
-        if entry.first >= end:
-            return
-        yield entry
+        yield decode_entry(index, INDEX_HEAD_BYTES + at * ENTRY_BYTES)
 
 
 def _first(index: memoryview, at: int) -> int:
@@ -233,10 +317,14 @@ def _first(index: memoryview, at: int) -> int:
     return int.from_bytes(index[place : place + 8], "little")
 
 
-def _found(directory: Path, head: SegmentHead, start: int, end: int) -> Iterator[IndexEntry]:
+def _found(
+    directory: Path, head: SegmentHead, before: IndexEntry | None, start: int, end: int
+) -> Iterator[IndexEntry]:
+    """The entries of blocks with these records that a scan of the log finds behind an entry."""
     log = mapped(log_path(directory, head.base))
-    for one in scan(log, head.size_bytes, head.base, head.key):
-        if isinstance(one, FoundBlock) and one.block.head.end > start:
+    low = head.base if before is None else before.end
+    for one in scan(log, *_after(log, head, before), head.key):
+        if isinstance(one, FoundBlock) and one.block.head.end > start and one.block.head.first >= low:
             if one.block.head.first >= end:
                 return
             yield entry_of(one.block.head, one.position)

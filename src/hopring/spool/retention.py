@@ -9,10 +9,25 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Final
+from urllib.parse import unquote
 
 from hopring.spool.errors import SpoolError
-from hopring.spool.files import CONSUMERS, NEW, Disk, archive_path, bases, index_path, log_path, safe_name
+from hopring.spool.files import (
+    CONSUMERS,
+    DIGITS,
+    NEW,
+    Disk,
+    archive_path,
+    bases,
+    index_path,
+    log_path,
+    safe_name,
+)
 from hopring.spool.reading import read_head
+
+OFFSET_DIGITS_MAX: Final = DIGITS + 1
+"""Limit for the number in the file of a consumer; a longer one is damage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +97,7 @@ def permit(directory: Path, consumer: str, offset: int) -> None:
         raise ValueError(f"{offset} is not an offset: offsets are counted from 0")
     place = directory / CONSUMERS
     place.mkdir(exist_ok=True)
-    path = place / safe_name(consumer)
+    path = place / _file_name(consumer)
     fresh = path.with_name(f"{path.name}.{os.getpid()}{NEW}")
     with fresh.open("w") as file:
         file.write(f"{offset}\n")
@@ -94,16 +109,27 @@ def permit(directory: Path, consumer: str, offset: int) -> None:
 def forget(directory: Path, consumer: str) -> None:
     """Removes a consumer, so that retention no longer waits for it."""
     with contextlib.suppress(FileNotFoundError):
-        (directory / CONSUMERS / safe_name(consumer)).unlink()
+        (directory / CONSUMERS / _file_name(consumer)).unlink()
 
 
 def consumers(directory: Path) -> dict[str, int]:
-    """The offset of each consumer, by the name of its file."""
+    """The offset of each consumer, by its name; a long name is the cut one of its file."""
     place = directory / CONSUMERS
     if not place.exists():
         return {}
-    found = sorted([path for path in place.iterdir() if path.suffix != NEW])
-    return {path.name: _offset(path) for path in found}
+    found = sorted([path for path in place.iterdir() if not path.name.endswith(NEW)])
+    return {_consumer(path.name): _offset(path) for path in found}
+
+
+def _file_name(consumer: str) -> str:
+    """The file of a consumer. Its name never ends like that of an incomplete file, which is not counted."""
+    name = safe_name(consumer)
+    return f"{name.removesuffix(NEW)}%2E{NEW[1:]}" if name.endswith(NEW) else name
+
+
+def _consumer(file_name: str) -> str:
+    # A cut name cannot be restored: it may end within an escape.
+    return file_name if "~" in file_name else unquote(file_name)
 
 
 def permitted(directory: Path) -> int | None:
@@ -113,5 +139,5 @@ def permitted(directory: Path) -> int | None:
 
 def _offset(path: Path) -> int:
     """The offset in a consumer's file; a damaged one counts as 0, so that nothing is removed."""
-    text = path.read_text().strip()
-    return int(text) if text.isdecimal() else 0
+    text = path.read_bytes()[: OFFSET_DIGITS_MAX + 1].strip()
+    return int(text) if text.isdigit() and len(text) <= OFFSET_DIGITS_MAX else 0

@@ -8,7 +8,8 @@ Invariants  an entry is written to the index only when its block is on disk;
 Recovery: blocks in the index were acknowledged; a damaged one stays where it is, as damage that readers report.
 The log behind the last entry holds appends that were written and perhaps not acknowledged. Complete appends
 there are kept: they are written again, because a failed sync may have left them in memory only, then synced and
-entered in the index. An incomplete append at the end is a torn tail and is cut off.
+entered in the index. An incomplete append at the end is a torn tail and is cut off. Entries of the index that
+are damaged or repeated are dropped; intact blocks that lack an entry get one.
 """
 
 import contextlib
@@ -22,7 +23,7 @@ from typing import NamedTuple
 from hopring.spool.decode import FoundBlock, LostBytes, SpoolBlock, decode_block, scan, whole_appends
 from hopring.spool.encode import EncodedBlock
 from hopring.spool.errors import NotASpool, SpoolDamaged
-from hopring.spool.files import INDEX, LOG, NEW, Disk, bases, index_path, log_path
+from hopring.spool.files import INDEX, LOG, NEW, Disk, bases, index_path, is_base, log_path
 from hopring.spool.format import (
     ENTRY_BYTES,
     INDEX_HEAD_BYTES,
@@ -185,7 +186,7 @@ def sweep(directory: Path, disk: Disk) -> tuple[str, ...]:
     left += [
         path
         for path in directory.iterdir()
-        if path.suffix == INDEX and path.stem.isdecimal() and int(path.stem) not in logs
+        if path.suffix == INDEX and is_base(path.stem) and int(path.stem) not in logs
     ]
     for path in left:
         disk.remove(path)
@@ -253,7 +254,8 @@ class _Tail:
 
 
 def _recover(head: SegmentHead, whole: memoryview, log: int, index: int, disk: Disk) -> Recovered:
-    entries = _entries(index, head, disk)
+    stored = _stored_entries(index, head, disk)
+    entries = _completed(whole, head, decode_entries(stored))
     last = entries[-1] if entries else None
     tail = _Tail(last.end_position if last else head.size_bytes, last.end if last else head.base)
     short = tail.position > len(whole)
@@ -266,24 +268,49 @@ def _recover(head: SegmentHead, whole: memoryview, log: int, index: int, disk: D
     if cut_bytes:
         disk.cut(log, tail.end_position)
     disk.sync(log)
-    at = INDEX_HEAD_BYTES + len(entries) * ENTRY_BYTES
-    disk.write(index, [b"".join(map(encode_entry, kept))], at)
-    disk.cut(index, at + len(kept) * ENTRY_BYTES)
     entries += kept
+    added = _write_entries(index, stored, entries, disk)
     segment = OpenSegment(head, disk, log, index, tail.end_position, len(entries), tail.end_position)
     damage = tuple([one for one in tail.parts if isinstance(one, LostBytes)])
-    report = Recovery(cut_bytes, sum([entry.records for entry in kept]), damage)
+    report = Recovery(cut_bytes, added, damage)
     return Recovered(segment, entries[-1].end if entries else head.base, apps, report, seal=short)
 
 
-def _entries(index: int, head: SegmentHead, disk: Disk) -> list[IndexEntry]:
-    """The entries up to the first damaged one; an index with a damaged head is emptied."""
+def _stored_entries(index: int, head: SegmentHead, disk: Disk) -> bytes:
+    """The bytes of an index; one with a damaged head is emptied."""
     whole = os.pread(index, os.fstat(index).st_size, 0)
     if is_index_head(whole, head.base, head.key):
-        return decode_entries(whole)
+        return whole
     disk.cut(index, 0)
-    disk.write(index, [encode_index_head(head.base, head.key)], 0)
-    return []
+    packed = encode_index_head(head.base, head.key)
+    disk.write(index, [packed], 0)
+    return packed
+
+
+def _completed(whole: memoryview, head: SegmentHead, entries: list[IndexEntry]) -> list[IndexEntry]:
+    """The entries, with those of intact blocks that lie between them and are missing in the index."""
+    complete: list[IndexEntry] = []
+    position, first = head.size_bytes, head.base
+    for entry in entries:
+        if entry.first > first and entry.position <= len(whole):
+            between = scan(whole[: entry.position], position, first, head.key)
+            found = [entry_of(one.block.head, one.position) for one in between if isinstance(one, FoundBlock)]
+            complete += [one for one in found if one.end <= entry.first]
+        complete.append(entry)
+        position, first = entry.end_position, entry.end
+    return complete
+
+
+def _write_entries(index: int, stored: bytes, entries: list[IndexEntry], disk: Disk) -> int:
+    """Makes the index hold exactly these entries; returns the number of records that were not in it."""
+    packed = [encode_entry(entry) for entry in entries]
+    old = [stored[at : at + ENTRY_BYTES] for at in range(INDEX_HEAD_BYTES, len(stored), ENTRY_BYTES)]
+    same = next((at for at, pair in enumerate(zip(packed, old, strict=False)) if pair[0] != pair[1]), None)
+    same = min(len(packed), len(old)) if same is None else same
+    disk.write(index, [b"".join(packed[same:])], INDEX_HEAD_BYTES + same * ENTRY_BYTES)
+    disk.cut(index, INDEX_HEAD_BYTES + len(packed) * ENTRY_BYTES)
+    known = set(old)
+    return sum([entry.records for entry, one in zip(entries, packed, strict=True) if one not in known])
 
 
 def _marks(whole: memoryview, entries: list[IndexEntry], key: int) -> dict[str, int]:

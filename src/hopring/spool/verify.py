@@ -8,7 +8,17 @@ from typing import NamedTuple
 from hopring.spool.decode import FoundBlock, LostBytes, scan
 from hopring.spool.errors import SpoolError
 from hopring.spool.files import bases, index_path, log_path
-from hopring.spool.format import SegmentHead, decode_entries, is_index_head
+from hopring.spool.format import (
+    ENTRY_BYTES,
+    INDEX_HEAD_BYTES,
+    IndexEntry,
+    SegmentHead,
+    decode_entries,
+    decode_entry,
+    entry_of,
+    follows,
+    is_index_head,
+)
 from hopring.spool.reading import bounds, mapped, read_head
 
 
@@ -115,6 +125,26 @@ def _index_findings(
         return [SpoolFinding(path.name, "it is missing: reading is slow until a writer opens the spool again")]
     if not is_index_head(index, head.base, head.key):
         return [SpoolFinding(path.name, "it does not belong to its log")]
-    positions = {entry.position for entry in decode_entries(index)}
-    lacking = [one for one in parts if isinstance(one, FoundBlock) and one.position not in positions]
-    return [SpoolFinding(path.name, f"{len(lacking)} blocks are not in it, or are damaged")] if lacking else []
+    wrong = _disorder(index)
+    known = set(decode_entries(index))
+    blocks = [entry_of(one.block.head, one.position) for one in parts if isinstance(one, FoundBlock)]
+    lacking = sum([entry not in known for entry in blocks])
+    if lacking and len(blocks) > (len(index) - INDEX_HEAD_BYTES) // ENTRY_BYTES:
+        wrong = f"{lacking} blocks of the log are not in it; readers scan the log for them"
+    elif lacking and not wrong:
+        wrong = f"{lacking} of its entries differ from their blocks"
+    return [SpoolFinding(path.name, wrong)] if wrong else []
+
+
+def _disorder(index: memoryview) -> str:
+    """The first entry of an index that is damaged or does not follow the one before; "" if there is none."""
+    before: IndexEntry | None = None
+    for number, at in enumerate(range(INDEX_HEAD_BYTES, len(index) - ENTRY_BYTES + 1, ENTRY_BYTES)):
+        entry = decode_entry(index, at)
+        if entry is None:
+            return f"entry {number} is damaged; readers scan the log from there"
+        if before is not None and not follows(entry, before):
+            back = f"offset {entry.first} after {before.end}"
+            return f"entry {number} does not follow the one before ({back}); readers scan the log from there"
+        before = entry
+    return ""

@@ -8,7 +8,8 @@ from tests.unit.cli.conftest import Hop
 
 from hopring.ids import Place
 from hopring.services import Service
-from hopring.spool.files import log_path
+from hopring.spool.files import index_path, log_path
+from hopring.spool.format import INDEX_HEAD_BYTES
 from hopring.spool.record import NO_VIEW, RecordHeader, RecordKind, run_of
 from hopring.spool.retention import permit
 from hopring.spool.writer import SpoolOptions, SpoolWriter
@@ -113,6 +114,28 @@ def test_verify_names_damage_and_ends_with_one(hop: Hop, filled: Path) -> None:
     passed = hop("spool", "replay", "trades", "--spool", filled, "--skip-damaged")
     assert passed.output.splitlines()[0] == "one"
     assert passed.exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("order", "said"),
+    [((0, 0), "entry 1 does not follow the one before"), ((), "1 blocks of the log are not in it")],
+)
+def test_verify_names_an_index_with_repeated_or_lost_entries(
+    hop: Hop, filled: Path, order: tuple[int, ...], said: str
+) -> None:
+    before = hop("spool", "replay", "trades", "--spool", filled).output
+    for base in (0, 3):  # A sealed one, and the last one.
+        index = index_path(filled / "trades", base)
+        good = index.read_bytes()
+        entry = good[INDEX_HEAD_BYTES:]
+        index.write_bytes(good[:INDEX_HEAD_BYTES] + entry * len(order))
+
+        shown = hop("spool", "verify", "--spool", filled)
+
+        assert shown.exit_code == 1
+        assert f"{index.name}: {said}" in shown.output
+        assert hop("spool", "replay", "trades", "--spool", filled).output == before
+        index.write_bytes(good)
 
 
 def test_archive_writes_parquet(hop: Hop, filled: Path) -> None:

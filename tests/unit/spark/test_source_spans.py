@@ -226,3 +226,17 @@ def test_a_start_time_means_the_first_append_since_then_even_in_the_archive(tmp_
     remove(directory, there[:2])
     assert start(there[1] + 5) == there[1]
     assert start(95) == 100
+
+
+@pytest.mark.parametrize("fail", [True, False])
+def test_an_archive_with_records_twice_is_damage(tmp_path: Path, fail: bool) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    directory = fill(tmp_path, "trades", 30)
+    list(archive(directory))
+    base = bases(directory)[0]
+    path = archive_path(directory, base)
+    rows = parquet.read_table(path)
+    parquet.write_table(pa.concat_tables([rows.slice(0, 2), rows.slice(0, 2), rows.slice(4)]), path)
+
+    with pytest.raises(SpoolDamaged, match="twice or out of order"):
+        numbers(of(directory, base, base + rows.num_rows), fail=fail)

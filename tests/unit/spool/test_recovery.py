@@ -71,11 +71,11 @@ def test_of_a_truncated_file_complete_appends_are_kept_and_the_rest_is_cut(
         shutil.rmtree(root)
 
 
-def test_records_that_were_written_and_not_yet_visible_are_kept(tmp_path: Path) -> None:
+def test_complete_appends_behind_the_index_are_read_and_kept(tmp_path: Path) -> None:
     directory = made(tmp_path, [b"one"], [b"two"])
     index = index_path(directory, 0)
     index.write_bytes(index.read_bytes()[:-ENTRY_BYTES])
-    assert bodies_in(directory) == [b"one"]
+    assert bodies_in(directory) == [b"one", b"two"]
 
     writer = reopened(tmp_path)
 

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 from tests.support.waiting import until
@@ -180,6 +181,75 @@ def test_a_plan_of_offsets_that_are_not_there_is_an_error(
 
     assert caught.value.offset == (start + shift if named == 0 else known.end)
     assert (caught.value.start, caught.value.end) == known
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "x.new",
+        ".new",
+        "a.1.new",
+        "x%2Enew",
+        "..",
+        ".",
+        "a/../../b",
+        "/etc/passwd",
+        "",
+        "a b\n",
+        "\x1b]0;t\x07",
+        "ü",
+    ],
+)
+def test_a_consumer_may_have_any_name(tmp_path: Path, name: str) -> None:
+    options = SpoolOptions(segment_bytes=1, retention=Retention(bytes_max=1))
+    with SpoolWriter(tmp_path / "root", "a", options) as writer:
+        writer.append(messages(b"0"))
+        permit(writer.directory, name, 0)
+        for body in (b"1", b"2", b"3"):
+            writer.append(messages(body))
+        assert bases(writer.directory)[0] == 0, "it needs all records"
+        assert list(consumers(writer.directory).values()) == [0]
+        (file,) = (writer.directory / "consumers").iterdir()
+        assert file.is_file()
+        assert name in (unquote(file.name), "")
+        forget(writer.directory, name)
+        assert consumers(writer.directory) == {}
+        writer.append(messages(b"4"))
+        assert bases(writer.directory)[0] > 0
+    assert sorted(tmp_path.rglob("*"), key=str)[0] == tmp_path / "root"
+    assert [path.name for path in tmp_path.iterdir()] == ["root"]
+
+
+def test_consumers_of_similar_names_are_told_apart(tmp_path: Path) -> None:
+    names = ["x.new", "x%2Enew", "x", "x.", "X", "~", "a" * 200, "a" * 201]
+    with SpoolWriter(tmp_path, "a") as writer:
+        for number, name in enumerate(names):
+            permit(writer.directory, name, number)
+
+        found = consumers(writer.directory)
+
+    assert sorted(found.values()) == list(range(len(names)))
+    assert {name: found[name] for name in names[:5]} == {name: at for at, name in enumerate(names[:5])}
+
+
+@pytest.mark.parametrize("damaged", [b"", b"\xff", b"9" * 5000, b"-1", "\u0665".encode()])
+def test_a_damaged_file_of_a_consumer_keeps_all_records(tmp_path: Path, damaged: bytes) -> None:
+    with SpoolWriter(tmp_path, "a") as writer:
+        permit(writer.directory, "job", 7)
+        (writer.directory / "consumers" / "job").write_bytes(damaged)
+
+    assert consumers(writer.directory) == {"job": 0}
+
+
+def test_a_group_that_is_called_like_a_file_of_a_spool_is_a_spool_of_its_own(tmp_path: Path) -> None:
+    names = [f"{0:020}.log", f"{1:020}.idx", "lock", "consumers", "archive", "x.new", "..."]
+    for name in names:
+        with SpoolWriter(tmp_path, name) as writer:
+            writer.append(messages(b"x"))
+
+    assert bases(tmp_path) == []
+    assert len(list(spools(tmp_path))) == len(names)
+    assert all(bodies_in(directory) == [b"x"] for directory in spools(tmp_path))
 
 
 def test_retention_by_size_by_age_and_by_consumers(tmp_path: Path) -> None:

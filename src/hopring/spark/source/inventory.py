@@ -19,7 +19,7 @@ import msgspec
 
 from hopring.spark.source.options import EARLIEST, LATEST, Offsets, ReadOptions, WrongOption
 from hopring.spool.errors import NoSpool, OffsetMissing
-from hopring.spool.files import ARCHIVE, DIGITS, PARQUET, archive_path, bases, spools
+from hopring.spool.files import ARCHIVE, PARQUET, archive_path, bases, is_base, spools
 from hopring.spool.reading import bounds, read_head, since_time
 
 _GLOB: Final = re.compile(r"[*?\[]")
@@ -160,7 +160,7 @@ def _older(directory: Path, first: int) -> Iterator[Part]:
     """The segments that only the archive has, from the newest back to the first gap."""
     place = directory / ARCHIVE
     names = [path.stem for path in place.iterdir() if path.suffix == PARQUET] if place.is_dir() else []
-    there = [int(name) for name in names if len(name) == DIGITS and name.isdecimal()]
+    there = [int(name) for name in names if is_base(name)]
     for base in sorted([base for base in there if base < first], reverse=True):
         if archived_end(directory, base) != first:
             return

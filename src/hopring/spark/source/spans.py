@@ -77,9 +77,17 @@ def relaxed(arrow: Any, *, payload: bool) -> Any:
 
 
 def _followed(span: ReadSpan, batch: Any, expected: int, fail: bool) -> int:
-    """The offset after a batch; SpoolDamaged if offsets are missing, since an archive may have holes."""
+    """The offset after a batch. SpoolDamaged if offsets are missing, since an archive may have holes.
+
+    Offsets that go back or repeat are damage even if lost records may be skipped.
+    """
+    compute = import_module("pyarrow.compute")
     offsets = batch.column(1)
     first, last = offsets[0].as_py(), offsets[-1].as_py()
+    steps = compute.less(offsets.slice(0, batch.num_rows - 1), offsets.slice(1))
+    rises = compute.all(steps, min_count=0).as_py()
+    if first < expected or not rises:
+        raise SpoolDamaged(span.directory, "its files have records twice or out of order", expected, span.end)
     if fail and (first != expected or last - first + 1 != batch.num_rows):
         raise SpoolDamaged(span.directory, "they are not in its files", expected, last + 1)
     return int(last) + 1
