@@ -24,7 +24,16 @@ PURE_PACKAGES = (
     "check",
 )
 PURE_FILES = (
-    *("value.py", "ids.py", "errors.py", "services.py", "engine.py", "stack.py", "stack_events.py"),
+    *(
+        "value.py",
+        "ids.py",
+        "printable.py",
+        "errors.py",
+        "services.py",
+        "engine.py",
+        "stack.py",
+        "stack_events.py",
+    ),
     "daemon/loop/sleeping.py",
     *("compat/constants.py", "compat/sp_membership.py", "compat/frames.py"),
     *("spool/format.py", "spool/decode.py", "spool/encode.py", "spool/record.py"),
@@ -54,6 +63,7 @@ PACKAGES = (
         "value",
         "ids",
         "naming",
+        "printable",
         "errors",
         "services",
         "wire",
@@ -200,3 +210,25 @@ def test_no_flat_package_has_more_than_twenty_modules() -> None:
     flat = Counter(path.parent for path in SOURCE.glob("**/*.py") if path.name != "__init__.py")
 
     assert {str(package): count for package, count in flat.items() if count > 20} == {}
+
+
+# What is printed without `say`: text of our own, and formats in which foreign text is escaped.
+PLAIN_ECHO = re.compile(
+    r"json\.dumps\(|msgspec\.json\.encode\(|as_json_text\(|render_\w+\(|dump_toml\(|'\\n'\.join\(story\(|kind\(.*\.source\(\)"
+    r"|(HELP|SAMPLE|picture|'> ')$"
+)
+
+
+@pytest.mark.parametrize(
+    "path", sorted((SOURCE / "cli").glob("**/*.py")), ids=lambda path: str(path.relative_to(SOURCE))
+)
+def test_commands_print_text_of_others_through_one_function(path: Path) -> None:
+    if path.name == "terminal.py":
+        return
+    calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+    echoed = [
+        ast.unparse(call.args[0])
+        for call in calls
+        if ast.unparse(call.func) in ("click.echo", "click.secho", "print") and call.args
+    ]
+    assert [text for text in echoed if not PLAIN_ECHO.match(text)] == []

@@ -11,6 +11,8 @@ from typing import Final
 import click
 from click.shell_completion import get_completion_class
 
+from hopring.printable import printable
+
 ASK_SECONDS: Final = 0.5
 SHELLS: Final = ("bash", "zsh", "fish")
 _VARIABLE: Final = "_HOP_COMPLETE"
@@ -105,4 +107,5 @@ def _sites(context: click.Context) -> dict[str, list[str]]:
 
 
 def _beginning(names: list[str], incomplete: str) -> list[str]:
-    return sorted([name for name in names if name.startswith(incomplete)])
+    # A name with control characters would be obeyed by the terminal, or be taken for two.
+    return sorted([name for name in names if name.startswith(incomplete) and printable(name) == name])

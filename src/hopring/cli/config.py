@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from hopring.cli.terminal import Failure
+from hopring.cli.terminal import Failure, say, say_lines
 from hopring.config import Config, ConfigError, cluster_hash, dump_toml, import_spread_conf, load_config
 
 SAMPLE: Final = """\
@@ -78,7 +78,10 @@ def config() -> None:
 def check(file: str, as_json: bool) -> None:
     """Check FILE: print the cluster it describes, or its first mistake."""
     cluster = load_config(file)
-    click.echo(json.dumps(_facts(cluster)) if as_json else _summary(cluster))
+    if as_json:
+        click.echo(json.dumps(_facts(cluster)))
+    else:
+        say_lines(_summary(cluster))
 
 
 @config.command("import-spread")
@@ -89,7 +92,7 @@ def import_spread(file: str, output: str | None, cluster: str) -> None:
     """Convert a configuration of Spread to TOML."""
     taken, notes = import_spread_conf(_read(file), file, cluster)
     for note in notes:
-        click.echo(f"{file}: {note}", err=True)
+        say(f"{file}: {note}", err=True)
     if output is None:
         click.echo(dump_toml(taken), nl=False)
     else:

@@ -6,12 +6,13 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from hopring.cli.terminal import Exit, Failure
+from hopring.cli.terminal import Exit, Failure, say
 from hopring.client.arguments import SECONDS_MAX, URL_DEFAULT, Reconnect, parse_urls
 from hopring.client.blocking import Session, connect
 from hopring.client.errors import ConnectError, NameInUse, TimedOut
 from hopring.client.events import Event, Reconnected
 from hopring.errors import HopError
+from hopring.printable import printable
 from hopring.services import Service
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -74,13 +75,13 @@ def client_errors() -> Iterator[None]:
     try:
         yield
     except NameInUse as error:
-        raise Failure(str(error)) from None
+        raise Failure(printable(str(error))) from None
     except ConnectError as error:
-        raise Unreachable(str(error)) from None
+        raise Unreachable(printable(str(error))) from None
     except TimedOut as error:
-        raise Late(str(error)) from None
+        raise Late(printable(str(error))) from None
     except HopError as error:
-        raise Failure(str(error)) from None
+        raise Failure(printable(str(error))) from None
 
 
 @contextmanager
@@ -143,7 +144,7 @@ class ConnectionWatch:
         """Reports a lost connection, once."""
         if not self._told and not self._session.connected and self._session.ended is None:
             self._told = True
-            click.echo(f"hop: the connection to {self._session.daemon} is lost; reconnecting", err=True)
+            say(f"hop: the connection to {self._session.daemon} is lost; reconnecting", err=True)
 
     def back(self, event: Reconnected) -> None:
         """Reports the reconnection and what was missed."""
@@ -155,7 +156,7 @@ class ConnectionWatch:
             text += f"; messages sent to {', '.join(event.groups)} meanwhile are missing"
         if gap.in_doubt:
             text += f"; of the messages sent from here, the last {gap.in_doubt} may be lost"
-        click.echo(f"hop: {text}", err=True)
+        say(f"hop: {text}", err=True)
 
 
 def events_of(session: Session, presence: ConnectionWatch) -> Iterator[Event]:

@@ -10,7 +10,7 @@ import click
 from hopring.cli import doctor_checks
 from hopring.cli.daemon_session import json_option, timeout_option
 from hopring.cli.doctor_checks import AskedDaemon, CheckVerdict, DoctorReport, ask, check_daemons, check_pairs
-from hopring.cli.terminal import Exit
+from hopring.cli.terminal import Exit, say
 from hopring.client.arguments import parse_url, unix_url
 from hopring.config import Config, Daemon, load_config
 from hopring.daemon.clients.listening import tcp_place
@@ -182,7 +182,7 @@ def _print(report: DoctorReport, as_json: bool, show_all: bool) -> None:
     for one in report.checks:
         if one.verdict is not CheckVerdict.OK or show_all:
             remedy = f"; {one.remedy}" if one.remedy else ""
-            click.echo(f"{_SIGNS[one.verdict]}  {one.subject}: {one.text}{remedy}")
+            say(f"{_SIGNS[one.verdict]}  {one.subject}: {one.text}{remedy}")
     good = sum(one.verdict is CheckVerdict.OK for one in report.checks)
     unknown = len(report.checks) - good - len(report.findings)
-    click.echo(f"hop: {good} checks are good, {len(report.findings)} findings, {unknown} unknown", err=True)
+    say(f"hop: {good} checks are good, {len(report.findings)} findings, {unknown} unknown", err=True)

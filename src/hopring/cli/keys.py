@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from hopring.cli.terminal import Failure, confirm, yes_option
+from hopring.cli.terminal import Failure, confirm, say, yes_option
 from hopring.config import load_config
 from hopring.config.builder import NAME_REMEDY, is_name
 from hopring.credentials import AUTHORITY_DAYS, DAEMON_DAYS, DAYS_MAX
@@ -100,10 +100,10 @@ def new(root: Path, cluster: str | None, file: str | None, ca_days: int, days: i
         raise click.UsageError("name the cluster with --cluster, or a configuration with --config")
     there = _open(root)
     made = there.create(cluster, daemons, datetime.now(UTC), ca_days, days)
-    click.echo(f"{there.keys_path}  key {made.used.key.id:08x}")
-    click.echo(f"{there.authority_path}  authority of the cluster {cluster}")
+    say(f"{there.keys_path}  key {made.used.key.id:08x}")
+    say(f"{there.authority_path}  authority of the cluster {cluster}")
     for name in daemons:
-        click.echo(f"{there.certificate_path(name)}")
+        say(f"{there.certificate_path(name)}")
     files = f"{there.keys_path.name}, {there.authority_path.name} and daemons/NAME.*"
     _say(f"next: copy {files} to the host of each daemon")
     _say(f"keep {there.authority_key_path} in a safe place, it is needed only to add and renew daemons")
@@ -119,13 +119,13 @@ def show(root: Path, as_json: bool) -> None:
         click.echo(json.dumps(_as_json(facts)))
         return
     for state, key_id in facts.keys:
-        click.echo(f"key     {key_id}  {state}")
+        say(f"key     {key_id}  {state}")
     if facts.authority is not None:
-        click.echo(f"ca      {_line(facts.authority)}")
+        say(f"ca      {_line(facts.authority)}")
     for one in facts.daemons:
-        click.echo(f"daemon  {_line(one)}")
+        say(f"daemon  {_line(one)}")
     for user_ in facts.users:
-        click.echo(f"user    {user_.name}  {user_.fingerprint}")
+        say(f"user    {user_.name}  {user_.fingerprint}")
 
 
 @keys.command()
@@ -138,7 +138,7 @@ def add(root: Path) -> None:
     changed = _open(root).key_file().with_new_key()
     changed.save()
     (key_id,) = [f"{one.key.id:08x}" for one in changed.keys if not one.in_use]
-    click.echo(key_id)
+    say(key_id)
     _say_next(changed.path, then=_with_directory(f"hop keys use {key_id}", root))
 
 
@@ -186,7 +186,7 @@ def check(root: Path, as_json: bool) -> None:
         click.echo(json.dumps({"findings": rows}))
     else:
         for one in findings:
-            click.echo(str(one))
+            say(str(one))
     if findings:
         count = "1 finding" if len(findings) == 1 else f"{len(findings)} findings"
         raise Failure(f"{root}: {count}, each with its remedy on stdout")
@@ -203,7 +203,7 @@ def daemon(name: str, root: Path, days: int, renew: bool) -> None:
     there = _open(root)
     make = there.renew_daemon if renew else there.add_daemon
     path = make(name, datetime.now(UTC), days)
-    click.echo(path)
+    say(str(path))
     _say(f"next: copy {path}{'' if renew else f' and {there.daemon_key_path(name)}'} to the host of {name}")
 
 
@@ -214,7 +214,7 @@ def user(name: str, root: Path) -> None:
     """Make an Ed25519 key for the user NAME."""
     there = _open(root)
     path = there.add_user(name)
-    click.echo(path)
+    say(str(path))
     private = there.user_path(name, "key")
     _say(f"next: move {private} to {name} over an encrypted connection; nobody else needs it")
 
@@ -252,4 +252,4 @@ def _say_next(path: Path, then: str | None = None) -> None:
 
 
 def _say(text: str) -> None:
-    click.echo(f"hop: {text}", err=True)
+    say(f"hop: {text}", err=True)

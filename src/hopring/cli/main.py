@@ -14,7 +14,7 @@ from typing import Final, NoReturn
 import click
 
 from hopring import __version__
-from hopring.cli.terminal import BadConfiguration, Exit, Failure
+from hopring.cli.terminal import BadConfiguration, Exit, Failure, say
 from hopring.config.error import ConfigError
 from hopring.credentials.files import ChangeRefused, CredentialError
 
@@ -84,7 +84,7 @@ class LazyCommands(click.Group):
             remedy = "check the path, its permissions and the space on its disk"
             raise Failure(f"{place}: {error.strerror or error}; {remedy}") from None
         except KeyboardInterrupt:
-            click.echo("hop: interrupted", err=True)
+            say("hop: interrupted", err=True)
             ctx.exit(Exit.INTERRUPTED)
 
 

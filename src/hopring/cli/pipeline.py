@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hopring.cli.terminal import Exit, Failure, Steps
+from hopring.cli.terminal import Exit, Failure, Steps, say, say_lines
 from hopring.config import ConfigError, load_config
 from hopring.errors import HopError
 from hopring.spark.audit.reading import Ends
@@ -69,7 +69,10 @@ def audit(
         report = _audit(trace, ends, master, remote)
     except HopError as error:
         raise Failure(str(error)) from None
-    click.echo(as_json_text(report) if as_json else as_text(report))
+    if as_json:
+        click.echo(as_json_text(report))
+    else:
+        say_lines(as_text(report))
     ctx.exit(Exit.OK if report.holds else Exit.FAILURE)
 
 
@@ -161,8 +164,8 @@ def run(
     except HopError as error:
         raise Failure(str(error)) from None
     if found is not None:
-        click.echo(as_text(found))
-    click.echo(f"tables in {out}" + (f", report in {out / 'report.html'}" if report else ""))
+        say_lines(as_text(found))
+    say(f"tables in {out}" + (f", report in {out / 'report.html'}" if report else ""))
     ctx.exit(Exit.OK if found is None or found.holds else Exit.FAILURE)
 
 
@@ -196,7 +199,7 @@ def _run(wish: "PipelineOptions", master: str | None, remote: str | None) -> "Au
     store = Store(wish.out)
     with on_disk(wish.out):
         if store.open():
-            click.echo(f"hop: {wish.out} is of an earlier run: its tables are replaced", err=True)
+            say(f"hop: {wish.out} is of an earlier run: its tables are replaced", err=True)
     with Steps() as steps:
         steps.say("starting Spark")
         spark = session("hop pipeline run", master, remote)

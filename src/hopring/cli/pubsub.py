@@ -17,6 +17,7 @@ from hopring.cli.daemon_session import (
     reconnect_of,
     service_option,
 )
+from hopring.cli.terminal import say, say_payload
 from hopring.client.blocking import Session, connect
 from hopring.client.calls import GOODBYE_SECONDS
 from hopring.client.events import Event, Gap, Member, Message, Reconnected, SlowWarning, Transition, View
@@ -49,7 +50,7 @@ def sub(
     with client_errors(), connect(url, name=name, membership=views, reconnect=reconnect) as session:
         for group in groups:
             session.join(group)
-        click.echo(f"hop: {session.private_group} is in {', '.join(groups)}", err=True)
+        say(f"hop: {session.private_group} is in {', '.join(groups)}", err=True)
         _print_events(session, as_json, count)
 
 
@@ -59,17 +60,23 @@ def _print_events(session: Session, as_json: bool, count: int | None) -> None:
         if as_json:
             click.echo(json.dumps(_event_fields(event)))
         elif not isinstance(event, Reconnected):
-            click.echo(as_line(event))
+            show_event(event)
         seen += isinstance(event, Message)
         if seen == count:
             return
 
 
-def as_line(event: Event) -> str:
-    """An event as one line of text."""
+def show_event(event: Event) -> None:
+    """Prints an event as one line of text."""
+    if isinstance(event, Message):
+        say_payload(event.data)
+    else:
+        say(as_line(event))
+
+
+def as_line(event: View | Transition | Reconnected | Gap | SlowWarning) -> str:
+    """An event that is no message as one line of text."""
     match event:
-        case Message():
-            return event.data.decode(errors="replace")
         case View():
             return f"-- view of {event.group}: {names(event.members)} ({_why(event)})"
         case Transition():
@@ -171,7 +178,7 @@ def _send_first(session: Session, group: str, message: bytes, service: Service, 
         group, message, service=service, type=message_type, timeout_seconds=GOODBYE_SECONDS
     )
     if receipt.members == 0:
-        click.echo(f"hop: {group} has no members; is the name right? `hop groups` lists the groups", err=True)
+        say(f"hop: {group} has no members; is the name right? `hop groups` lists the groups", err=True)
 
 
 def _lines() -> Iterator[bytes]:

@@ -13,9 +13,11 @@ import click
 
 from hopring.cli.completion import group_names, site_names
 from hopring.cli.daemon_session import at_daemon, checked_url, json_option, query_session, timeout_option
+from hopring.cli.terminal import say, say_lines
 from hopring.client.queries import DaemonView, GroupMembers, LinkWeights, WeighedLink
 from hopring.config import Config, load_config
 from hopring.ids import SiteId
+from hopring.printable import printable
 from hopring.routing.trees import Pair, Tree, build_trees, islands, pair, topology_of
 
 
@@ -33,10 +35,11 @@ def groups(url: str, name: str | None, seconds: float, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([{"group": one.name, "members": one.members, "here": one.here} for one in found]))
         return
-    width = max([len("GROUP"), *[len(one.name) for one in found]])
-    click.echo(f"{'GROUP':{width}}  MEMBERS    HERE")
-    for one in found:
-        click.echo(f"{one.name:{width}}  {one.members:7}  {one.here:6}")
+    shown = [printable(one.name) for one in found]
+    width = max([len("GROUP"), *map(len, shown)])
+    say(f"{'GROUP':{width}}  MEMBERS    HERE")
+    for name_shown, one in zip(shown, found, strict=True):
+        say(f"{name_shown:{width}}  {one.members:7}  {one.here:6}")
 
 
 @click.command()
@@ -55,14 +58,14 @@ def members(group: str, url: str, name: str | None, seconds: float, as_json: boo
         click.echo(json.dumps(_members_facts(found)))
         return
     if found.id is None:
-        click.echo(f"hop: {group} has no members", err=True)
+        say(f"hop: {group} has no members", err=True)
         return
     many = "1 member" if len(found.members) == 1 else f"{len(found.members)} members"
-    click.echo(f"hop: view {_id(found)} of {group}, {many}", err=True)
-    width = max([len("DAEMON"), *[len(one.daemon) for one in found.members]])
-    click.echo(f"{'DAEMON':{width}}  MEMBER")
+    say(f"hop: view {_id(found)} of {group}, {many}", err=True)
+    width = max([len("DAEMON"), *[len(printable(one.daemon)) for one in found.members]])
+    say(f"{'DAEMON':{width}}  MEMBER")
     for one in found.members:
-        click.echo(f"{one.daemon:{width}}  {one.name}")
+        say(f"{printable(one.daemon):{width}}  {one.name}")
 
 
 def _members_facts(found: GroupMembers) -> dict[str, object]:
@@ -118,7 +121,7 @@ def _print_view(shown: DaemonView, daemon: str, as_json: bool) -> None:
         }
         click.echo(json.dumps(facts))
     else:
-        click.echo(f"{when}  {shown.text}  {len(shown.members)}: {' '.join(shown.members)}  ({shown.cause})")
+        say(f"{when}  {shown.text}  {len(shown.members)}: {' '.join(shown.members)}  ({shown.cause})")
 
 
 _NUMBER_WIDTH = 10  # The largest weight has ten digits.
@@ -169,14 +172,21 @@ def _show_weights(page: LinkWeights, as_json: bool) -> None:
         texts = [
             f"{text:>{widths[at]}}" if 2 <= at <= 4 else f"{text:{widths[at]}}" for at, text in enumerate(row)
         ]
-        click.echo("  ".join(texts).rstrip())
+        say("  ".join(texts).rstrip())
     if page.weights == "measured" and page.representative not in ("", page.daemon):
-        click.echo(f"hop: {page.representative} measures the links of this site, not {page.daemon}", err=True)
+        say(f"hop: {page.representative} measures the links of this site, not {page.daemon}", err=True)
 
 
 def _row(line: WeighedLink) -> tuple[str, ...]:
     measured, agreed = ["-" if one is None else str(one) for one in (line.measured, line.agreed)]
-    return ",".join(line.sites), line.protocol, str(line.configured), measured, agreed, line.use
+    return (
+        printable(",".join(line.sites)),
+        printable(line.protocol),
+        str(line.configured),
+        measured,
+        agreed,
+        printable(line.use),
+    )
 
 
 def _show_trees(config: Config, source: str | None, cuts: tuple[str, ...], as_json: bool) -> None:
@@ -188,10 +198,10 @@ def _show_trees(config: Config, source: str | None, cuts: tuple[str, ...], as_js
     if as_json:
         click.echo(json.dumps([_facts(tree, config, weights) for tree in chosen]))
     else:
-        click.echo("\n\n".join(draw(tree, config, weights) for tree in chosen))
+        say_lines("\n\n".join(draw(tree, config, weights) for tree in chosen))
     if len(islands(trees)) > 1:
         parts = [" ".join(_names(config, mask)) for mask in islands(trees)]
-        click.echo(f"hop: the sites fall apart: {' | '.join(parts)}", err=True)
+        say(f"hop: the sites fall apart: {' | '.join(parts)}", err=True)
 
 
 def draw(tree: Tree, config: Config, weights: dict[Pair, int]) -> str:

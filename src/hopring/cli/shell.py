@@ -18,7 +18,7 @@ from hopring.cli.daemon_session import (
     timeout_option,
 )
 from hopring.cli.pubsub import as_line, names
-from hopring.cli.terminal import Exit
+from hopring.cli.terminal import Exit, say, say_payload
 from hopring.client.blocking import Session, connect
 from hopring.client.errors import MessageTooLarge, RequestRefused, TimedOut
 from hopring.client.events import Event, Message, Reconnected
@@ -93,7 +93,7 @@ class InteractiveShell:
         if isinstance(event, Reconnected):
             self._presence.back(event)
         else:
-            click.echo(line_of(event))
+            show_line(event)
 
     def _join(self, words: list[str]) -> None:
         self._session.join(_one(words, "join GROUP"), timeout_seconds=self._seconds)
@@ -114,25 +114,25 @@ class InteractiveShell:
             except KeyError:
                 names = ", ".join(one.name.lower() for one in Service)
                 raise CommandError(f"{words[0]}: choose one of {names}") from None
-        click.echo(f"service {self._service.name.lower()}")
+        say(f"service {self._service.name.lower()}")
 
     def _who(self, words: list[str]) -> None:
         found = self._session.members(_one(words, "who GROUP"), timeout_seconds=self._seconds)
-        click.echo(f"{found.group}: {names(found.members) or 'nobody'}")
+        say(f"{found.group}: {names(found.members) or 'nobody'}")
 
     def _groups(self, _words: list[str]) -> None:
         found = self._session.groups(timeout_seconds=self._seconds)
         for one in found:
-            click.echo(f"{one.name}: {one.members} members, {one.here} here")
+            say(f"{one.name}: {one.members} members, {one.here} here")
         if not found:
-            click.echo("no groups")
+            say("no groups")
 
     def _view(self, _words: list[str]) -> None:
         view = self._session.view(timeout_seconds=self._seconds)
-        click.echo(f"view {view.text}: {' '.join(view.members)} for {view.age_seconds:.1f} s ({view.cause})")
+        say(f"view {view.text}: {' '.join(view.members)} for {view.age_seconds:.1f} s ({view.cause})")
 
     def _me(self, _words: list[str]) -> None:
-        click.echo(f"{self._session.private_group} at {self._session.daemon}")
+        say(f"{self._session.private_group} at {self._session.daemon}")
 
 
 @click.command()
@@ -153,7 +153,7 @@ def shell(
     reconnect = reconnect_of(give_up_seconds)
     with client_errors(), connect(url, name=name, timeout_seconds=seconds, reconnect=reconnect) as session:
         one = InteractiveShell(session, seconds)
-        click.echo(f"hop: {session.private_group} at {session.daemon}; help lists the commands", err=True)
+        say(f"hop: {session.private_group} at {session.daemon}; help lists the commands", err=True)
         for line in _lines(session, one.show_all, typed):
             if line.strip() in ("quit", "exit"):
                 break
@@ -162,7 +162,7 @@ def shell(
                     one.obey(line)
             except CommandError as wrong:
                 failed = True
-                click.echo(f"hop: {wrong}", err=True)
+                say(f"hop: {wrong}", err=True)
             one.show_all()
         session.close()
         for event in session:
@@ -194,12 +194,13 @@ def _lines(session: Session, show: Callable[[], None], typed: bool) -> Iterator[
         yield line.decode(errors="replace")
 
 
-def line_of(event: Event) -> str:
-    """An event as one line of text."""
+def show_line(event: Event) -> None:
+    """Prints an event as one line of text; of a message also its groups, sender and service."""
     if isinstance(event, Message):
-        text = event.data.decode(errors="replace")
-        return f"{','.join(event.groups)} {event.sender} [{event.service.name.lower()}] {text}"
-    return as_line(event)
+        head = f"{','.join(event.groups)} {event.sender} [{event.service.name.lower()}] "
+        say_payload(event.data, head)
+    else:
+        say(as_line(event))
 
 
 def _one(words: list[str], usage: str) -> str:

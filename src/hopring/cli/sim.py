@@ -14,7 +14,7 @@ from rich import progress as rich
 
 from hopring import compiled
 from hopring.check.trace_files import TraceError, write_json_lines, write_parquet
-from hopring.cli.terminal import Exit, Failure, ProgressLine
+from hopring.cli.terminal import Exit, Failure, ProgressLine, say
 from hopring.sim.campaign.bugs.planting import Bug, MisplacedBug, all_bugs, plant
 from hopring.sim.campaign.parallel import CampaignTotals, SeedReport, run_many
 from hopring.sim.campaign.runner import WorldOutcome, run_world
@@ -329,7 +329,7 @@ def _write_trace(directory: Path | None, outcome: WorldOutcome) -> list[str]:
     except OSError as error:
         raise Failure(f"{directory}: cannot be written ({error.strerror or error})") from None
     for name in files:
-        click.echo(f"hop: wrote {name}", err=True)
+        say(f"hop: wrote {name}", err=True)
     return files
 
 

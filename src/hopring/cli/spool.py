@@ -14,7 +14,7 @@ import click
 
 from hopring.cli.completion import spool_names
 from hopring.cli.daemon_session import at_daemon, client_errors, json_option
-from hopring.cli.terminal import Amounts, Failure
+from hopring.cli.terminal import Amounts, Failure, say, say_payload
 from hopring.client.arguments import Reconnect
 from hopring.client.blocking import connect
 from hopring.config.units import DURATION, SIZE, Quantity
@@ -124,7 +124,7 @@ def replay(
             if as_json:
                 click.echo(json.dumps(facts_of(record)))
             elif views or record.header.kind in (RecordKind.MESSAGE, RecordKind.GAP):
-                click.echo(as_line(record))
+                show_record(record)
 
 
 def _records(
@@ -142,6 +142,14 @@ def _records(
             return
         time.sleep(POLL_SECONDS)
         known = bounds(directory)
+
+
+def show_record(record: SpoolRecord) -> None:
+    """Prints a record as one line of text."""
+    if record.header.kind is RecordKind.MESSAGE:
+        say_payload(record.data)
+    else:
+        say(as_line(record))
 
 
 def as_line(record: SpoolRecord) -> str:
@@ -286,7 +294,7 @@ def run(
         client_errors(),
         connect(url, name=name, slow=slow, window_bytes=WINDOW_BYTES, reconnect=comes_back) as session,
     ):
-        spooler = Spooler(session, root, patterns, options, lambda line: click.echo(f"hop: {line}", err=True))
+        spooler = Spooler(session, root, patterns, options, lambda line: say(f"hop: {line}", err=True))
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: spooler.stop())
         spooler.run()
@@ -317,7 +325,7 @@ def ls_(root: Path, as_json: bool) -> None:
     for row in rows:
         group, start, end, segments, size_bytes, last, held = row.values()
         done = f"  consumers: {held}" if held else ""
-        click.echo(f"{group}  {start}..{end}  {segments} segments  {size_bytes} B  {last}{done}")
+        say(f"{group}  {start}..{end}  {segments} segments  {size_bytes} B  {last}{done}")
 
 
 def _facts(directory: Path) -> dict[str, object]:
@@ -359,9 +367,9 @@ def verify_(groups: tuple[str, ...], root: Path, as_json: bool) -> None:
                 findings = [finding._asdict() for finding in verdict.findings]
                 click.echo(json.dumps({"spool": str(directory), **facts, "findings": findings}))
                 continue
-            click.echo(f"{directory}: {verdict.records} records in {verdict.blocks} blocks can be read")
+            say(f"{directory}: {verdict.records} records in {verdict.blocks} blocks can be read")
             for finding in verdict.findings:
-                click.echo(f"  {_shown(finding)}")
+                say(f"  {_shown(finding)}")
     if damaged:
         raise Failure(f"{damaged} findings; records that are whole can be read with --skip-damaged")
 
@@ -386,4 +394,4 @@ def archive_(groups: tuple[str, ...], root: Path, skip_damaged: bool) -> None:
     with spool_errors(), Amounts("archiving", total_bytes) as amounts:
         for directory in directories:
             for done in archive(directory, skip_damaged=skip_damaged, progress=amounts.done):
-                click.echo(f"{done.path}  {done.base}..{done.end}  {done.size_bytes} B")
+                say(f"{done.path}  {done.base}..{done.end}  {done.size_bytes} B")

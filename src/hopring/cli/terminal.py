@@ -14,6 +14,9 @@ from typing import IO, Any, Final, Self, TypeVar
 import click
 from rich import progress as rich
 from rich.console import Console
+from rich.markup import escape
+
+from hopring.printable import printable
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -38,7 +41,7 @@ class Failure(click.ClickException):
 
     def show(self, file: IO[str] | None = None) -> None:
         """Prints the message on stderr."""
-        click.echo(f"hop: {self.message}", file, err=True)
+        click.echo(printable(f"hop: {self.message}", keep="\n"), file, err=True)
 
 
 class BadConfiguration(Failure):
@@ -58,8 +61,33 @@ def confirm(what: str, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise click.UsageError(f"to {what} needs --yes if stdin is not a terminal; nothing was done")
-    if not click.confirm(f"hop: {what}?", err=True):
+    if not click.confirm(printable(f"hop: {what}?"), err=True):
         raise Failure("nothing was done")
+
+
+def say(line: str, *, err: bool = False) -> None:
+    """Prints a line for people; characters that a terminal would obey are escaped."""
+    click.echo(printable(line), err=err)
+
+
+def say_lines(text: str, *, err: bool = False) -> None:
+    """Prints several lines for people, like `say`; names within them have to be escaped before."""
+    click.echo(printable(text, keep="\n"), err=err)
+
+
+def is_terminal() -> bool:
+    """Whether results are shown to people and not read by a program."""
+    return sys.stdout.isatty()
+
+
+def say_payload(data: bytes, before: str = "") -> None:
+    """Prints the body of a message as a line of text: escaped on a terminal, elsewhere as it is."""
+    text = data.decode(errors="replace")
+    if is_terminal():
+        say(before + text)
+    else:
+        # The colour argument keeps click from removing escape sequences.
+        click.echo(printable(before) + text, color=True)
 
 
 BAR_WIDTH: Final = 24
@@ -100,7 +128,7 @@ class ProgressLine:
     def plain(self, text: str) -> None:
         """Prints a line of its own where no line is redrawn."""
         if not self.live:
-            self._err.print(f"hop: {text}", markup=False)
+            self._err.print(printable(f"hop: {text}"), markup=False)
 
 
 class Steps(ProgressLine):
@@ -115,8 +143,8 @@ class Steps(ProgressLine):
     def say(self, step: str) -> None:
         """Begins the next step and shows its text."""
         if self._task is None:
-            self._task = self._line.add_task(step, total=None)
-        self._line.update(self._task, description=step)
+            self._task = self._line.add_task("", total=None)
+        self._line.update(self._task, description=escape(printable(step)))
         if self._plain:
             self.plain(step)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from hopring.cli.terminal import Failure
+from hopring.cli.terminal import Failure, say
 from hopring.config.spread_conf import SPREAD_PORT_DEFAULT
 from hopring.local.blocking import Cluster
 from hopring.local.plan import SITES_DEFAULT, read_duration, tcp_free
@@ -105,7 +105,7 @@ def up(
             problem = f"port {number} of 127.0.0.1 is taken, perhaps by another `hop up` or hopd"
             raise Failure(f"{problem}; end that, or choose another with {option}")
     count = sum(sites.values())
-    click.echo(f"hop: starting {count} daemon{'s' * (count > 1)} ...", err=True)
+    say(f"hop: starting {count} daemon{'s' * (count > 1)} ...", err=True)
     try:
         with Cluster(
             sites,
@@ -119,12 +119,12 @@ def up(
                 click.echo(json.dumps(where(cluster)))
             else:
                 for name, url in sorted(where(cluster).items()):
-                    click.echo(f"{name}  {url}" + (f"  {cluster.spread(name)}" if spread else ""))
+                    say(f"{name}  {url}" + (f"  {cluster.spread(name)}" if spread else ""))
             first = f"{next(iter(sites))}1"
             option = "" if port == CLIENT_PORT_DEFAULT else f" --at {cluster.url(first)}"
-            click.echo(f"hop: try `hop sub news{option}` and `hop pub news hello{option}`", err=True)
-            click.echo(f"hop: watch it with `hop monitor --admin {cluster.admin_directory}`", err=True)
-            click.echo(f"hop: files are in {cluster.directory}; Ctrl-C ends all daemons", err=True)
+            say(f"hop: try `hop sub news{option}` and `hop pub news hello{option}`", err=True)
+            say(f"hop: watch it with `hop monitor --admin {cluster.admin_directory}`", err=True)
+            say(f"hop: files are in {cluster.directory}; Ctrl-C ends all daemons", err=True)
             hold(cluster)
     except ClusterError as error:
         raise Failure(str(error)) from None
@@ -144,10 +144,10 @@ def hold(cluster: Cluster) -> None:
                 told = _look(cluster, name)
                 if shown.get(name) != told:
                     shown[name] = told
-                    click.echo(f"{time.strftime('%H:%M:%S')} {name}  {told}", err=True)
+                    say(f"{time.strftime('%H:%M:%S')} {name}  {told}", err=True)
             time.sleep(LOOK_SECONDS)
     except KeyboardInterrupt:
-        click.echo("hop: ending all daemons", err=True)
+        say("hop: ending all daemons", err=True)
 
 
 def _look(cluster: Cluster, name: str) -> str:

@@ -51,6 +51,7 @@ from hopring.daemon.process.trace_file import Number, TraceFile, leading_number,
 from hopring.engine import EngineOutput
 from hopring.groups.groups import Groups
 from hopring.ids import NEVER, Incarnation, Process
+from hopring.printable import printable
 
 DRAIN_US_MAX: Final = 2_000_000
 """How long a daemon that is asked to end waits until all others have its messages."""
@@ -245,10 +246,10 @@ def run(words: Sequence[str], above: Above | None = None, engine: str = DEFAULT_
     try:
         hopd = Hopd(loop, load(arguments.file, arguments.name), arguments, above, engine)
     except StartRefused as refused:
-        print(f"hopd: {refused}", file=sys.stderr)
+        print(printable(f"hopd: {refused}", keep="\n"), file=sys.stderr)
         return refused.code
     except BindError as error:
-        print(f"hopd: {error}", file=sys.stderr)
+        print(printable(f"hopd: {error}", keep="\n"), file=sys.stderr)
         return HopdExit.FAILURE
 
     def signalled(number: int) -> None:

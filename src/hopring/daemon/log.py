@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from hopring.config import LogFormat, LogLevel, LogTuning
+from hopring.printable import printable
 
 BURST_LINES: Final = 20
 """Limit of lines of one event in a burst; then one every REFILL_US."""
@@ -27,7 +28,6 @@ WARNINGS: Final = frozenset(
 """Events of the level warning; all others have the level info."""
 
 _PLAIN: Final = re.compile(r"[^\s\"=\\]+")
-_ASTRAL: Final = 0x10000
 
 
 @dataclass(slots=True)
@@ -87,7 +87,7 @@ class DaemonLog:
             self._write(_json({"time": now, "daemon": self._name, "level": level, "event": event}, fields))
         else:
             words = [f"{key}={_quoted(str(value))}" for key, value in fields.items()]
-            self._write(" ".join([now, self._name, event, *words]))
+            self._write(" ".join([now, _quoted(self._name), event, *words]))
 
     def _write(self, line: str) -> None:
         text = line.encode("utf-8", "replace")[: LINE_BYTES_MAX - 1] + b"\n"
@@ -116,18 +116,8 @@ def _json(head: dict[str, object], fields: dict[str, object]) -> str:
 
 
 def _quoted(text: str) -> str:
-    return text if _PLAIN.fullmatch(text) and text.isprintable() else _json_text(text)
+    return text if _PLAIN.fullmatch(text) and printable(text) == text else _json_text(text)
 
 
 def _json_text(value: object) -> str:
-    """JSON in which all characters that are not printable are escaped; letters of all scripts stay."""
-    text = json.dumps(value, ensure_ascii=False)
-    return text if text.isprintable() else "".join([one if one.isprintable() else _escape(one) for one in text])
-
-
-def _escape(one: str) -> str:
-    code = ord(one)
-    if code < _ASTRAL:
-        return f"\\u{code:04x}"
-    high, low = divmod(code - _ASTRAL, 0x400)
-    return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"
+    return printable(json.dumps(value, ensure_ascii=False))

@@ -11,7 +11,7 @@ import msgspec
 
 from hopring import __version__
 from hopring.check.trace_files import TraceError
-from hopring.cli.terminal import Exit, Failure
+from hopring.cli.terminal import Exit, Failure, say
 from hopring.cli.up import hold, where
 from hopring.demo import summary
 from hopring.demo.figures import DemoFigures, DemoResult, changes
@@ -197,10 +197,10 @@ def _judge_again(directory: Path, as_json: bool) -> Exit:
 
 def _hold(cluster: Cluster) -> None:
     for name, url in where(cluster).items():
-        click.echo(f"hop: {name} is at {url}", err=True)
+        say(f"hop: {name} is at {url}", err=True)
     ours = any(url.endswith(f":{CLIENT_PORT_DEFAULT}") for url in where(cluster).values())
     option = "" if ours else f" --at {cluster.url(cluster.daemons[0])}"
-    click.echo(f"hop: try `hop sub news{option}` and `hop pub news hello{option}`; Ctrl-C ends it", err=True)
+    say(f"hop: try `hop sub news{option}` and `hop pub news hello{option}`; Ctrl-C ends it", err=True)
     hold(cluster)
 
 

@@ -16,7 +16,7 @@ from hopring.cli.monitor.actions import Sides, in_force, read_sides, show_sides
 from hopring.cli.monitor.admin_client import AdminClient, AdminReply, Fleet, choose, default_places
 from hopring.cli.monitor.screen import MonitorScreen, read_cut_time, words
 from hopring.cli.monitor.table import plain_rows, plain_table
-from hopring.cli.terminal import Failure, confirm, yes_option
+from hopring.cli.terminal import Failure, confirm, say, say_lines, yes_option
 from hopring.config.units import DURATION, SIZE
 
 SETTLE_SECONDS: Final = 30.0
@@ -90,7 +90,7 @@ def status(admin: AdminClient, as_json: bool, every_s: float | None, count: int 
         if as_json:
             click.echo(json.dumps({one.name: one.status for one in fleet.seen}))
         elif fleet.seen:
-            click.echo(plain_table(plain_rows(fleet)))
+            say_lines(plain_table(plain_rows(fleet)))
         shown += 1
         if every_s is None or shown == count:
             _end(fleet)
@@ -149,14 +149,14 @@ def partition(
     if as_json:
         click.echo(json.dumps([sorted(side) for side in parts]))
     else:
-        click.echo(show_sides(parts))
+        say(show_sides(parts))
     if wait and not dry_run:
         _wait_for(admin, parts, answers, wait_seconds)
 
 
 def _wait_for(admin: AdminClient, sides: Sides, asked: Mapping[str, AdminReply], seconds: float) -> None:
     taken = actions.wait_for_sides(admin, sides, asked, seconds)
-    click.echo(f"hop: all daemons asked are in the views expected, after {taken:.1f} s", err=True)
+    say(f"hop: all daemons asked are in the views expected, after {taken:.1f} s", err=True)
 
 
 @monitor.command()
@@ -168,7 +168,7 @@ def review(admin: AdminClient, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([sorted(side) for side in sides]))
     else:
-        click.echo(show_sides(sides))
+        say(show_sides(sides))
 
 
 @monitor.command()
@@ -302,9 +302,9 @@ def _look(admin: AdminClient) -> Fleet:
 
 def _warn(fleet: Fleet) -> None:
     for path, why in fleet.unheard:
-        click.echo(f"hop: {path}: {why}", err=True)
+        say(f"hop: {path}: {why}", err=True)
     if fleet.missing:
-        click.echo(f"hop: cannot be asked from here: {', '.join(fleet.missing)}", err=True)
+        say(f"hop: cannot be asked from here: {', '.join(fleet.missing)}", err=True)
 
 
 def _end(fleet: Fleet) -> None:
@@ -325,9 +325,9 @@ def _told(answers: Mapping[str, AdminReply], as_json: bool, undo: str = "") -> N
     if not as_json and not quiet:
         for name, answer in answers.items():
             if answer.ok:
-                click.echo(f"{name}  {words(answer.words.get('result', {}))}")
+                say(f"{name}  {words(answer.words.get('result', {}))}")
     for name, answer in refused.items():
-        click.echo(f"hop: {name}: {answer.why}", err=True)
+        say(f"hop: {name}: {answer.why}", err=True)
     others = (
         f"; the others have done it, `{undo}` takes it back" if undo and len(refused) < len(answers) else ""
     )

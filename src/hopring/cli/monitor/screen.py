@@ -29,6 +29,7 @@ from hopring.cli.monitor.table import HEADS, RIGHT, StatusCounters, counts_of, h
 from hopring.cli.terminal import Failure
 from hopring.config.units import DURATION, SIZE
 from hopring.daemon.admin.protocol import CUT_US_MAX
+from hopring.printable import printable
 
 HELP: Final = (
     "define eu1 eu2 | us1    a partition, of daemons and sites; nothing is sent yet",
@@ -307,24 +308,26 @@ class MonitorScreen:
             table.add_column(head, justify="right" if head in RIGHT else "left", no_wrap=True)
         for row in rows:
             cells = dict(zip(HEADS, row, strict=True))
-            table.add_row(*[cells[head] for head in heads], style=None if cells["STATE"] == "OP" else "yellow")
+            table.add_row(
+                *[Text(cells[head]) for head in heads], style=None if cells["STATE"] == "OP" else "yellow"
+            )
         parts: list[RenderableType] = [table, Text()]
         if self._sight is None:
-            parts.append(Text(self._problem or "asking ...", style="dim"))
+            parts.append(Text(printable(self._problem or "asking ..."), style="dim"))
         else:
             parts.extend(self._remarks(self._sight))
-        parts += [Text(line, style="dim") for line in self._said]
+        parts += [Text(printable(line), style="dim") for line in self._said]
         parts.append(Text(f"> {self._line}▏", style="bold"))
         return Group(*parts)
 
     def _remarks(self, fleet: Fleet) -> Iterator[Text]:
         sides = in_force(fleet)
         if len(sides) > 1:
-            yield Text(f"partition: {show_sides(sides)}", style="bold red")
+            yield Text(printable(f"partition: {show_sides(sides)}"), style="bold red")
         for path, why in fleet.unheard:
-            yield Text(f"{path}: {why}", style="yellow")
+            yield Text(printable(f"{path}: {why}"), style="yellow")
         if fleet.missing:
-            yield Text(f"cannot be asked from here: {', '.join(fleet.missing)}", style="yellow")
+            yield Text(printable(f"cannot be asked from here: {', '.join(fleet.missing)}"), style="yellow")
 
 
 @contextmanager

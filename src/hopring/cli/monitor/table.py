@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from hopring.cli.monitor.admin_client import Fleet
 from hopring.config.units import SIZE
+from hopring.printable import printable
 
 HEADS: Final = (
     "DAEMON",
@@ -80,7 +81,7 @@ def row_of(status: Mapping[str, Any], counts: Sequence[str]) -> list[str]:
     window = status["window"]
     used = SIZE.write(window["used_bytes"])
     counter, representative, _ = status["view"].split(".")
-    return [
+    cells = [
         status["daemon"],
         status["site"],
         state_of(status),
@@ -93,6 +94,7 @@ def row_of(status: Mapping[str, Any], counts: Sequence[str]) -> list[str]:
         f"{window['personal_segments']}/{window['global_segments']}",
         cut_of(status),
     ]
+    return [printable(cell) for cell in cells]
 
 
 def heads_that_fit(rows: Sequence[Sequence[str]], width: int) -> list[str]:

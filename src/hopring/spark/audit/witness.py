@@ -17,6 +17,7 @@ from hopring.check.client_history import short_view
 from hopring.check.properties.property import EVS_C
 from hopring.check.properties.sql import WORD_BITS
 from hopring.check.trace_row import read_group_view, read_message_id, read_process, read_view
+from hopring.printable import printable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,7 +63,8 @@ def as_text(report: AuditReport) -> str:
     for finding in report.findings:
         run = f"{finding.run}: " if finding.run else ""
         more = f" ({finding.violations} violations)" if finding.violations > 1 else ""
-        lines.append(f"{run}broken: {finding.property}{more}\n    {finding.witness}")
+        lines.append(printable(f"{run}broken: {finding.property}{more}"))
+        lines.append(f"    {printable(finding.witness)}")
     many = "one history" if len(report.runs) == 1 else f"{len(report.runs)} histories"
     if report.holds:
         lines.append(f"{many}: {_all_of(report)} hold")
