@@ -7,7 +7,8 @@ from typing import Final
 import click
 
 from hopring.cli.terminal import Failure, say, say_lines
-from hopring.config import Config, ConfigError, cluster_hash, dump_toml, import_spread_conf, load_config
+from hopring.config import Config, cluster_hash, dump_toml, import_spread_conf, load_config
+from hopring.config.error import read_limited
 
 SAMPLE: Final = """\
 # One file describes the whole cluster. Every daemon gets the same file and finds itself in it by name.
@@ -136,12 +137,8 @@ def _count(number: int, noun: str) -> str:
 
 
 def _read(file: str) -> str:
-    try:
-        # Comments of old files may be in any encoding; what matters is ASCII.
-        return Path(file).read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        problem = f"cannot be read ({error.strerror or error})"
-        raise ConfigError(file, "", problem, "check the path and its permissions") from None
+    # Comments of old files may be in any encoding; what matters is ASCII.
+    return read_limited(file).decode(errors="replace")
 
 
 def _write(file: str, text: str) -> None:

@@ -6,10 +6,12 @@ used.
 """
 
 import re
+from pathlib import Path
 from typing import Final
 
 from hopring.errors import HopError
 
+CONFIG_BYTES_MAX: Final = 4 * 2**20
 _STEP: Final = re.compile(r"""\[(\d+)\]|"([^"]*)"|'([^']*)'|([^\s."'\[\]]+)""")
 _HEADER: Final = re.compile(r"\s*(\[\[?)([^\[\]]+)\]")
 _KEY: Final = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")
@@ -35,6 +37,19 @@ class ConfigError(HopError, ValueError):
     def on_line(self, line: int | None) -> "ConfigError":
         """The same error with its line."""
         return ConfigError(self.file, self.where, self.problem, self.remedy, line)
+
+
+def read_limited(file: str) -> bytes:
+    """The content of a configuration file; ConfigError if it cannot be read, or is too large to be one."""
+    try:
+        with Path(file).open("rb") as stream:
+            content = stream.read(CONFIG_BYTES_MAX + 1)
+    except OSError as error:
+        problem = f"cannot be read ({error.strerror or error})"
+        raise ConfigError(file, "", problem, "check the path and its permissions") from None
+    if len(content) > CONFIG_BYTES_MAX:
+        raise ConfigError(file, "", f"larger than {CONFIG_BYTES_MAX} bytes", "is this the right file?")
+    return content
 
 
 def find_line(text: str, where: str) -> int | None:

@@ -11,7 +11,6 @@ Invariant   the spans of a stream's batch are a function of its start and end, s
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import gettempdir
 from typing import Any, Final
 
 from pyspark.sql.datasource import (
@@ -163,8 +162,7 @@ class _Sink:
         self.options = options
         root = options.path or options.kept
         self.directory = directory_of(Path(root), options.group) if root else None
-        temporary = Path(gettempdir()) / "hopring-staging"
-        self.place = staging_directory(self.directory or temporary, options.app or SENDER)
+        self.place = staging_directory(self.directory, options.app or SENDER)
 
     def write(self, iterator: Iterator[Any]) -> StagedTask:
         """Stages the rows of a task, on an executor."""

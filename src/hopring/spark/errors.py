@@ -9,8 +9,9 @@ import re
 import tempfile
 import traceback
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from stat import S_ISDIR
 from typing import Final
 
 from hopring.errors import HopError
@@ -149,10 +150,25 @@ def cache_directory(environment: Mapping[str, str]) -> Path:
     return Path(base) / "hopring"
 
 
+def is_private(directory: Path) -> bool:
+    """Makes a directory if it is missing; whether it is one of this user that nobody else can write to.
+
+    A new one has mode 0700. The name itself is looked at, and not what a link names.
+    """
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        directory.mkdir(mode=0o700)
+    found = directory.lstat()
+    return S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
+
+
 def log_file() -> Path:
     """The log file for Spark's messages: in the cache, or in the temporary directory."""
-    for directory in (cache_directory(os.environ), Path(tempfile.gettempdir()) / f"hopring-{os.getuid()}"):
+    cache, shared = cache_directory(os.environ), Path(tempfile.gettempdir()) / f"hopring-{os.getuid()}"
+    for directory in (cache, shared):
         try:
+            if directory is shared and not is_private(shared):
+                continue  # Another user made it, and may have put a link there.
             directory.mkdir(parents=True, exist_ok=True)
             file = directory / "spark.log"
             with file.open("ab") as log:

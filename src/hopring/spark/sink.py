@@ -23,6 +23,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Any, Final
 from urllib.parse import quote, unquote, urlsplit
 
@@ -34,7 +35,7 @@ from hopring.client.errors import BatchInDoubt, MessageTooLarge, SessionClosed
 from hopring.groups.names import is_legal_group
 from hopring.ids import GroupName
 from hopring.services import Service
-from hopring.spark.errors import DataLost, ForeignInput, SparkError
+from hopring.spark.errors import DataLost, ForeignInput, SparkError, is_private
 from hopring.spark.source.options import Parsers, WrongOption, parsed, text
 from hopring.spool.arrow import load_arrow, run_of_array
 from hopring.spool.encode import AppendMark
@@ -194,6 +195,7 @@ def check_written(columns: Iterable[tuple[str, str]]) -> None:
 
 
 STAGING: Final = "staging"
+TEMPORARY: Final = "hopring-staging-"
 INLINE_BYTES_MAX: Final = 256 * 1024
 ABANDONED_SECONDS: Final = 3600.0
 """Files of a killed run are removed after this time."""
@@ -207,9 +209,21 @@ class Staged(msgspec.Struct, frozen=True):
     file: str = ""
 
 
-def staging_directory(directory: Path, app: str) -> Path:
-    """The staging directory of one run of an application, unique to that run."""
+def staging_directory(directory: Path | None, app: str) -> Path:
+    """The staging directory of one run of an application, unique to that run; it is made when it is needed.
+
+    Without a directory it is in the temporary one, which all users share: its name cannot be guessed.
+    """
+    if directory is None:
+        return Path(gettempdir()) / f"{TEMPORARY}{uuid.uuid4().hex}"
     return directory / STAGING / safe_name(app) / uuid.uuid4().hex
+
+
+def make_private(place: Path) -> None:
+    """Makes a directory that only this user can enter; SparkError if another one is there."""
+    if not is_private(place):
+        remedy = "run the driver and its executors as one user, or give another directory as option staging"
+        raise SparkError(f"{place} belongs to another user, or others can write to it", remedy)
 
 
 def stage(batches: Iterable[Any], place: Path) -> Staged:
@@ -246,7 +260,7 @@ def plain(arrow: Any, batch: Any) -> Any:
 
 
 def _to_file(arrow: Any, waiting: list[Any], rest: Iterator[Any], place: Path, rows: int) -> Staged:
-    place.mkdir(parents=True, exist_ok=True)
+    make_private(place)
     path = place / f"{uuid.uuid4().hex}.arrow"
     more = [0]
 
@@ -300,9 +314,12 @@ def _runs(staged: Staged, header: RecordHeader) -> Iterator[RecordRun]:
 def clear(place: Path) -> None:
     """Removes the staged files of a run, and those of runs that were killed long ago."""
     shutil.rmtree(place, ignore_errors=True)
+    # The temporary directory has files of other programs.
+    pattern = f"{TEMPORARY}*" if place.name.startswith(TEMPORARY) else "*"
     with contextlib.suppress(OSError):
-        for other in [*place.parent.iterdir()]:
-            if time.time() - other.stat().st_mtime > ABANDONED_SECONDS:
+        for other in [*place.parent.glob(pattern)]:
+            status = other.lstat()
+            if time.time() - status.st_mtime > ABANDONED_SECONDS and status.st_uid == os.geteuid():
                 shutil.rmtree(other, ignore_errors=True)
 
 

@@ -1,11 +1,17 @@
 """Every mistake is reported with its place and a remedy."""
 
+import time
+import tomllib
+from pathlib import Path
+
 import pytest
+from click.testing import CliRunner
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.support.decoding import Tally
 
-from hopring.config import ConfigError, dump_toml, local_config, parse_config
+from hopring.cli.main import cli
+from hopring.config import ConfigError, dump_toml, load_config, local_config, parse_config
 from hopring.ids import DAEMONS_MAX, SITES_MAX
 
 EU = '[sites.eu]\n[[sites.eu.daemons]]\nname = "eu1"\naddress = "10.0.0.1"\n'
@@ -22,7 +28,7 @@ LINK = '[[links]]\nbetween = ["eu", "us"]\n'
         ('\na = """\n', "hop.toml:2: not valid TOML: Unterminated string; "),
         ("a = 1\na = 2", "hop.toml:2: not valid TOML: Cannot overwrite a value; "),
         ("a = " + "1" * 5_000, "hop.toml: not valid TOML: Exceeds the limit"),
-        ("a = " + "[" * 5_000, "hop.toml: nested too deeply; "),
+        ("a = " + "[" * 5_000, "hop.toml:1: nested more than 16 deep; "),
         # Keys.
         ('clutser = "x"', "hop.toml:1: clutser: unknown key; did you mean cluster?"),
         (
@@ -291,3 +297,67 @@ def test_no_text_raises_anything_but_a_config_error() -> None:
 
     one()
     tally.expect(1 / 2)  # A third is valid, a third has any text in a comment.
+
+
+DEEP = {
+    "dotted key": "a" + ".a" * 50_000 + " = 1",
+    "quoted key": '"a"' + ' . "a"' * 50_000 + " = 1",
+    "header": "[a" + ".a" * 50_000 + "]",
+    "array header": "[[a" + ".a" * 50_000 + "]]",
+    "key in a table": "x = { a" + ".a" * 50_000 + " = 1 }",
+    "arrays": "x = " + "[" * 50_000 + "]" * 50_000,
+    "tables": "x = " + "{ a = " * 50_000 + "1" + "}" * 50_000,
+    "behind strings": "s = \"\"\"a\\\"\"\"\"\"\nt = '''b''''\nu = '#'\n" + "a" + ".a" * 50_000 + " = 1",
+}
+
+
+@pytest.mark.parametrize("text", DEEP.values(), ids=DEEP.keys())
+def test_what_is_nested_too_deeply_is_refused_before_it_is_read(text: str) -> None:
+    began = time.process_time()
+    with pytest.raises(ConfigError, match="nested more than 16 deep; remove some brackets, or parts") as caught:
+        parse_config(text)
+
+    assert caught.value.line == text.count("\n") + 1
+    assert time.process_time() - began < 1.0
+
+
+SHALLOW = (
+    "# " + "a." * 100 + "[[[[" * 100,
+    's = "' + "a." * 100 + "[" * 100 + '"',
+    "s = '" + "a." * 100 + "[" * 100 + "'",
+    's = """\n' + "a.[" * 100 + '\n"" \\""" ' + "a." * 100 + '"""""',
+    "s = '''\n" + "a.[" * 100 + "\n'' " + "a." * 100 + "''''",
+    "s = [" + "1.5, " * 100 + "]",
+    "s = [" + "[1.5],\n" * 100 + "]",
+    "a.b.c.d = 1",
+)
+
+
+@pytest.mark.parametrize("text", SHALLOW)
+def test_dots_and_brackets_in_strings_comments_and_lists_are_no_depth(text: str) -> None:
+    tomllib.loads(text)
+    with pytest.raises(ConfigError) as caught:
+        parse_config(text)
+
+    assert "nested" not in caught.value.problem
+
+
+@pytest.mark.parametrize("quotes", ['"""', "'''", '"', "'"])
+def test_a_string_without_an_end_is_found_quickly(quotes: str) -> None:
+    began = time.process_time()
+    with pytest.raises(ConfigError):
+        parse_config("s = " + quotes + f"\\{quotes} x" * 100_000)
+
+    assert time.process_time() - began < 2.0
+
+
+def test_a_file_that_is_too_large_is_not_read_whole(tmp_path: Path) -> None:
+    file = tmp_path / "hop.toml"
+    with file.open("wb") as stream:
+        stream.truncate(1 << 40)
+
+    with pytest.raises(ConfigError, match=r"larger than 4194304 bytes; is this the right file\?"):
+        load_config(file)
+    shown = CliRunner().invoke(cli, ["config", "import-spread", str(file)])
+    assert shown.exit_code == 7
+    assert "larger than 4194304 bytes; is this the right file?" in shown.output

@@ -3,6 +3,8 @@
 
 import json
 import re
+from base64 import b64encode
+from hashlib import sha256
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -192,6 +194,18 @@ def test_names_from_the_input_are_escaped(tmp_path: Path) -> None:
     assert "<script>alert" in found.page_text
     assert "\u202e" not in found.page_text
     assert "\x00" not in found.page_text
+
+
+def test_the_policy_allows_the_scripts_of_the_page_by_their_hashes_and_no_others(tmp_path: Path) -> None:
+    text = write_report(write_sample(tmp_path)).read_text()
+
+    (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]+)"', text)
+    directives = dict(one.strip().split(" ", 1) for one in policy.split(";"))
+    scripts = re.findall(r"<script[^>]*>(.*?)</script>", text, re.DOTALL)
+    hashes = [f"'sha256-{b64encode(sha256(one.encode()).digest()).decode()}'" for one in scripts]
+    assert directives["script-src"] == " ".join(hashes)
+    assert directives["default-src"] == directives["base-uri"] == directives["form-action"] == "'none'"
+    assert not re.search(r"\son\w+=|javascript:", Page(text).text.split("<script>")[0]), "no handlers either"
 
 
 @pytest.mark.slow

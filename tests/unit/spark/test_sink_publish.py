@@ -14,6 +14,7 @@ from hopring.spark.sink import (
     WriteOptions,
     check_written,
     clear,
+    keep,
     publish,
     stage,
     staging_directory,
@@ -140,3 +141,46 @@ def test_columns_that_a_spool_has_no_place_for_are_refused() -> None:
         check_written([("payload", "binary"), ("offset", "bigint")])
     with pytest.raises(SparkError, match="the column payload is int"):
         check_written([("payload", "int")])
+
+
+def test_without_a_directory_rows_are_staged_privately_under_a_name_that_cannot_be_guessed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hopring.spark.sink.gettempdir", lambda: str(tmp_path))
+    first, second = staging_directory(None, "app"), staging_directory(None, "app")
+    old = staging_directory(None, "app")
+    old.mkdir()
+    os.utime(old, (0, 0))
+    (tmp_path / "of another program").mkdir()
+    os.utime(tmp_path / "of another program", (0, 0))
+
+    staged = stage([batch(bytes(INLINE_BYTES_MAX + 1))], first)
+
+    assert first != second
+    assert first.parent == tmp_path
+    assert (first.stat().st_mode & 0o777, Path(staged.file).parent) == (0o700, first)
+    clear(first)
+    assert [path.name for path in tmp_path.iterdir()] == ["of another program"]
+
+
+def test_a_directory_that_is_not_ours_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    link, writable = staging_directory(tmp_path / "g", "a"), staging_directory(tmp_path / "g", "b")
+    link.parent.mkdir(parents=True)
+    link.symlink_to(tmp_path / "elsewhere")
+    writable.mkdir(parents=True)
+    writable.chmod(0o777)
+
+    for place in (link, writable):
+        with pytest.raises(SparkError, match="others can write to it; run the driver"):
+            stage([batch(bytes(INLINE_BYTES_MAX + 1))], place)
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+@pytest.mark.parametrize("app", ["..", ".", "../../x", "/etc", "a/b", "x.new", "\x00", ""])
+def test_no_name_of_an_application_leads_out_of_the_directory(tmp_path: Path, app: str) -> None:
+    place = staging_directory(tmp_path / "g", app)
+
+    assert place.resolve().parent.parent == tmp_path / "g" / "staging"
+    kept = keep(tmp_path / "g", AppendMark(app, 3), [stage([batch(b"one")], place)])
+    assert Path(kept.file).resolve().parent.parent == tmp_path / "g" / "outbox"

@@ -1,6 +1,8 @@
 """Renders the page: a single file without dependencies, with the same bytes for the same tables."""
 
 import os
+from base64 import b64encode
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
@@ -16,8 +18,10 @@ from hopring.spark.report.throughput import sites as sites_of_table
 
 REPORT_FILE: Final = "report.html"
 HERE: Final = Path(__file__).parent
-POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
-"""The page loads nothing, and this policy makes the browser enforce it."""
+POLICY: Final = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src {script}; base-uri 'none'; form-action 'none'"
+)
+"""The page loads nothing, and its only script is the one with this hash: the browser enforces both."""
 
 
 class PageSection(msgspec.Struct, frozen=True):
@@ -55,22 +59,28 @@ def render(gold: GoldTables) -> str:
         tag("nav", {"aria-label": "Sections"}, *nav),
     ]
     foot = paragraph(f"Made by hopring {__version__} from the tables beside this file. Times are UTC.")
+    script = (HERE / "page.js").read_text(encoding="utf-8")
     body = [
         tag("header", None, *head),
         tag("main", None, *[_section(one) for one in found]),
         tag("footer", None, foot),
         tag("div", {"id": "tip", "role": "tooltip", "hidden": "hidden"}),
-        tag("script", None, (HERE / "page.js").read_text(encoding="utf-8")),
+        tag("script", None, script),
     ]
-    return _document(f"hopring report: {verdict}", body)
+    return _document(f"hopring report: {verdict}", body, POLICY.format(script=script_hash(script)))
 
 
-def _document(title: str, body: list[str]) -> str:
+def script_hash(script: str) -> str:
+    """The source in a content security policy that allows exactly this inline script."""
+    return f"'sha256-{b64encode(sha256(script.encode()).digest()).decode()}'"
+
+
+def _document(title: str, body: list[str], policy: str) -> str:
     style = html.sheet() + (HERE / "page.css").read_text(encoding="utf-8")
     head = (
         '<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         f"<title>{escape(title)}</title>\n<style>\n{style}</style>\n"
     )
     inside = "\n".join(body)
