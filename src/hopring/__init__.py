@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         MissingExtra,
         NameInUse,
         NoReceipt,
+        NotAllowed,
         NotMember,
         RequestRefused,
         SessionClosed,
@@ -101,6 +102,7 @@ __all__ = [
     "MissingExtra",
     "NameInUse",
     "NoReceipt",
+    "NotAllowed",
     "NotMember",
     "NotSettled",
     "Place",
@@ -133,8 +135,8 @@ _NAMES = {
     "hopring.client.aio": "Connecting Group Joining Session connect",
     "hopring.client.errors": (
         "AlreadyMember BadArgument BatchInDoubt ConnectError InDoubt MessageTooLarge MissingExtra "
-        "NameInUse NoReceipt NotMember RequestRefused SessionClosed SlowConsumer TimedOut WrongType "
-        "WrongValue"
+        "NameInUse NoReceipt NotAllowed NotMember RequestRefused SessionClosed SlowConsumer TimedOut "
+        "WrongType WrongValue"
     ),
     "hopring.client.events": (
         "Event Gap Member Message Receipt Reconnected ReconnectGap SlowWarning Transition View"

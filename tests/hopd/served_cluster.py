@@ -15,7 +15,7 @@ from hopring import (
     Session,
     View,
 )
-from hopring.config import Config, LinkTuning, RingTuning, local_config
+from hopring.config import ClientRight, ClientTuning, Config, LinkTuning, RingTuning, local_config
 
 # On a busy machine a process may not run for a while; these tests do not test that.
 RING = RingTuning(token_loss_us=1_500_000)
@@ -30,7 +30,8 @@ SECONDS_MAX = 40.0
 def cluster() -> Config:
     config = local_config({"eu": 1, "us": 1}, {("eu", "us"): "5ms"}, base_port=free_base_port(4))
     sites = [replace(site, ring=RING) for site in config.sites]
-    return replace(config, sites=tuple(sites), links=tuple(replace(one, tuning=LINK) for one in config.links))
+    links = tuple(replace(one, tuning=LINK) for one in config.links)
+    return replace(config, sites=tuple(sites), links=links, clients=ClientTuning(allow=tuple(ClientRight)))
 
 
 class ServedCluster:

@@ -51,7 +51,7 @@ _serials = itertools.count()
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     directory = tmp_path_factory.mktemp("spread")
-    with local_cluster({"d": 3}, spread=True, trace=False, directory=directory) as cluster:
+    with local_cluster({"d": 3}, spread=True, trace=False, directory=directory, allow=["priority"]) as cluster:
         yield cluster
 
 

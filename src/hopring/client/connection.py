@@ -11,6 +11,7 @@ from hopring.client.errors import (
     AlreadyMember,
     ConnectError,
     NameInUse,
+    NotAllowed,
     NotMember,
     RequestRefused,
     SessionClosed,
@@ -33,7 +34,14 @@ from hopring.session.frames import (
     FrameReader,
     decode_delivered,
 )
-from hopring.session.options import ALREADY_MEMBER, HELD_BACK_PART, NAME_IN_USE, NOT_A_MEMBER, SLOW_RECEIVER
+from hopring.session.options import (
+    ALREADY_MEMBER,
+    HELD_BACK_PART,
+    NAME_IN_USE,
+    NOT_A_MEMBER,
+    NOT_ALLOWED,
+    SLOW_RECEIVER,
+)
 from hopring.session.protocol import (
     Answer,
     Credit,
@@ -320,7 +328,8 @@ class DaemonConnection:
 
     def _refused(self, message: RefusedReply) -> None:
         if message.request == "hello":
-            error = NameInUse if message.reason == NAME_IN_USE else ConnectError
+            errors: dict[str, type[ConnectError]] = {NAME_IN_USE: NameInUse, NOT_ALLOWED: NotAllowed}
+            error = errors.get(message.reason, ConnectError)
             self.ended = error(self.url, f"{message.reason}: {message.name!r}", message.remedy)
             self.may_retry = message.reason == NAME_IN_USE
             return

@@ -35,6 +35,10 @@ class NameInUse(ConnectError):
     """Another session of this daemon has the name."""
 
 
+class NotAllowed(ConnectError):
+    """The daemon does not allow `slow="block"` or `priority=True`; the remedy names the key to set."""
+
+
 class TimedOut(HopError, TimeoutError):
     """The answer did not arrive in time."""
 

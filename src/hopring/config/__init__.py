@@ -5,6 +5,7 @@ from hopring.config.error import ConfigError
 from hopring.config.model import (
     AdminTuning,
     AdminVerb,
+    ClientRight,
     ClientTuning,
     Config,
     Daemon,
@@ -27,6 +28,7 @@ from hopring.config.toml_file import cluster_hash, dump_toml, load_config, parse
 __all__ = [
     "AdminTuning",
     "AdminVerb",
+    "ClientRight",
     "ClientTuning",
     "Config",
     "ConfigError",

@@ -110,6 +110,13 @@ class SpreadSlow(StrEnum):
     DROP = "drop"
 
 
+class ClientRight(StrEnum):
+    """Requests of clients that cost other clients something, and so are refused unless they are allowed."""
+
+    BLOCK = "block"  # The policy for slow receivers that lets senders wait.
+    PRIORITY = "priority"
+
+
 @dataclass(frozen=True, slots=True)
 class ClientTuning:
     """Settings for the clients of this daemon."""
@@ -121,6 +128,7 @@ class ClientTuning:
     window_bytes: int | None = None
     backlog_bytes_max: int | None = None
     spread_messages_max: int | None = None
+    allow: tuple[ClientRight, ...] | None = None
     spread_slow: SpreadSlow | None = None
     spread_access: tuple[str, ...] | None = None
 

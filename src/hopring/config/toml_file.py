@@ -21,6 +21,7 @@ from hopring.config.model import (
     WEIGHT_MAX,
     AdminTuning,
     AdminVerb,
+    ClientRight,
     ClientTuning,
     Config,
     Daemon,
@@ -186,11 +187,25 @@ def _read_membership(table: ConfigTable) -> MembershipTuning:
 
 
 def _read_clients(table: ConfigTable) -> ClientTuning:
-    table.allow([*[setting.key for setting in CLIENT_SETTINGS], "spread_slow", "spread_access"])
+    table.allow([*[setting.key for setting in CLIENT_SETTINGS], "allow", "spread_slow", "spread_access"])
     slow = table.choice("spread_slow", SpreadSlow.KICK) if "spread_slow" in table.values else None
     return ClientTuning(
-        **table.tuning(CLIENT_SETTINGS, ()), spread_slow=slow, spread_access=_networks(table, "spread_access")
+        **table.tuning(CLIENT_SETTINGS, ()),
+        allow=_client_rights(table),
+        spread_slow=slow,
+        spread_access=_networks(table, "spread_access"),
     )
+
+
+def _client_rights(table: ConfigTable) -> tuple[ClientRight, ...] | None:
+    if "allow" not in table.values:
+        return None
+    given, known = table.values["allow"], [right.value for right in ClientRight]
+    for one in given if isinstance(given, list) else [given]:
+        if not isinstance(given, list) or one not in known:
+            problem = f"{show(one)} is not known" if isinstance(given, list) else f"{show(given)} is no list"
+            table.refuse("allow", problem, 'write allow = ["block", "priority"], or one of them')
+    return tuple([right for right in ClientRight if right.value in given])
 
 
 def _networks(table: ConfigTable, key: str) -> tuple[str, ...] | None:
@@ -337,6 +352,9 @@ def dump_toml(config: Config) -> str:
 
 def _clients(clients: ClientTuning) -> list[str]:
     lines = _settings(clients.given(), CLIENT_SETTINGS)
+    if clients.allow is not None:
+        rights = ", ".join([f'"{right}"' for right in clients.allow])
+        lines.append(f"allow = [{rights}]")
     if clients.spread_slow is not None:
         lines.append(f'spread_slow = "{clients.spread_slow}"')
     if clients.spread_access is not None:

@@ -5,7 +5,7 @@ No call waits for the protocols; `settled` tells their state. Calls may come fro
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from threading import RLock
@@ -15,7 +15,7 @@ import msgspec
 
 from hopring.check import trace
 from hopring.check.trace_files import TraceRow, events
-from hopring.config import Config, LinkProtocol, dump_toml
+from hopring.config import ClientRight, Config, LinkProtocol, dump_toml
 from hopring.local.plan import (
     PATIENCE_DEFAULT,
     SITES_DEFAULT,
@@ -333,6 +333,7 @@ class ClusterBase:
         trace: bool = True,
         client_port: int | None = None,
         spread: bool | int = False,
+        allow: Collection[str] = (),
     ) -> None:
         """The sites, by name, with their numbers of daemons: eu1, eu2 and so on.
 
@@ -340,11 +341,18 @@ class ClusterBase:
         configuration, logs and traces; without it they are removed at the end. `patience` is how long a daemon
         may be silent before the others consider it failed. `protocol` between sites is hop or tcp.
         `client_port` is that of the first daemon; all other ports are chosen. With `spread` the daemons serve
-        Spread clients too; a number is the port of the first one.
+        Spread clients too; a number is the port of the first one. `allow` is what clients may ask for although
+        it costs others something: "block" and "priority".
         """
         wanted = LinkProtocol(protocol)
         self._plan = ClusterPlan(
-            sites or SITES_DEFAULT, links or {}, patience, wanted, client_port=client_port, spread=spread
+            sites or SITES_DEFAULT,
+            links or {},
+            patience,
+            wanted,
+            client_port=client_port,
+            spread=spread,
+            allow=tuple([ClientRight(right) for right in allow]),
         )
         self._directory = None if directory is None else Path(directory).absolute()
         self._tracing = trace

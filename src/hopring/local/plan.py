@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from itertools import combinations
 from typing import Any, Final
 
-from hopring.config import Config, LinkProtocol, LinkTuning, RingTuning, local_config
+from hopring.config import ClientRight, ClientTuning, Config, LinkProtocol, LinkTuning, RingTuning, local_config
 from hopring.config.builder import ports_per_daemon
 from hopring.config.units import DURATION
 
@@ -38,6 +38,7 @@ class ClusterPlan:
     cluster: str = "local"
     client_port: int | None = None  # Of the first daemon.
     spread: bool | int = False  # Whether Spread clients are served; a number is the port of the first daemon.
+    allow: tuple[ClientRight, ...] = ()  # Of clients.
 
     @property
     def wished_ports(self) -> dict[str, int]:
@@ -71,6 +72,7 @@ class ClusterPlan:
             config,
             sites=tuple([replace(site, ring=ring) for site in config.sites]),
             links=tuple([replace(one, tuning=link) for one in config.links]),
+            clients=ClientTuning(allow=self.allow or None),
         )
 
 

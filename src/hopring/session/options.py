@@ -41,6 +41,14 @@ WINDOW_BYTES_MAX: Final = 64 * 1024 * 1024
 """The range of windows that a client may ask for."""
 
 
+BLOCK_RIGHT: Final = "block"
+PRIORITY_RIGHT: Final = "priority"
+"""Rights in `allow` of `[clients]`: a receiver that lets senders wait, and sessions that precede others."""
+
+NOT_ALLOWED: Final = "not allowed at this daemon"
+"""The reason in REFUSED for a HELLO that asks for a right that clients do not have."""
+
+
 class Slow(StrEnum):
     """The policy for a slow receiver, chosen by the client."""
 
@@ -64,6 +72,7 @@ class SessionOptions:
     groups_max: int = 4096  # Groups of one session.
     window_bytes: int = 1024 * 1024  # Requests of one session that have not gone out.
     slow_allowed: frozenset[Slow] = frozenset(Slow)  # Policies that clients may choose.
+    allow: tuple[str, ...] = ()  # BLOCK_RIGHT and PRIORITY_RIGHT, as far as clients have them.
     backlog_bytes_max: int = 16 * 1024 * 1024  # The backlog of one client at which its policy acts.
     backlogs_bytes_max: int = (
         256 * 1024 * 1024

@@ -21,7 +21,7 @@ from hopring.ids import Process
 from hopring.session import protocol
 from hopring.session.backlog import SharedFrame
 from hopring.session.dialect import Dialect
-from hopring.session.options import Slow
+from hopring.session.options import BLOCK_RIGHT, NOT_ALLOWED, Slow
 from hopring.session.session import ConnectedSession
 
 REMEDIES = {
@@ -58,6 +58,13 @@ def no_such_policy(policy: Slow, allowed: Sequence[Slow]) -> protocol.RefusedRep
     """Refuses a HELLO with a policy for slow receivers that this daemon does not offer."""
     reason = "a policy for slow receivers that this daemon does not have"
     return protocol.RefusedReply("hello", policy.value, reason, f"choose one of {', '.join(allowed)}")
+
+
+def no_such_right(right: str) -> protocol.RefusedReply:
+    """Refuses a HELLO that asks for a right which the daemon's configuration does not give to clients."""
+    asked = 'slow="block"' if right == BLOCK_RIGHT else "priority=True"
+    remedy = f'connect without {asked}, or set allow = ["{right}"] in [clients] of the daemon\'s configuration'
+    return protocol.RefusedReply("hello", right, NOT_ALLOWED, remedy)
 
 
 def remedy(reason: Drop) -> str:

@@ -50,8 +50,10 @@ from hopring.session.dialect import Admitted, ClientRequest, Dialect
 from hopring.session.events import BytesReceived, ConnectionLost, ConnectionOpened, Input, Listen, Output, Pause
 from hopring.session.native import Native
 from hopring.session.options import (
+    BLOCK_RIGHT,
     CREDIT_DELAY_US,
     CREDIT_PART,
+    PRIORITY_RIGHT,
     REQUEST_COST_BYTES,
     SLOW_RECEIVER,
     TOO_MANY_CLIENTS,
@@ -312,17 +314,31 @@ class SessionServer:
             self._step_groups(Disconnect(number), now_us)
 
     def _hello(self, session: ConnectedSession, hello: HelloRequest, now_us: int) -> None:
-        policy = session.backlog.policy = Slow(hello.slow)
+        session.backlog.policy = Slow(hello.slow)
         session.name, session.window_bytes, session.membership = (
             hello.name,
             hello.window_bytes,
             hello.membership,
         )
-        if not session.dialect.native or policy in self.slow.allowed():
-            session.priority = hello.priority
-            self._step_groups(Connect(session.number, hello.name, hello.priority), now_us)
-        else:
-            self._refused(session.number, render.no_such_policy(policy, self.slow.allowed()), now_us)
+        if refused := self._not_allowed(session, hello):
+            self._refused(session.number, refused, now_us)
+            return
+        # A client of another dialect cannot be told why it is refused, and is served without priority.
+        session.priority = hello.priority and PRIORITY_RIGHT in self.options.allow
+        self._step_groups(Connect(session.number, hello.name, session.priority), now_us)
+
+    def _not_allowed(self, session: ConnectedSession, hello: HelloRequest) -> RefusedReply | None:
+        """The refusal of a HELLO that asks for more than this daemon allows; Spread clients cannot ask."""
+        policy, options = Slow(hello.slow), self.options
+        if not session.dialect.native:
+            return None
+        if policy is Slow.BLOCK and policy in options.slow_allowed and BLOCK_RIGHT not in options.allow:
+            return render.no_such_right(BLOCK_RIGHT)
+        if policy not in self.slow.allowed():
+            return render.no_such_policy(policy, self.slow.allowed())
+        if hello.priority and PRIORITY_RIGHT not in options.allow:
+            return render.no_such_right(PRIORITY_RIGHT)
+        return None
 
     def _request(self, request: JoinGroup | LeaveGroup | Send, now_us: int) -> None:
         number = request.session

@@ -75,6 +75,8 @@ LINK = '[[links]]\nbetween = ["eu", "us"]\n'
             EU + '[clients]\nspread_slow = "spill"',
             "clients.spread_slow: 'spill' is not known; choose \"kick\" or ",
         ),
+        (EU + '[clients]\nallow = "block"', "clients.allow: 'block' is no list; write allow = ["),
+        (EU + '[clients]\nallow = ["drop"]', "clients.allow: 'drop' is not known; write allow = ["),
         (
             EU + '[clients]\nspread_access = "10.0.0.0/8"',
             "clients.spread_access: '10.0.0.0/8' is no list; write",

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from hopring.config import (
+    ClientRight,
     ClientTuning,
     Config,
     ConfigError,
@@ -169,6 +170,7 @@ def test_a_file_that_is_far_too_large_is_refused(tmp_path: Path) -> None:
 
 SPREAD = """
 [clients]
+allow = ["priority", "block"]
 spread_backlog = 5000
 spread_slow = "drop"
 spread_access = ["10.0.0.0/8", "2001:db8::/32"]
@@ -186,6 +188,7 @@ def test_settings_for_spread_clients_are_read() -> None:
 
     assert [one.spread_port for one in config.daemons] == [4803, None, None]
     assert config.clients == ClientTuning(
+        allow=(ClientRight.BLOCK, ClientRight.PRIORITY),
         spread_messages_max=5000,
         spread_slow=SpreadSlow.DROP,
         spread_access=("10.0.0.0/8", "2001:db8::/32"),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hopring.config import (
     AdminTuning,
     AdminVerb,
+    ClientRight,
     ClientTuning,
     Config,
     Daemon,
@@ -110,6 +111,7 @@ def configs(draw: st.DrawFn) -> Config:
         membership=MembershipTuning(**draw(tunings(MEMBERSHIP_SETTINGS, MEMBERSHIP_ORDER))),
         clients=replace(
             ClientTuning(**draw(tunings(CLIENT_SETTINGS, ()))),  # type: ignore[arg-type]
+            allow=draw(st.sampled_from([None, (), (ClientRight.PRIORITY,), tuple(ClientRight)])),
             spread_slow=draw(st.sampled_from([None, *SpreadSlow])),
             spread_access=draw(st.sampled_from([None, (), ("10.0.0.0/8", "2001:db8::/32")])),
         ),

@@ -5,6 +5,7 @@ from dataclasses import replace
 from hopring.config import (
     AdminTuning,
     AdminVerb,
+    ClientRight,
     ClientTuning,
     LinkConfig,
     LinkTuning,
@@ -40,11 +41,14 @@ def test_limits_of_clients_and_the_log_change_at_once_but_for_the_window() -> No
 
 
 def test_settings_for_spread_clients_change_at_once() -> None:
-    clients = ClientTuning(spread_slow=SpreadSlow.DROP, spread_access=("10.0.0.0/8",))
+    clients = ClientTuning(
+        allow=(ClientRight.BLOCK,), spread_slow=SpreadSlow.DROP, spread_access=("10.0.0.0/8",)
+    )
     found = changes(OLD, replace(OLD, clients=clients), "eu1")
 
-    assert found.live == ("clients.spread_slow", "clients.spread_access")
+    assert found.live == ("clients.allow", "clients.spread_slow", "clients.spread_access")
     assert tuned_sessions(SessionOptions(), clients).spread_slow == "drop"
+    assert tuned_sessions(SessionOptions(), clients).allow == ("block",)
     assert tuned_sessions(SessionOptions(), clients).spread_access == ("10.0.0.0/8",)
 
 

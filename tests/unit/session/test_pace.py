@@ -5,12 +5,13 @@ from collections import deque
 from tests.unit.session.fake_daemon import FakeDaemon
 
 from hopring.client.core import ClientCore
+from hopring.client.errors import NotAllowed
 from hopring.client.events import Message
 from hopring.client.session_base import message_of
 from hopring.groups.sessions import EXPEDITED_IN_A_ROW
 from hopring.links.events import Tick
 from hopring.services import Service
-from hopring.session.options import CREDIT_DELAY_US
+from hopring.session.options import CREDIT_DELAY_US, SessionOptions
 from hopring.session.pace import (
     EMPTY_EVERY_US,
     LOST_US,
@@ -50,8 +51,19 @@ def order(fake: FakeDaemon, reader: int, core: ClientCore) -> list[bytes]:
     return seen
 
 
-def test_requests_with_priority_are_sent_first_in_order_and_others_are_not_starved() -> None:
+def test_priority_is_given_only_where_the_configuration_allows_it() -> None:
+    core = ClientCore("hop://test", "high", priority=True)
+    core.hello()
     fake = FakeDaemon()
+    fake.open(1)
+    fake.exchange(1, core)
+
+    assert isinstance(core.ended, NotAllowed)
+    assert 'set allow = ["priority"] in [clients]' in core.ended.remedy
+
+
+def test_requests_with_priority_are_sent_first_in_order_and_others_are_not_starved() -> None:
+    fake = FakeDaemon(SessionOptions(allow=("priority",)))
     bulk, high = client(fake, 1, "bulk", priority=False), client(fake, 2, "high", priority=True)
     watch = client(fake, 3, "watch", priority=False)
     fake.stopped = True
@@ -71,7 +83,7 @@ def test_requests_with_priority_are_sent_first_in_order_and_others_are_not_starv
 
 
 def test_bulk_waits_while_too_much_is_in_flight_and_priority_does_not() -> None:
-    fake = FakeDaemon()
+    fake = FakeDaemon(SessionOptions(allow=("priority",)))
     bulk, high = client(fake, 1, "bulk", priority=False), client(fake, 2, "high", priority=True)
     fake.stopped = True
     send(bulk, "g1", *[bytes(100_000)] * 8)
@@ -88,7 +100,7 @@ def test_bulk_waits_while_too_much_is_in_flight_and_priority_does_not() -> None:
 
 
 def test_bulk_is_sent_now_and_then_however_much_has_priority() -> None:
-    fake = FakeDaemon()
+    fake = FakeDaemon(SessionOptions(allow=("priority",)))
     bulk, high = client(fake, 1, "bulk", priority=False), client(fake, 2, "high", priority=True)
     fake.stopped = True
     send(bulk, "g1", b"b")

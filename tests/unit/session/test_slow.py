@@ -7,7 +7,7 @@ import pytest
 from tests.unit.session.fake_daemon import FakeDaemon
 
 from hopring.client.core import ClientCore
-from hopring.client.errors import ConnectError, SlowConsumer
+from hopring.client.errors import ConnectError, NotAllowed, SlowConsumer
 from hopring.client.events import Event, Gap, Message, SlowWarning, View
 from hopring.client.session_base import message_of
 from hopring.daemon.clients.spill import SpillPlace
@@ -15,7 +15,9 @@ from hopring.links.events import Tick
 from hopring.services import Service
 from hopring.session.options import CREDIT_DELAY_US, SessionOptions, Slow, SlowPolicy
 
-SMALL = SessionOptions(backlog_bytes_max=20_000, spill_memory_bytes=20_000, spill_bytes_max=1_000_000)
+SMALL = SessionOptions(
+    allow=("block",), backlog_bytes_max=20_000, spill_memory_bytes=20_000, spill_bytes_max=1_000_000
+)
 BODY_BYTES = 1000
 
 
@@ -79,6 +81,16 @@ def test_a_policy_that_the_daemon_does_not_support_is_refused() -> None:
         assert "choose one of kick" in str(core.ended)
         assert slow in str(core.ended)
     assert fake.client(3, "anna").welcome is not None
+
+
+def test_senders_wait_for_a_client_only_where_the_configuration_allows_it() -> None:
+    fake = FakeDaemon()
+    refused = fake.client(1, "anna", slow="block")
+
+    assert isinstance(refused.ended, NotAllowed)
+    assert 'set allow = ["block"] in [clients]' in refused.ended.remedy
+    fake.server.tune(SessionOptions(allow=("block",)))
+    assert fake.client(2, "anna", slow="block").welcome is not None
 
 
 # drop

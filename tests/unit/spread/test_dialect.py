@@ -151,8 +151,15 @@ def test_a_request_without_permission_is_refused() -> None:
     assert spread.encode(RefusedReply("hello", "anna", "priority is not for everybody", "")) == b"\xf7"
 
 
-def test_requests_with_priority_go_before_those_of_others() -> None:
+def test_a_client_that_may_not_have_priority_is_served_without_it() -> None:
     clients = SpreadConnections()
+    clients.client(1, "high", priority=True)
+
+    assert not clients.fake.server.has_priority(1)
+
+
+def test_requests_with_priority_go_before_those_of_others() -> None:
+    clients = SpreadConnections(SessionOptions(allow=("priority",)))
     bulk, high = clients.client(1, "bulk"), clients.client(2, "high", priority=True)
     watch = clients.client(3, "watch")
     watch.join("g")

@@ -13,6 +13,7 @@ import json
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from statistics import median, quantiles
@@ -20,7 +21,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from hopring import Group, Message, View, connect
-from hopring.config import dump_toml, local_config
+from hopring.config import ClientRight, ClientTuning, dump_toml, local_config
 
 BASE_PORT: Final = 24_820
 PORTS: Final = (BASE_PORT + 1, BASE_PORT + 3)
@@ -113,7 +114,8 @@ def main() -> None:
     """Starts two daemons and prints the figures."""
     with TemporaryDirectory() as directory:
         file = Path(directory) / "hop.toml"
-        file.write_text(dump_toml(local_config({"eu": 1, "us": 1}, base_port=BASE_PORT)))
+        config = local_config({"eu": 1, "us": 1}, base_port=BASE_PORT)
+        file.write_text(dump_toml(replace(config, clients=ClientTuning(allow=(ClientRight.PRIORITY,)))))
         logs = [Path(directory) / name for name in ("eu1", "us1")]
         daemons = []
         for log in logs:

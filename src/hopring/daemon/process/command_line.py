@@ -94,7 +94,8 @@ def command_line() -> argparse.ArgumentParser:
         type=_policies,
         metavar="POLICY,...",
         default=frozenset(Slow),
-        help="what clients may choose for the case that they do not keep up (default: kick,block,spill,drop)",
+        help="what clients may choose for the case that they do not keep up (default: kick,spill,drop, "
+        "and block if allow in [clients] of FILE has it)",
     )
     parser.add_argument(
         "--linger",
