@@ -125,6 +125,8 @@ class ClientTuning:
     strangers_max: int | None = None
     hello_us: int | None = None
     groups_max: int | None = None
+    joins_max: int | None = None
+    known_groups_max: int | None = None
     window_bytes: int | None = None
     backlog_bytes_max: int | None = None
     spread_messages_max: int | None = None

@@ -94,6 +94,8 @@ CLIENT_SETTINGS: Final = (
     TuningKey("strangers_max", "strangers_max", None, 1, 100_000),
     TuningKey("hello", "hello_us", DURATION, 10_000, 600 * _SECOND_US),
     TuningKey("groups_max", "groups_max", None, 1, 1_000_000),
+    TuningKey("joins_max", "joins_max", None, 1, 100_000_000),
+    TuningKey("known_groups_max", "known_groups_max", None, 1, 100_000_000),
     TuningKey("window", "window_bytes", SIZE, 4 * _KIB, 4096 * _KIB),
     TuningKey("backlog", "backlog_bytes_max", SIZE, 64 * _KIB, 16 * _GIB),
     TuningKey("spread_backlog", "spread_messages_max", None, 1, 1_000_000_000),

@@ -146,6 +146,11 @@ class Groups:
         """The number of groups that this session is in or asked to join."""
         return len(self.requests.sessions.by_number[session].wants)
 
+    @property
+    def joins(self) -> int:
+        """How many groups the sessions of this daemon are in or want to join, each counted by session."""
+        return self.requests.joins
+
     def groups_wanted(self, session: int) -> Collection[GroupName]:
         """The groups that this session is in or asked to join."""
         return self.requests.sessions.by_number[session].wants

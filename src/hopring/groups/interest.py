@@ -27,6 +27,10 @@ MASKS_KEPT_MAX: Final = 4_096
 ANNOUNCED_MAX: Final = 256
 """Limit of the groups in one INTEREST, in each direction."""
 
+IDLE_MAX: Final = 4_096
+"""Groups without local members whose interest lingers; one more withdraws the oldest, so that clients that join
+and leave other groups all the time do not fill the tables of all daemons."""
+
 
 class InterestTable(Destinations):
     """The interests of all daemons; the membership asks it for the sites of a bundle."""
@@ -196,6 +200,15 @@ class OwnInterest:
         """No session here needs the group: its interest is withdrawn after `linger_us`."""
         if group in self.known or group in self.announcing:
             self.idle_at_us.setdefault(group, now_us + self.linger_us)
+            if len(self.idle_at_us) > IDLE_MAX:
+                self._withdraw_oldest()
+
+    def _withdraw_oldest(self) -> None:
+        for group in self.idle_at_us:
+            if group in self.known:
+                del self.idle_at_us[group]
+                self.over[group] = None
+                return
 
     def tick(self, now_us: int) -> None:
         """Withdraws the interests that were idle for `linger_us`."""

@@ -37,6 +37,7 @@ class Requests:
     table: GroupTable
     own: OwnInterest
     sessions: LocalSessions = field(default_factory=LocalSessions)
+    joins: int = 0  # The groups that the sessions want, each counted by session.
 
     def accepts(self, number: int) -> bool:
         """Whether this session may queue another request; `Disconnect` is always accepted."""
@@ -74,10 +75,12 @@ class Requests:
             return GroupRequestRefused(event.session, refusal, event.group)
         if isinstance(event, JoinGroup):
             session.wants.add(event.group)
+            self.joins += 1
             # At once: the announcements of many joins share a message.
             self.own.want(event.group)
         else:
             session.wants.discard(event.group)
+            self.joins -= 1
         self.sessions.put(session, event)
         return None
 
@@ -95,6 +98,7 @@ class Requests:
         if session.ends:
             return
         session.ends = True
+        self.joins -= len(session.wants)
         session.wants.clear()
         self.sessions.put(session, GroupKill())
         for group in self.sessions.give_up(session, self.own.known):

@@ -70,6 +70,8 @@ class SessionOptions:
     strangers_max: int = 256  # Connections that have not said HELLO.
     hello_us: int = 3_000_000  # The time for the handshake.
     groups_max: int = 4096  # Groups of one session.
+    joins_max: int = 131_072  # Groups of all sessions of the daemon, each counted by session.
+    known_groups_max: int = 262_144  # Groups of all daemons; a group takes about 1 KB at each of them.
     window_bytes: int = 1024 * 1024  # Requests of one session that have not gone out.
     slow_allowed: frozenset[Slow] = frozenset(Slow)  # Policies that clients may choose.
     allow: tuple[str, ...] = ()  # BLOCK_RIGHT and PRIORITY_RIGHT, as far as clients have them.

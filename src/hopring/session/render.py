@@ -54,6 +54,23 @@ def too_many_groups(request: JoinGroup, groups_max: int) -> protocol.RefusedRepl
     return protocol.RefusedReply("join", request.group, f"more than {groups_max} groups", "leave some first")
 
 
+def too_many_joins(request: JoinGroup, joins_max: int) -> protocol.RefusedReply:
+    """Refuses a join at a daemon whose sessions are in as many groups as allowed."""
+    remedy = (
+        "leave some, connect to another daemon, or raise joins_max in [clients] of the daemon's configuration"
+    )
+    reason = f"the sessions of this daemon are in {joins_max} groups, which is the limit"
+    return protocol.RefusedReply("join", request.group, reason, remedy)
+
+
+def too_many_known_groups(request: JoinGroup, known_groups_max: int) -> protocol.RefusedReply:
+    """Refuses a join that would make one more group than all daemons together may have."""
+    remedy = "join an existing group, or raise known_groups_max in [clients] of the daemon's configuration"
+    return protocol.RefusedReply(
+        "join", request.group, f"there are {known_groups_max} groups, which is the limit", remedy
+    )
+
+
 def no_such_policy(policy: Slow, allowed: Sequence[Slow]) -> protocol.RefusedReply:
     """Refuses a HELLO with a policy for slow receivers that this daemon does not offer."""
     reason = "a policy for slow receivers that this daemon does not have"

@@ -343,12 +343,23 @@ class SessionServer:
     def _request(self, request: JoinGroup | LeaveGroup | Send, now_us: int) -> None:
         number = request.session
         self._charged.add(number)
-        if isinstance(request, JoinGroup) and self.groups.groups_count(number) >= self.options.groups_max:
-            self._refused(number, render.too_many_groups(request, self.options.groups_max), now_us)
+        if isinstance(request, JoinGroup) and (refused := self._too_many_groups(request)) is not None:
+            self._refused(number, refused, now_us)
         else:
             self._step_groups(request, now_us)
         if isinstance(request, JoinGroup) and number in self.sessions:
             self.slow.joined(self.sessions[number])
+
+    def _too_many_groups(self, join: JoinGroup) -> RefusedReply | None:
+        """The refusal of a join beyond a limit: of its session, of this daemon, or of all groups."""
+        groups, options = self.groups, self.options
+        if groups.groups_count(join.session) >= options.groups_max:
+            return render.too_many_groups(join, options.groups_max)
+        if groups.joins >= options.joins_max:
+            return render.too_many_joins(join, options.joins_max)
+        if len(groups.table.groups) >= options.known_groups_max and join.group not in groups.table.groups:
+            return render.too_many_known_groups(join, options.known_groups_max)
+        return None
 
     # Outputs of the groups.
 

@@ -13,7 +13,7 @@ from hopring.groups.events import (
     RefusalReason,
     ShowView,
 )
-from hopring.groups.interest import InterestTable, OwnInterest
+from hopring.groups.interest import IDLE_MAX, InterestTable, OwnInterest
 from hopring.groups.messages import (
     GroupInterest,
     GroupJoin,
@@ -321,3 +321,14 @@ def test_interest_of_a_withdrawn_join_ends() -> None:
     fed.step(Tick(), now_us=110)
 
     assert control_messages(fed.taken()) == [GroupInterest(2, (), ("red",))]
+
+
+def test_interest_lingers_in_so_many_groups_and_the_oldest_is_withdrawn_first() -> None:
+    own = OwnInterest(linger_us=1_000_000)
+    names = [GroupName(f"g{at}") for at in range(IDLE_MAX + 2)]
+    for at, name in enumerate(names):  # A client that joins and leaves another group each time.
+        own.agree([name])
+        own.idle(name, at)
+
+    assert list(own.over) == names[:2]
+    assert len(own.idle_at_us) == IDLE_MAX

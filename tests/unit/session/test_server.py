@@ -134,6 +134,35 @@ def test_the_number_of_groups_of_a_session_is_limited_and_a_leave_frees_one() ->
     assert anna.groups == {"h", "i"}
 
 
+def test_all_sessions_of_a_daemon_together_have_a_limit_of_joins() -> None:
+    fake = FakeDaemon(SessionOptions(joins_max=3))
+    anna = joined(fake, 1, "anna", "g", "h")
+    bert = joined(fake, 2, "bert", "g")
+    bert.join("h")
+    fake.exchange(2, bert)
+    refused = str(bert.answers.pop(("join", "h")))
+    assert "sessions of this daemon are in 3 groups" in refused
+    assert "raise joins_max in [clients]" in refused
+    fake.lose(1)
+    bert.join("h")
+    fake.exchange(2, bert)
+
+    assert bert.answers["join", "h"] is None
+    assert anna.groups == {"g", "h"}
+
+
+def test_groups_of_all_daemons_have_a_limit_and_existing_ones_can_be_joined() -> None:
+    fake = FakeDaemon(SessionOptions(known_groups_max=2))
+    joined(fake, 1, "anna", "g", "h")
+    bert = joined(fake, 2, "bert", "g")
+    bert.join("i")
+    fake.exchange(2, bert)
+
+    refused = str(bert.answers["join", "i"])
+    assert "there are 2 groups" in refused
+    assert "raise known_groups_max in [clients]" in refused
+
+
 def test_a_leave_comes_after_messages_sent_before_it() -> None:
     fake = FakeDaemon()
     anna = joined(fake, 1, "anna", "g")
