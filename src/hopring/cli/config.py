@@ -7,7 +7,7 @@ from typing import Final
 import click
 
 from hopring.cli.terminal import Failure, say, say_lines
-from hopring.config import Config, cluster_hash, dump_toml, import_spread_conf, load_config
+from hopring.config import Config, cluster_hash, config_digest, dump_toml, import_spread_conf, load_config
 from hopring.config.error import read_limited
 
 SAMPLE: Final = """\
@@ -110,6 +110,7 @@ def _facts(cluster: Config) -> dict[str, object]:
     return {
         "cluster": cluster.cluster,
         "hash": f"{cluster_hash(cluster):08x}",
+        "digest": config_digest(cluster),
         "weights": cluster.weights,
         "sites": {site.name: [daemon.name for daemon in site.daemons] for site in cluster.sites},
         "links": [
@@ -121,7 +122,7 @@ def _facts(cluster: Config) -> dict[str, object]:
 
 def _summary(cluster: Config) -> str:
     width = max(len(site.name) for site in cluster.sites)
-    lines = [f"cluster {cluster.cluster}, hash {cluster_hash(cluster):08x}"]
+    lines = [f"cluster {cluster.cluster}, hash {cluster_hash(cluster):08x}, digest {config_digest(cluster)}"]
     lines.append(f"{_count(len(cluster.sites), 'site')}, {_count(len(cluster.daemons), 'daemon')}")
     for site in cluster.sites:
         lines.append(f"  {site.name:{width}}  {' '.join(daemon.name for daemon in site.daemons)}")

@@ -19,7 +19,7 @@ from typing import Final
 from hopring.client.blocking import connect
 from hopring.client.errors import ConnectError
 from hopring.client.queries import DaemonFacts, DaemonView, LinkFacts
-from hopring.config import Config, Daemon, Site, cluster_hash
+from hopring.config import Config, Daemon, Site, config_digest
 from hopring.daemon.net.multicast import MulticastGroup, interface_of
 from hopring.daemon.net.udp import BUFFER_BYTES, ask_buffers, open_group
 from hopring.daemon.process.environment import wanted_descriptors
@@ -118,14 +118,14 @@ def ask(url: str, seconds: float) -> AskedDaemon | str:
 
 def check_daemons(report: DoctorReport, config: Config, asked: dict[str, AskedDaemon]) -> None:
     """Checks each daemon by itself and against the configuration file."""
-    digest = f"{cluster_hash(config):08x}"
+    digest = config_digest(config)
     for name, one in sorted(asked.items()):
         facts = one.facts
-        if facts.hash != digest:
-            text = f"runs with a configuration of hash {facts.hash}, the file's is {digest}"
+        if facts.config_digest != digest:
+            text = f"runs with a configuration of digest {facts.config_digest}, the file's is {digest}"
             report.finding(name, text, f"give it this file, and reload or restart it; {_ALIKE}")
         else:
-            report.good(name, f"runs with this configuration (hash {digest})")
+            report.good(name, f"runs with this configuration (digest {digest})")
         if facts.daemon != name:
             report.finding(
                 name, f"{one.url} is {facts.daemon}", "correct addresses and ports in the configuration"
@@ -203,8 +203,9 @@ def _apart(asked: dict[str, AskedDaemon], one: str, other: str) -> tuple[str, st
         text = f"{one} does not see {other}, though {other} sees {one}"
         return text, "ask again in a few seconds: one of them may have a newer view"
     views = f"{one} has {_list(here)}, {other} has {_list(there)}"
-    if here.facts.hash != there.facts.hash:
-        text = f"they run with different configurations ({here.facts.hash}, {there.facts.hash}): {views}"
+    digests = here.facts.config_digest, there.facts.config_digest
+    if digests[0] != digests[1]:
+        text = f"they run with different configurations ({', '.join(digests)}): {views}"
         return text, f"give both the same file, and reload or restart; {_ALIKE}"
     searching = [name for name in (one, other) if asked[name].facts.phase != "op"]
     if searching:

@@ -90,7 +90,7 @@ class DaemonFacts:
 
     daemon: str
     cluster: str
-    hash: str  # Of the part of the configuration that all daemons share.
+    config_digest: str  # Of the part of the configuration that all daemons share.
     version: str
     phase: DaemonPhase
     uptime_seconds: float
@@ -166,7 +166,7 @@ def view(after: DaemonView | None) -> Query[DaemonView]:
     if after is not None and not isinstance(after, DaemonView):
         raise WrongType("after", got(after), "give a DaemonView that `view` has returned, or None")
     answer = _expect(ViewAnswer, (yield "view", "", "" if after is None else after.text))
-    return DaemonView(answer.id, tuple([one.name for one in answer.members]), answer.cause, answer.age_us / 1e6)
+    return DaemonView(answer.id, answer.members, answer.cause, answer.age_us / 1e6)
 
 
 def daemon() -> Query[DaemonFacts]:
@@ -175,7 +175,7 @@ def daemon() -> Query[DaemonFacts]:
     return DaemonFacts(
         answer.daemon,
         answer.cluster,
-        answer.hash,
+        answer.config_digest,
         answer.version,
         answer.phase,
         answer.uptime_us / 1_000_000,

@@ -23,7 +23,7 @@ from hopring.config.model import (
     Weights,
 )
 from hopring.config.spread_conf import import_spread_conf
-from hopring.config.toml_file import cluster_hash, dump_toml, load_config, parse_config
+from hopring.config.toml_file import cluster_hash, config_digest, dump_toml, load_config, parse_config
 
 __all__ = [
     "AdminTuning",
@@ -46,6 +46,7 @@ __all__ = [
     "SpreadSlow",
     "Weights",
     "cluster_hash",
+    "config_digest",
     "dump_toml",
     "import_spread_conf",
     "load_config",

@@ -82,6 +82,7 @@ _TOP: Final = (
     "log",
     "admin",
 )
+_DIGEST_PREFIX: Final = b"digest\n"
 _SITE: Final = ("daemons", "multicast", "ring")
 _DAEMON: Final = ("name", "address", "port", "client_port", "spread_port")
 _LINK: Final = ("between", "weight", "protocol")
@@ -420,7 +421,17 @@ def _settings(given: dict[str, int], settings: tuple[TuningKey, ...]) -> list[st
 
 
 def cluster_hash(config: Config) -> int:
-    """The 32-bit hash in the header of every datagram."""
+    """The 32-bit hash in the header of every datagram; clients are told `config_digest` instead."""
+    return int.from_bytes(sha256(_shared(config)).digest()[:4], "big")
+
+
+def config_digest(config: Config) -> str:
+    """Tells whether daemons have the same configuration, and nothing about the hash in datagrams."""
+    return sha256(_DIGEST_PREFIX + _shared(config)).hexdigest()[:16]
+
+
+def _shared(config: Config) -> bytes:
+    """The parts of the configuration in which daemons must agree."""
     shared: dict[str, object] = {
         "cluster": config.cluster,
         "weights": config.weights,
@@ -432,8 +443,7 @@ def cluster_hash(config: Config) -> int:
     given = config.membership.given()
     window = {key: given[key] for key, default in WINDOW_DEFAULTS.items() if given.get(key, default) != default}
     shared |= {"window": window} if window else {}
-    text = json.dumps(shared, sort_keys=True, separators=(",", ":"))
-    return int.from_bytes(sha256(text.encode()).digest()[:4], "big")
+    return json.dumps(shared, sort_keys=True, separators=(",", ":")).encode()
 
 
 def _group(multicast: MulticastConfig | None) -> list[str | int]:

@@ -104,7 +104,7 @@ class Hopd:
                 loop, self.log, self._host, groups, places, options, spills, config.order_names, connections_max
             )
             self._above: OutputHandler = self._clients.handle_engine_outputs
-            where = where_clients_come(places)
+            where = where_clients_come(self._clients.places)
         elif above is not None:
             self._above = above(loop, self._host)
         self._open_to_view(config, arguments)
@@ -126,7 +126,7 @@ class Hopd:
             pid=os.getpid(),
             **where,
         )
-        for warning in self._counter.warnings:
+        for warning in (*self._counter.warnings, *self._description.problems):
             self.log.say("warning", text=warning)
         if self._clients is not None and places.path is None:
             self.log.say("warning", text=NO_SOCKET)
@@ -135,6 +135,9 @@ class Hopd:
         """Makes the description of the daemon available to clients, by HTTP and on the admin channel."""
         session_server = None if self._clients is None else self._clients.session_server
         description = DaemonDescription(config, self._host, session_server, self._loop.now_us())
+        self._description = description
+        if self._clients is not None:
+            description.problems = tuple(self._clients.problems)
         if session_server is not None:
             session_server.queries.describe = lambda: description.answer(self._loop.now_us())
             session_server.queries.weigh = description.weights
@@ -144,7 +147,10 @@ class Hopd:
             self._metrics = Metrics(self._loop, self.log, description)
             metrics = self._metrics
             pages = {"/metrics": metrics.page, "/healthz": metrics.alive, "/readyz": metrics.ready}
-            self._http = HttpServer(self._loop, arguments.metrics, pages)
+            try:
+                self._http = HttpServer(self._loop, arguments.metrics, pages)
+            except BindError as error:
+                description.problems += (f"{error}, and restart: there are no metrics",)
         self.reloading = ConfigReload(arguments, config, self.log, session_server)
         reload = self.reloading.reload_for_admin
         controls = DaemonControls(

@@ -255,18 +255,11 @@ class MembersPage(ControlMessage, frozen=True, tag="members"):
     more: bool
 
 
-class ViewDaemon(ControlMessage, frozen=True):
-    """A daemon in a view of the daemons."""
-
-    name: Name
-    incarnation: Number
-
-
 class ViewAnswer(ControlMessage, frozen=True, tag="view"):
     """A view of the daemons."""
 
     id: ViewId
-    members: tuple[ViewDaemon, ...]
+    members: tuple[Name, ...]
     cause: Text
     age_us: Count  # Since it was installed.
     present: bool  # Whether it is the latest.
@@ -291,7 +284,7 @@ class DaemonAnswer(ControlMessage, frozen=True, tag="daemon"):
 
     daemon: Name
     cluster: Name
-    hash: Name  # Of the part of the configuration that all daemons share.
+    config_digest: Name  # Of the part of the configuration that all daemons share; not the hash in datagrams.
     version: Name
     phase: DaemonPhase
     uptime_us: Count

@@ -26,7 +26,6 @@ from hopring.session.protocol import (
     QueryReply,
     QueryRequest,
     ViewAnswer,
-    ViewDaemon,
     WeightsPage,
     encode_answer,
 )
@@ -182,8 +181,8 @@ class Queries:
             return NoAnswer("no view yet", "ask again")
         later = self._later(after) if after else 1
         event, at_us = self._views[-later]
-        lines = tuple([ViewDaemon(self.groups.names[one.daemon], one.incarnation) for one in event.members])
-        return ViewAnswer(event.view, lines, event.cause[:1024], now_us - at_us, later == 1)
+        members = tuple([self.groups.names[one.daemon] for one in event.members])
+        return ViewAnswer(event.view, members, event.cause[:1024], now_us - at_us, later == 1)
 
 
 def view_text(view: ViewId) -> str:

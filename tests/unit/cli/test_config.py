@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from tests.unit.cli.conftest import Hop
 
-from hopring.config import cluster_hash, load_config, parse_config
+from hopring.config import cluster_hash, config_digest, load_config, parse_config
 
 SPREAD = """\
 EventTimeStamp
@@ -24,7 +24,8 @@ def test_a_valid_configuration_is_summarized(hop: Hop, triangle: Path) -> None:
     assert result.exit_code == 0
     assert result.stderr == ""
     assert result.stdout == (
-        f"cluster triangle, hash {cluster_hash(load_config(triangle)):08x}\n"
+        f"cluster triangle, hash {cluster_hash(load_config(triangle)):08x}, "
+        f"digest {config_digest(load_config(triangle))}\n"
         "3 sites, 4 daemons\n"
         "  ap  ap1\n"
         "  eu  eu1 eu2\n"

@@ -20,7 +20,7 @@ from hopring.config import (
     LinkTuning,
     MulticastConfig,
     RingTuning,
-    cluster_hash,
+    config_digest,
     dump_toml,
     local_config,
 )
@@ -44,7 +44,7 @@ def asked(
     facts = DaemonFacts(
         daemon=name,
         cluster="local",
-        hash=f"{cluster_hash(config):08x}",
+        config_digest=config_digest(config),
         version="1",
         phase=phase,
         uptime_seconds=1.0,

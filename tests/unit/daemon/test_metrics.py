@@ -9,7 +9,7 @@ from tests.unit.daemon.free_ports import free_base_port
 from tests.unit.daemon.membership_hosts import members_of
 from tests.unit.daemon.waiting import run_until
 
-from hopring.config import local_config
+from hopring.config import cluster_hash, config_digest, local_config
 from hopring.daemon.admin.description import DaemonDescription
 from hopring.daemon.admin.metrics import Metrics, _family
 from hopring.daemon.engines.membership_host import MembershipHost
@@ -29,9 +29,8 @@ class Watched:
         self.taken: list[EngineOutput] = []
         self.member = MembershipHost(loop, config, me, self._up)
         self.null = os.open(os.devnull, os.O_WRONLY)
-        self.metrics = Metrics(
-            loop, DaemonLog("eu1", self.null), DaemonDescription(config, self.member, None, loop.now_us())
-        )
+        self.description = DaemonDescription(config, self.member, None, loop.now_us())
+        self.metrics = Metrics(loop, DaemonLog("eu1", self.null), self.description)
 
     def _up(self, events: object) -> None:
         self.metrics.observe(events)  # type: ignore[arg-type]
@@ -67,6 +66,26 @@ def test_a_daemon_is_alive_until_it_ends_and_ready_while_a_view_is_whole(loop: L
 
     watched.metrics.leaving = True
     assert (watched.metrics.ready().status, watched.metrics.alive().status) == (503, 503)
+
+
+def test_listeners_that_are_missing_are_told_of(loop: Loop, watched: Watched) -> None:
+    run_until(loop, lambda: watched.member.snapshot().settled)
+    watched.description.problems = ("no socket; make one",)
+
+    assert watched.metrics.ready().body == "ready, view of 1 of 1 daemons\nproblem: no socket; make one\n"
+    assert watched.metrics.alive().body == "ok, view of 1 of 1 daemons\nproblem: no socket; make one\n"
+    assert watched.value("hopring_listeners_missing") == 1
+
+
+def test_metrics_and_answers_to_clients_do_not_tell_the_hash_that_datagrams_carry(watched: Watched) -> None:
+    config = watched.description.config
+    secret = f"{cluster_hash(config):08x}"
+    answer = watched.description.answer(0)
+
+    assert secret not in watched.metrics.page().body
+    assert secret not in repr(answer)
+    assert config_digest(config) in watched.metrics.page().body
+    assert answer.config_digest == config_digest(config)
 
 
 def test_sent_and_delivered_messages_are_counted_and_invalid_bundles_do_no_harm(

@@ -13,7 +13,7 @@ from hopring.ids import ViewId
 from hopring.links.events import Tick
 from hopring.session.frames import FrameKind, encode_frame
 from hopring.session.options import REQUEST_COST_BYTES, SessionOptions
-from hopring.session.protocol import ControlMessage, QueryRequest, encode_control
+from hopring.session.protocol import ControlMessage, QueryRequest, ViewAnswer, encode_control
 from hopring.session.queries import PAUSE_US, UNTAKEN_MAX, UNTAKEN_US, view_text
 
 NEXT = ViewId(2, ME.daemon, ME.incarnation)
@@ -191,6 +191,17 @@ def test_a_client_that_does_not_read_answers_gets_no_more_of_them() -> None:
     session = fake.server.sessions[1]
     assert len(session.control) <= UNTAKEN_MAX + 1, "a credit is missing"
     assert fake.now_us >= 100 * UNTAKEN_US, "the client is polled"
+
+
+def test_a_view_names_its_daemons_and_does_not_tell_their_incarnations() -> None:
+    fake = FakeDaemon()
+    anna = joined(fake, 1, "anna")
+    serial = anna.ask("view")
+    turn(fake, 1, anna)
+    answer = anna.query_answers[serial]
+
+    assert isinstance(answer, ViewAnswer)
+    assert answer.members == ("eu1",)
 
 
 def test_a_session_that_ends_leaves_no_queries_behind() -> None:

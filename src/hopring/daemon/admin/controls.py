@@ -77,6 +77,7 @@ def status_of(description: DaemonDescription, deliveries: DeliveryCounters, now_
             "queue_bytes": window.queue_bytes,
         },
         "counters": _counters(description, snapshot),
+        "problems": list(description.problems),
     }
     if description.session_server is not None:
         groups = description.session_server.groups

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from hopring import __version__
-from hopring.config import Config, cluster_hash
+from hopring.config import Config, config_digest
 from hopring.daemon.engines.host import EngineHost
 from hopring.daemon.net.udp import Unsent
 from hopring.engine import LinkSnapshot, OverlaySnapshot, RouteSnapshot, Snapshot
@@ -35,6 +35,8 @@ class DaemonDescription:
         self.host = host
         self.session_server = session_server
         self.started_us = started_us
+        self.problems: tuple[str, ...] = ()
+        """Why optional listeners are missing, with remedies."""
         self.cut: tuple[str, ...] = ()
         """Daemons that the admin channel has cut off here."""
         self.shaped: tuple[str, ...] = ()
@@ -99,7 +101,7 @@ class DaemonDescription:
         return DaemonAnswer(
             daemon=self.name,
             cluster=self.config.cluster,
-            hash=f"{cluster_hash(self.config):08x}",
+            config_digest=config_digest(self.config),
             version=__version__,
             phase=snapshot.phase,
             uptime_us=now_us - self.started_us,

@@ -7,7 +7,7 @@ from http import HTTPStatus
 from typing import Final, TypeVar
 
 from hopring import __version__
-from hopring.config import cluster_hash
+from hopring.config import config_digest
 from hopring.daemon.admin.description import DaemonDescription
 from hopring.daemon.admin.http_server import HttpResponse
 from hopring.daemon.log import DaemonLog
@@ -80,7 +80,9 @@ class Metrics:
         if self.leaving:
             return HttpResponse(HTTPStatus.SERVICE_UNAVAILABLE, f"{_ENDS}\n")
         snapshot = self._description.snapshot()
-        return HttpResponse(HTTPStatus.OK, f"ok, {self._unready(snapshot) or self._view(snapshot)}\n")
+        return HttpResponse(
+            HTTPStatus.OK, f"ok, {self._unready(snapshot) or self._view(snapshot)}\n{self._problems()}"
+        )
 
     def ready(self) -> HttpResponse:
         """Whether clients of this daemon are served, on whichever side of a split it is."""
@@ -88,7 +90,11 @@ class Metrics:
         why = self._unready(snapshot)
         if why:
             return HttpResponse(HTTPStatus.SERVICE_UNAVAILABLE, f"{why}\n")
-        return HttpResponse(HTTPStatus.OK, f"ready, {self._view(snapshot)}\n")
+        return HttpResponse(HTTPStatus.OK, f"ready, {self._view(snapshot)}\n{self._problems()}")
+
+    def _problems(self) -> str:
+        """A line for each optional listener that is missing."""
+        return "".join([f"problem: {one}\n" for one in self._description.problems])
 
     def _view(self, snapshot: Snapshot) -> str:
         missing, size = self._description.missing(snapshot), len(self._description.names)
@@ -118,7 +124,7 @@ class Metrics:
             "version": __version__,
             "cluster": description.config.cluster,
             "daemon": description.name,
-            "hash": f"{cluster_hash(description.config):08x}",
+            "config": config_digest(description.config),
         }
         yield _family("info", "gauge", "The daemon; always 1.", [(about, 1)])
         yield _one("uptime_seconds", "gauge", "Since its start.", (now_us - description.started_us) / 1e6)
@@ -130,6 +136,8 @@ class Metrics:
         states: list[Sample] = [({"state": one}, int(one == snapshot.phase)) for one in snapshot.phases]
         yield _family("state", "gauge", "1 for the state that membership is in.", states)
         yield _one("healthy", "gauge", "1 if /readyz says ready.", int(not self._unready(snapshot)))
+        missing = len(description.problems)
+        yield _one("listeners_missing", "gauge", "Optional listeners whose place was taken.", missing)
         yield _one("view_size", "gauge", "Daemons of the view.", len(snapshot.members))
         yield from self._daemons_by_site(snapshot)
         yield _one("views_total", "counter", "Views installed.", self._views)

@@ -60,8 +60,18 @@ def open_tcp(address: tuple[str, int], key: str = "client_port") -> socket.socke
     return sock
 
 
+def open_spread(path: Path) -> socket.socket:
+    """Opens the Unix socket for Spread clients, which has the same path on every host."""
+    remedy = "remove what is there, or choose another directory for --spread-sockets"
+    return open_unix(path, "Spread clients' socket", "--spread-sockets", 0o666, remedy)
+
+
 def open_unix(
-    path: Path, what: str = "clients' socket", option: str = "--socket", mode: int = 0o600
+    path: Path,
+    what: str = "clients' socket",
+    option: str = "--socket",
+    mode: int = 0o600,
+    remedy: str = "",
 ) -> socket.socket:
     """Opens a listening Unix socket, for this user unless `mode` allows others; a stale one is replaced."""
     if len(os.fsencode(path)) > UNIX_PATH_BYTES_MAX:
@@ -81,7 +91,7 @@ def open_unix(
     except OSError as error:
         sock.close()
         problem = f"{what} {path}: {error.strerror or error}"
-        raise BindError(f"{problem}; choose another one for {option}") from error
+        raise BindError(f"{problem}; {remedy or f'choose another one for {option}'}") from error
     finally:
         os.umask(before)
     return sock

@@ -3,6 +3,7 @@
 import contextlib
 import socket
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -12,10 +13,11 @@ from hopring.daemon.clients.connection import (
     ClientConnection,
     ClientListener,
 )
-from hopring.daemon.clients.listening import ClientAddresses, open_tcp, open_unix
+from hopring.daemon.clients.listening import ClientAddresses, open_spread, open_tcp, open_unix
 from hopring.daemon.engines.host import EngineHost
 from hopring.daemon.log import DaemonLog
 from hopring.daemon.loop.event_loop import Loop
+from hopring.daemon.net.bind_errors import BindError
 from hopring.engine import EngineOutput, Resume, Withdraw
 from hopring.groups.groups import Groups
 from hopring.links.events import Tick
@@ -76,6 +78,10 @@ class ClientServer:
         self._rate = Bucket(CONNECTS_PER_SECOND, CONNECTS_BURST)
         self._leaving = False
         self._spread: SpreadDialect | None = None
+        self.problems: list[str] = []
+        """Why optional listeners are missing, with remedies."""
+        self.places = places
+        """Where it listens; optional places that were taken are left out."""
         try:
             if places.path is not None:
                 self._listen(open_unix(places.path), None, places.path)
@@ -132,11 +138,19 @@ class ClientServer:
         spread = self._spread = SpreadDialect(
             session_server.groups, session_server.message_bytes_max, lambda: session_server.options, order
         )
+        # Anybody on the host can take these places first, so they cost Spread clients only.
         if places.spread_address is not None:
-            self._listen(open_tcp(places.spread_address, "spread_port"), spread)
+            try:
+                self._listen(open_tcp(places.spread_address, "spread_port"), spread)
+            except BindError as error:
+                self.problems.append(f"{error}, and restart: Spread clients are not served by TCP")
+                self.places = replace(self.places, spread_address=None)
         if places.spread_path is not None:
-            sock = open_unix(places.spread_path, "Spread clients' socket", "--spread-sockets", 0o666)
-            self._listen(sock, spread, places.spread_path)
+            try:
+                self._listen(open_spread(places.spread_path), spread, places.spread_path)
+            except BindError as error:
+                self.problems.append(f"{error}, and restart: Spread clients are not served there")
+                self.places = replace(self.places, spread_path=None)
 
     def _listen(self, sock: socket.socket, dialect: Dialect | None = None, path: Path | None = None) -> None:
         def welcome(sock: socket.socket) -> None:

@@ -134,8 +134,10 @@ def where_clients_come(places: ClientAddresses) -> dict[str, object]:
     where: dict[str, object] = {} if places.path is None else {"socket": places.path}
     if places.address is not None:
         where["clients"] = f"{places.address[0]} port {places.address[1]}"
-    if places.spread_address is not None:
-        where["spread"] = f"{places.spread_address[0]} port {places.spread_address[1]}, {places.spread_path}"
+    spread = [] if places.spread_address is None else ["{} port {}".format(*places.spread_address)]
+    spread += [] if places.spread_path is None else [str(places.spread_path)]
+    if spread:
+        where["spread"] = ", ".join(spread)
     return where
 
 
