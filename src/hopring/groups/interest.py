@@ -207,7 +207,7 @@ class OwnInterest:
         for group in self.idle_at_us:
             if group in self.known:
                 del self.idle_at_us[group]
-                self.over[group] = None
+                self.to_withdraw[group] = None
                 return
 
     def tick(self, now_us: int) -> None:

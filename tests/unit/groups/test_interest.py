@@ -330,5 +330,5 @@ def test_interest_lingers_in_so_many_groups_and_the_oldest_is_withdrawn_first() 
         own.agree([name])
         own.idle(name, at)
 
-    assert list(own.over) == names[:2]
+    assert list(own.to_withdraw) == names[:2]
     assert len(own.idle_at_us) == IDLE_MAX
