@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from hopring.client.blocking import Session
-from hopring.client.dedup import LIVE
+from hopring.client.dedup import live_app
 from hopring.client.errors import TimedOut
 from hopring.client.events import Gap, Member, Reconnected, Transition, View
 from hopring.client.runs import MessageRun
@@ -147,7 +147,7 @@ class RunBuilder:
                 if mark is None:
                     yield group, RecordRun(header, came.types, came.offsets, came.whole, came.start)
                 else:
-                    last = AppendMark(LIVE + mark.app, mark.number + came.end - 1)
+                    last = AppendMark(live_app(came.sender, mark.app), mark.number + came.end - 1)
                     yield group, BatchRun(header, came.types, came.offsets, came.whole, came.start, mark=last)
 
 

@@ -48,7 +48,7 @@ def repeated(served: ServedCluster, services: tuple[Service, ...]) -> Iterator[t
     """Yields a sender of the same batch at one daemon and then at the other."""
     for service in services:
         for daemon in ("eu1", "us1"):
-            with sync.connect(served.url(daemon)) as sink:
+            with sync.connect(served.url(daemon), name="sink") as sink:
                 yield sink, service
 
 
@@ -74,8 +74,8 @@ def test_members_at_both_daemons_get_the_batches_of_two_concurrent_sinks_once(se
     async def story() -> None:
         async with (
             asyncio.timeout(SECONDS_MAX),
-            connect(served.url("eu1")) as anna,
-            connect(served.url("us1")) as bert,
+            connect(served.url("eu1"), name="sink") as anna,
+            connect(served.url("us1"), name="sink") as bert,
         ):
             groups = [await anna.join("g"), await bert.join("g")]
             for batch in range(3):
@@ -102,14 +102,14 @@ def test_a_batch_at_a_killed_daemon_can_be_completed_at_another(served: ServedCl
     with sync.connect(served.url("eu1")) as anna:
         anna.join("g")
         killer = threading.Timer(0.05, served.daemons.kill, ("us1",))
-        sink = sync.connect(served.url("us1"), reconnect=False)
+        sink = sync.connect(served.url("us1"), name="sink", reconnect=False)
         served.daemons.processes["us1"].send_signal(signal.SIGSTOP)
         killer.start()
         with pytest.raises(BatchInDoubt, match="the connection was lost before all its receipts came"):
             sink.multicast_batch("g", numbered(20_000, 100), app="app", batch=0, timeout_seconds=SECONDS_MAX)
         killer.join()
         sink.abort()
-        with sync.connect([served.url("us1"), served.url("eu1")]) as again:
+        with sync.connect([served.url("us1"), served.url("eu1")], name="sink") as again:
             again.multicast_batch("g", numbered(20_000, 100), app="app", batch=0)
         anna.multicast("g", b"end", service=SAFE)
 
@@ -119,7 +119,7 @@ def test_a_batch_at_a_killed_daemon_can_be_completed_at_another(served: ServedCl
 def test_a_restarted_spooler_drops_messages_that_its_spool_already_has(
     served: ServedCluster, tmp_path: Path
 ) -> None:
-    with sync.connect(served.url("eu1")) as anna:
+    with sync.connect(served.url("eu1"), name="sink") as anna:
 
         def send(messages: list[bytes], batch: int) -> None:
             anna.multicast_batch("trades", messages, app="app", batch=batch)
@@ -176,7 +176,7 @@ def test_the_sink_of_spark_reports_errors_in_one_line(served: ServedCluster, tmp
 
 def test_members_on_both_sides_of_a_split_get_the_batch_of_a_moved_sink_once(tmp_path: Path) -> None:
     def send(daemon: str, messages: list[bytes], batch: int) -> None:
-        with cluster.connect(daemon) as sink:
+        with cluster.connect(daemon, name="sink") as sink:
             sink.multicast_batch("g", messages, app="app", batch=batch, timeout_seconds=SECONDS_MAX)
 
     with (

@@ -147,9 +147,9 @@ def test_messages_of_batches_are_appended_with_their_last_number() -> None:
     (portion,) = portions(builder("trades").runs(batch_of(*parts))["trades"])
 
     assert [len(run) for run in portion.runs] == [1, 2, 1, 1]
-    assert portion.mark == AppendMark("live:a", 2 << 32)
+    assert portion.mark == AppendMark("live:anna#a", 2 << 32)
     first, *_ = portions(builder("trades").runs(batch_of(*parts, most=1))["trades"])
-    assert first.mark == AppendMark("live:a", (1 << 32) + 5)
+    assert first.mark == AppendMark("live:anna#a", (1 << 32) + 5)
 
 
 def test_an_append_has_the_mark_of_one_application_and_the_order_is_kept() -> None:
@@ -160,9 +160,9 @@ def test_an_append_has_the_mark_of_one_application_and_the_order_is_kept() -> No
     found = portions(builder("trades").runs(batch_of(*parts))["trades"])
 
     assert [portion.mark for portion in found] == [
-        AppendMark("live:a", 1),
-        AppendMark("live:b", (7 << 32) + 3),
-        AppendMark("live:a", 2),
+        AppendMark("live:anna#a", 1),
+        AppendMark("live:anna#b", (7 << 32) + 3),
+        AppendMark("live:anna#a", 2),
     ]
     assert [len(portion.runs) for portion in found] == [2, 3, 2]
     (plain,) = portions(builder("trades").runs(batch_of(bundle(b"x")))["trades"])

@@ -313,6 +313,12 @@ def multicast_batch(
     seconds: float | None = None,
 ) -> Call[Receipt | None]:
     """Sends a batch; returns the last receipt when all messages are delivered. `seconds` limits each pause."""
+    if not core.named:
+        raise WrongValue(
+            "name",
+            "a session with a random name sends a batch",
+            "give connect a name: receivers know a repeated batch by the sender's name",
+        )
     now_us = yield from _moved(batch, core.may_ask, now_us, seconds)
     sender = _BatchSender(core, batch, core.connection)
     for bodies, types in _bundles(messages, core.welcomed.message_bytes_max):

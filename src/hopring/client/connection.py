@@ -100,7 +100,7 @@ class SessionState:
         if mark is None:
             self.stream.put_messages(messages, 0, len(bundle), credit_bytes)
             return True
-        pieces = self.dedup.new(bundle.key.groups[0], mark, len(bundle))
+        pieces = self.dedup.new(bundle.key.groups[0], messages.sender, mark, len(bundle))
         for start, end in pieces:
             is_last = end == pieces[-1][1]
             self.stream.put_messages(messages, start, end, credit_bytes if is_last else 0)

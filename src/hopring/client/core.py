@@ -331,6 +331,7 @@ NO_DAEMON: Final = "start hopd there, or correct the address (its client_port or
 class ClientCore(SessionConnections):
     """One session at the client's end: its requests and events, on top of its connections."""
 
+    named: bool = True  # Whether the application chose the name, so that it has it again after a restart.
     asking: set[Request] = field(default_factory=set)  # Calls that wait for their answers.
     replays: dict[str, Replay] = field(default_factory=dict)  # Groups whose live events wait for a replay.
     _serial: int = 0  # Of queries.
@@ -454,8 +455,8 @@ class ClientCore(SessionConnections):
     def end_replay(self, replay: Replay) -> None:
         """Switches a group to live events; drops messages of batches that the replay contained."""
         del self.replays[replay.group]
-        for app, number in self.state.dedup.remember(replay.group, replay.marks).items():
-            messages, credit_bytes = self.stream.drop(replay.group, app, number)
+        for (sender, app), number in self.state.dedup.remember(replay.group, replay.marks).items():
+            messages, credit_bytes = self.stream.drop(replay.group, sender, app, number)
             self.state.dedup.dropped += messages
             self.connection.credit(credit_bytes)
 

@@ -94,7 +94,8 @@ class BatchInDoubt(InDoubt):
         self.app = app
         self.batch = batch
         self.reason = reason
-        again = "send it again under the same number: receivers drop what they have had"
+        again = "send it again under the same number, by a session of the same name"
+        again = f"{again}: receivers drop what they have had"
         HopError.__init__(self, f"batch {batch} of {app!r} to {group}: {reason}; {again}")
 
 

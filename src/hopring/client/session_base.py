@@ -107,7 +107,7 @@ def core_of(
         reconnect = Reconnect()
     elif reconnect is not False and not isinstance(reconnect, Reconnect):
         raise WrongType("reconnect", got(reconnect), "give True, False or a Reconnect")
-    return ClientCore(
+    core = ClientCore(
         urls,
         random_name() if name is None else name,
         window_bytes,
@@ -119,6 +119,8 @@ def core_of(
         epoch_us=time.time_ns() // 1000 - now_us(),
         chance=random.random,
     )
+    core.named = name is not None
+    return core
 
 
 def message_of(

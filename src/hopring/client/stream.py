@@ -8,6 +8,7 @@ for all. Messages of one bundle are one entry, however many they are.
 from collections import deque
 from dataclasses import dataclass, field
 
+from hopring.client.dedup import sender_name
 from hopring.client.events import Event, Message, Reconnected
 from hopring.client.runs import StreamEntry, entry_of
 from hopring.client.sequence import Part, Taken
@@ -168,14 +169,14 @@ class EventStream:
                 entries.popleft()
         return entry.credit_bytes
 
-    def drop(self, group: str, app: str, number: int) -> tuple[int, int]:
-        """Drops messages of an application's batches up to this number; returns their count and credit."""
+    def drop(self, group: str, sender: str, app: str, number: int) -> tuple[int, int]:
+        """Drops messages of a sender's batches up to this number; returns their count and credit."""
         dropped = credit_bytes = 0
         for entry in list(self.by_group.get(group, ())):
-            mark = (
-                None if entry.columns is None else entry.columns.bundle.key.mark
-            )  # A single message without columns has none.
-            if mark is None or mark.app != app:
+            columns = entry.columns
+            # A single message without columns has no mark.
+            mark = None if columns is None else columns.bundle.key.mark
+            if columns is None or mark is None or (sender_name(columns.sender), mark.app) != (sender, app):
                 continue
             upto = min(entry.end, number + 1 - mark.number)
             if upto > entry.at:

@@ -6,9 +6,10 @@ the same number.
 Spool       the rows of a batch and its number are one append: both are in the spool or neither is, so the
             spool tells whether the batch is there.
 Live group  a batch is many messages, so a crash may leave a part of it delivered. The client library of a
-            receiver drops messages that it received before, by batch and index. For that the repeated batch
-            needs the same rows in the same order, which Spark does not promise behind a shuffle. So the driver
-            writes a batch to its *outbox* before it sends the first message, and always sends the stored rows.
+            receiver drops messages that it received before, by the sender's name, batch and index. For that
+            the repeated batch needs the same rows in the same order, which Spark does not promise behind a
+            shuffle. So the driver writes a batch to its *outbox* before it sends the first message, and always
+            sends the stored rows.
 
 A task stages its rows in Arrow's file format until the driver publishes the batch. A few rows travel inside the
 task's commit message; more go to a file that the driver can read. Nothing is synced: after a crash of the
@@ -21,6 +22,7 @@ import shutil
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
 from tempfile import gettempdir
@@ -31,7 +33,7 @@ import msgspec
 
 from hopring import sync
 from hopring.client.arguments import parse_url
-from hopring.client.errors import BatchInDoubt, MessageTooLarge, SessionClosed
+from hopring.client.errors import BatchInDoubt, MessageTooLarge, NameInUse, SessionClosed
 from hopring.groups.names import is_legal_group
 from hopring.ids import GroupName
 from hopring.services import Service
@@ -329,6 +331,10 @@ STILL_SECONDS_MAX: Final = 60.0
 """The longest time without progress, for instance while the daemons have no view."""
 
 _AGAIN: Final = "start the query again: no message is delivered twice"
+NAMED_SECONDS_MAX: Final = 30.0
+"""How long to wait until the daemon has noticed the end of a run that was killed."""
+
+LOOK_SECONDS: Final = 0.2
 OWNED_SECONDS_MAX: Final = 30.0
 """How long to wait for the spool's lock: a run that was killed may still be writing its last append."""
 
@@ -441,12 +447,29 @@ def multicast(
     full = [one for one in staged if one.rows]
     if not full:
         return
-    with sync.connect(options.daemons, membership=False, reconnect=False) as session:
+    with _connect(options.daemons, mark.app) as session:
         # Checked before the outbox: a stored batch is sent as it is, also after the query was corrected.
         longest = max(map(longest_bytes, full))
         if longest > session.message_bytes_max:
             raise _too_large(MessageTooLarge(longest, session.message_bytes_max))
         _send(session, options, full if directory is None else [keep(directory, mark, full)], mark)
+
+
+def _connect(daemons: Sequence[str], app: str) -> sync.Session:
+    """A session with the name that the application has in every run; a killed run may still have it."""
+    until = time.monotonic() + NAMED_SECONDS_MAX
+    while True:
+        try:
+            return sync.connect(daemons, name=session_name(app), membership=False, reconnect=False)
+        except NameInUse:
+            if time.monotonic() > until:
+                raise
+            time.sleep(LOOK_SECONDS)
+
+
+def session_name(app: str) -> str:
+    """The name of the session that sends an application's batches: receivers know a repetition by it."""
+    return f"sink-{sha256(app.encode()).hexdigest()[:32]}"
 
 
 def _send(session: sync.Session, options: WriteOptions, batch: Sequence[Staged], mark: AppendMark) -> None:

@@ -237,7 +237,7 @@ def has(of: object, call: str, argument: str) -> bool:
 @pytest.mark.parametrize(("call", "argument", "case"), CASES)
 def test_asyncio(server: FakeServer, call: str, argument: str, case: Case) -> None:
     async def story() -> None:
-        async with asyncio.timeout(10), connect(server.url, membership=False) as session:
+        async with asyncio.timeout(10), connect(server.url, name="anna", membership=False) as session:
             group = await session.join("g")
             for one in (session, group):
                 if has(one, call, argument):
@@ -254,7 +254,7 @@ def test_asyncio(server: FakeServer, call: str, argument: str, case: Case) -> No
 
 @pytest.mark.parametrize(("call", "argument", "case"), CASES)
 def test_blocking(server: FakeServer, call: str, argument: str, case: Case) -> None:
-    with sync.connect(server.url, membership=False) as session:
+    with sync.connect(server.url, name="anna", membership=False) as session:
         group = session.join("g")
         for one in (session, group):
             if has(one, call, argument):

@@ -10,9 +10,10 @@ from tests.unit.spread.spread_connections import SpreadConnections
 from hopring.client.arguments import Reconnect
 from hopring.client.calls import BUNDLE_BYTES, BatchItem, Call, batch_of, multicast_batch
 from hopring.client.core import ClientCore
-from hopring.client.errors import BatchInDoubt, InDoubt, MessageTooLarge, RequestRefused
+from hopring.client.errors import BatchInDoubt, InDoubt, MessageTooLarge, RequestRefused, WrongValue
 from hopring.client.events import Message, Receipt
 from hopring.client.outgoing import OutgoingMessage
+from hopring.client.session_base import core_of
 from hopring.ids import GroupName
 from hopring.services import Service
 from hopring.session.options import TICKETS_MAX
@@ -107,9 +108,10 @@ def test_clients_of_spread_get_the_messages_without_marks_and_as_often_as_they_a
 def test_dropped_messages_do_not_move_the_others_in_batches_and_tables() -> None:
     arrow = pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
     fake = FakeDaemon()
-    bert, first, second = member(fake), fake.client(1, "first"), fake.client(2, "second")
-    send(fake, 1, first, numbered(30))
-    send(fake, 2, second, numbered(100))
+    bert = member(fake)
+    send(fake, 1, fake.client(1, "sink"), numbered(30))
+    fake.lose(1)
+    send(fake, 2, fake.client(2, "sink"), numbered(100))
     fake.exchange(50, bert)
     bert.take()  # Takes the view.
     batch = bert.take_many(1000, "g")
@@ -174,25 +176,37 @@ def test_no_more_bundles_are_in_flight_than_there_are_tickets() -> None:
 
 
 @pytest.mark.parametrize("cut", range(0, 700, 13))
-def test_a_batch_is_delivered_once_if_its_sender_dies_anywhere_and_another_repeats_it(
-    cut: int,
-) -> None:
+def test_a_batch_is_delivered_once_if_its_sender_dies_anywhere_and_one_of_its_name_repeats_it(cut: int) -> None:
     fake = FakeDaemon()
-    bert, killed, later = member(fake), fake.client(1, "killed"), fake.client(2, "later")
-    fake.stopped = True
+    bert, killed = member(fake), fake.client(1, "sink")
     for part in range(4):  # Bundles that end at other messages than those of the second sender.
         put(killed, numbered(12)[part * 3 : part * 3 + 3], part * 3)
     fake.say(1, killed.output()[:cut])
     fake.lose(1)
-    verb = sent(later, numbered(12))
-    next(verb)
-    fake.say(2, later.output())
-    fake.stopped = False
-    fake.pump()
-    finish(verb, lambda: fake.exchange(2, later), begun=True)
+    send(fake, 2, fake.client(2, "sink"), numbered(12))
     fake.exchange(50, bert)
 
     assert bodies(bert) == numbered(12)
+
+
+def test_a_session_with_a_random_name_sends_no_batches() -> None:
+    core = core_of("hop://nowhere", None, True, 1 << 20, "kick", False, 5.0, False)
+
+    with pytest.raises(WrongValue, match="give connect a name"):
+        next(sent(core, [b"x"]))
+
+
+def test_batches_of_a_foreign_session_do_not_stand_for_those_of_an_application() -> None:
+    fake = FakeDaemon()
+    bert, sink, foreign = member(fake), fake.client(1, "sink"), fake.client(2, "foreign")
+    send(fake, 2, foreign, [b"forged"], batch=0)
+    send(fake, 1, sink, [b"real"], batch=0)
+    fake.exchange(50, bert)
+
+    assert [(one.sender, one.data) for one in messages_of(bert)] == [
+        ("#foreign#eu1", b"forged"),
+        ("#sink#eu1", b"real"),
+    ]
 
 
 def put(core: ClientCore, messages: list[bytes], index: int) -> None:
@@ -219,13 +233,13 @@ def test_a_lost_connection_leaves_the_batch_in_doubt_and_it_may_be_sent_again(
 
     assert str(caught.value) == (
         "batch 3 of 'app' to g: the connection was lost before all its receipts came (the daemon is gone); "
-        "send it again under the same number: receivers drop what they have had"
+        "send it again under the same number, by a session of the same name: receivers drop what they have had"
     )
     assert isinstance(caught.value, InDoubt)
     assert (caught.value.groups, caught.value.app, caught.value.batch) == (("g",), "app", 3)
     fake.stopped = False
     fake.pump()
-    send(fake, 9, fake.client(9, "next"), numbered(5), batch=3)
+    send(fake, 9, fake.client(9, wire.core.name), numbered(5), batch=3)
     fake.exchange(50, bert)
     assert bodies(bert) == numbered(5)
     assert bert.state.dedup.dropped == 5

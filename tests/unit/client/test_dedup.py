@@ -9,15 +9,18 @@ import pytest
 from hopring.client.dedup import RANGES_MAX, STREAMS_MAX, BatchDedup, DeliveredRanges
 from hopring.wire.batch_mark import INDEXES, BatchMark
 
+SENDER = "#sink#eu1"
 Bundle = tuple[int, int, int]
 """Batch, index of the first message, number of messages."""
 
 
-def delivered(dedup: BatchDedup, bundles: list[Bundle], app: str = "a") -> list[tuple[int, int]]:
+def delivered(
+    dedup: BatchDedup, bundles: list[Bundle], app: str = "a", sender: str = SENDER
+) -> list[tuple[int, int]]:
     """Batch and index of each delivered message."""
     out: list[tuple[int, int]] = []
     for batch, index, count in bundles:
-        for start, end in dedup.new("g", BatchMark(app, batch, index), count):
+        for start, end in dedup.new("g", sender, BatchMark(app, batch, index), count):
             out += [(batch, index + at) for at in range(start, end)]
     return out
 
@@ -37,19 +40,45 @@ def singles(batch: int, count: int) -> list[Bundle]:
 def test_a_batch_that_comes_again_is_dropped_and_counted() -> None:
     dedup = BatchDedup()
 
-    assert dedup.new("g", BatchMark("a", 0, 0), 3) == [(0, 3)]
-    assert dedup.new("g", BatchMark("a", 0, 0), 3) == []
+    assert dedup.new("g", SENDER, BatchMark("a", 0, 0), 3) == [(0, 3)]
+    assert dedup.new("g", SENDER, BatchMark("a", 0, 0), 3) == []
     assert dedup.dropped == 3
-    assert dedup.new("g", BatchMark("a", 0, 1), 4) == [(2, 4)]
+    assert dedup.new("g", SENDER, BatchMark("a", 0, 1), 4) == [(2, 4)]
     assert dedup.dropped == 5
-    assert dedup.new("g", BatchMark("a", 1, 0), 1) == [(0, 1)]
+    assert dedup.new("g", SENDER, BatchMark("a", 1, 0), 1) == [(0, 1)]
+
+
+def test_a_repetition_may_come_through_another_daemon() -> None:
+    dedup = BatchDedup()
+
+    assert delivered(dedup, [(0, 0, 3)], sender="#sink#eu1") == [(0, 0), (0, 1), (0, 2)]
+    assert delivered(dedup, [(0, 0, 4)], sender="#sink#us1") == [(0, 3)]
+
+
+def test_a_foreign_sender_cannot_make_receivers_drop_batches_of_an_application() -> None:
+    dedup = BatchDedup()
+    delivered(dedup, [(17, 0, 2)])
+    for batch in range(18, 18 + RANGES_MAX + 1):  # It claims the next numbers, and far higher ones.
+        delivered(dedup, [(batch, 0, 2), (batch + 1_000_000, 0, 1)], sender="#foreign#eu1")
+
+    assert delivered(dedup, [(17, 0, 2), (18, 0, 2), (19, 0, 1)]) == [(18, 0), (18, 1), (19, 0)]
+
+
+def test_a_sender_with_many_applications_forgets_its_own() -> None:
+    dedup = BatchDedup()
+    delivered(dedup, [(17, 0, 2)])
+    for number in range(STREAMS_MAX + 1):
+        delivered(dedup, [(0, 0, 1)], app=f"app{number}", sender="#foreign#eu1")
+
+    assert delivered(dedup, [(17, 0, 2)]) == []
+    assert len(dedup.streams) == STREAMS_MAX
 
 
 def test_groups_and_applications_are_counted_separately() -> None:
     dedup = BatchDedup()
     for group in ("g", "h"):
         for app in ("a", "b"):
-            assert dedup.new(group, BatchMark(app, 0, 0), 2) == [(0, 2)]
+            assert dedup.new(group, SENDER, BatchMark(app, 0, 0), 2) == [(0, 2)]
 
     assert dedup.dropped == 0
 
@@ -122,9 +151,11 @@ def test_members_that_see_one_order_drop_the_same() -> None:
 
 def test_messages_received_before_a_restart_are_dropped() -> None:
     dedup = BatchDedup()
-    # The other process appends to the spool itself.
-    marks = {"live:a": BatchMark("a", 2, 4).number, "a": 99 << 32}
-    assert dedup.remember("g", marks) == {"a": (2 << 32) + 4}
+    marks = {
+        "live:sink#a": BatchMark("a", 2, 4).number,
+        "a": 99 << 32,
+    }  # The other appends to the spool itself.
+    assert dedup.remember("g", marks) == {("sink", "a"): (2 << 32) + 4}
 
     assert delivered(dedup, [(1, 0, 2), (2, 0, 8), (3, 0, 1)]) == [(2, 5), (2, 6), (2, 7), (3, 0)]
     assert dedup.dropped == 7
@@ -134,7 +165,7 @@ def test_memory_has_a_limit_and_the_oldest_goes_first() -> None:
     dedup = BatchDedup()
     for batch in range(RANGES_MAX + 10):
         assert delivered(dedup, [(batch, 0, 2)]) == [(batch, 0), (batch, 1)]
-    had = dedup.streams["g", "a"]
+    had = dedup.streams["g", "sink", "a"]
 
     assert len(had.starts) == len(had.ends) == RANGES_MAX
     assert delivered(dedup, [(batch, 0, 2) for batch in range(RANGES_MAX + 10)]) == []
@@ -148,10 +179,10 @@ def test_memory_has_a_limit_and_the_oldest_goes_first() -> None:
 def test_memory_for_hostile_gaps_is_bounded() -> None:
     dedup = BatchDedup()
     for at in range(0, 10_000, 2):
-        dedup.new("g", BatchMark("a", 0, at), 1)
-    assert len(dedup.streams["g", "a"].starts) == RANGES_MAX
+        dedup.new("g", SENDER, BatchMark("a", 0, at), 1)
+    assert len(dedup.streams["g", "sink", "a"].starts) == RANGES_MAX
     for number in range(10_000):
-        dedup.new("g", BatchMark(f"app {number}", 0), 1)
+        dedup.new("g", SENDER, BatchMark(f"app {number}", 0), 1)
 
     assert len(dedup.streams) == STREAMS_MAX
-    assert ("g", "app 9999") in dedup.streams
+    assert ("g", "sink", "app 9999") in dedup.streams
