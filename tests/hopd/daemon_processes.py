@@ -7,6 +7,7 @@ from pathlib import Path
 from types import TracebackType
 
 import msgspec
+from tests.support.keys import with_keys
 from tests.support.waiting import until
 
 from hopring.check import trace
@@ -43,7 +44,7 @@ class DaemonProcesses:
         self._around = around
         self._directory = directory
         self._file = directory / "hop.toml"
-        self._file.write_text(dump_toml(config))
+        self._file.write_text(dump_toml(with_keys(config, directory)))
         self._decoder = msgspec.json.Decoder(TraceRow)
 
     def __enter__(self) -> "DaemonProcesses":

@@ -107,7 +107,7 @@ def test_a_configuration_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_an_address_of_another_host_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "hop.toml"
-    file.write_text('[[sites.eu.daemons]]\nname = "eu1"\naddress = "192.0.2.77"\n')
+    file.write_text('[[sites.eu.daemons]]\nname = "eu1"\naddress = "192.0.2.77"\n[security]\ninsecure = true\n')
     code, said = refusal(file, "--name", "eu1", "--state", tmp_path)
 
     assert code == 1

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from click.testing import CliRunner, Result
+from tests.support.keys import with_keys
 from tests.support.waiting import until
 
 from hopring import sync
@@ -95,7 +96,8 @@ class Fleet:
             Site(site, tuple([self._daemon(name) for name in sorted(names)]), ring=ring)
             for site, names in sorted(sites.items())
         ]
-        return Config("fleet", tuple(places), tuple(links), admin=self.admin or AdminTuning())
+        config = Config("fleet", tuple(places), tuple(links), admin=self.admin or AdminTuning())
+        return with_keys(config, self.directory)
 
     def _daemon(self, name: str) -> Daemon:
         return Daemon(name, "127.0.0.1", self._ports[name], self._ports[name] + 1)

@@ -22,7 +22,8 @@ from hopring.bench.harness.workload import BenchWorkload
 from hopring.bench.options import seconds_option
 from hopring.bench.throughput import ThroughputResult, measure_throughput
 from hopring.cli.daemon_session import json_option
-from hopring.cli.terminal import Failure, Steps
+from hopring.cli.progress import Steps
+from hopring.cli.terminal import Failure
 
 HEAD_ROOM: Final = 1.3
 OTHERS_SHARE_MAX: Final = 0.1

@@ -29,7 +29,8 @@ from hopring.bench.harness.workload import (
 from hopring.bench.options import runs_option, seconds_option, size_option
 from hopring.bench.throughput import counters_for, order_is_ok, start_flood, stop_flood
 from hopring.cli.daemon_session import json_option, service_option
-from hopring.cli.terminal import Exit, Steps
+from hopring.cli.progress import Steps
+from hopring.cli.terminal import Exit
 
 VIEW_SECONDS_MAX: Final = 30.0
 

@@ -19,7 +19,7 @@ import click
 from hopring.bench.harness.daemons import AT_ONCE, HOLDERS, BenchDaemons, idle_session, join_all
 from hopring.bench.harness.processes import ReportStep, memory_bytes, no_progress, with_prefix
 from hopring.cli.daemon_session import client_errors, json_option
-from hopring.cli.terminal import Steps
+from hopring.cli.progress import Steps
 from hopring.client.aio import Group, Session
 from hopring.client.events import Message
 from hopring.daemon.process.environment import allow_descriptors

@@ -25,7 +25,8 @@ from hopring.bench.harness.workload import RECEIVER_READY, BenchWorkload, Worker
 from hopring.bench.options import receivers_option, runs_option, size_option, topology_options
 from hopring.bench.throughput import counters_for, measure_throughput, start_flood, stop_flood
 from hopring.cli.daemon_session import json_option, service_option
-from hopring.cli.terminal import Failure, Steps
+from hopring.cli.progress import Steps
+from hopring.cli.terminal import Failure
 
 PROBE_SECONDS_MAX: Final = 0.2
 """The mean time of a probe after which the bench gives up."""

@@ -32,7 +32,8 @@ from hopring.bench.harness.processes import (
 )
 from hopring.bench.options import seconds_option
 from hopring.cli.daemon_session import client_errors, json_option
-from hopring.cli.terminal import Failure, Steps
+from hopring.cli.progress import Steps
+from hopring.cli.terminal import Failure
 from hopring.client.aio import Group
 from hopring.client.events import Message
 from hopring.local.plan import PATIENCE_DEFAULT, PATIENCE_US_MIN, read_duration

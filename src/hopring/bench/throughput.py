@@ -53,7 +53,8 @@ from hopring.bench.options import (
     topology_options,
 )
 from hopring.cli.daemon_session import json_option, service_option
-from hopring.cli.terminal import Exit, Steps
+from hopring.cli.progress import Steps
+from hopring.cli.terminal import Exit
 
 DRAIN_SECONDS: Final = 20.0
 SETTLE_SECONDS: Final = 0.2

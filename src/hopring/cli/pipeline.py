@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hopring.cli.terminal import Exit, Failure, Steps, say, say_lines
+from hopring.cli.progress import Steps
+from hopring.cli.terminal import Exit, Failure, say, say_lines
 from hopring.config import ConfigError, load_config
 from hopring.errors import HopError
 from hopring.spark.audit.reading import Ends

@@ -14,7 +14,8 @@ from rich import progress as rich
 
 from hopring import compiled
 from hopring.check.trace_files import TraceError, write_json_lines, write_parquet
-from hopring.cli.terminal import Exit, Failure, ProgressLine, say
+from hopring.cli.progress import ProgressLine
+from hopring.cli.terminal import Exit, Failure, say
 from hopring.sim.campaign.bugs.planting import Bug, MisplacedBug, all_bugs, plant
 from hopring.sim.campaign.parallel import CampaignTotals, SeedReport, run_many
 from hopring.sim.campaign.runner import WorldOutcome, run_world

@@ -14,7 +14,8 @@ import click
 
 from hopring.cli.completion import spool_names
 from hopring.cli.daemon_session import at_daemon, client_errors, json_option
-from hopring.cli.terminal import Amounts, Failure, say, say_payload
+from hopring.cli.progress import Amounts
+from hopring.cli.terminal import Failure, say, say_payload
 from hopring.client.arguments import Reconnect
 from hopring.client.blocking import connect
 from hopring.config.units import DURATION, SIZE, Quantity

@@ -75,6 +75,12 @@ def read_links(texts: tuple[str, ...], sites: dict[str, int]) -> dict[tuple[str,
     type=click.Path(file_okay=False, path_type=Path),
     help="Keep configuration, logs and traces in this directory.",
 )
+@click.option(
+    "--keys",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Encrypt with the keys that `hop keys new` made there.  [default: keys for this cluster alone]",
+)
 @click.option("--spread", is_flag=True, help="Serve Spread clients too.")
 @click.option(
     "--spread-port",
@@ -89,6 +95,7 @@ def up(
     links: tuple[str, ...],
     port: int,
     out: Path | None,
+    keys: Path | None,
     spread: bool,
     spread_port: int,
     as_json: bool,
@@ -114,6 +121,7 @@ def up(
             trace=out is not None,
             client_port=port,
             spread=spread_port if spread else False,
+            keys=keys,
         ) as cluster:
             if as_json:
                 click.echo(json.dumps(where(cluster)))

@@ -183,6 +183,14 @@ class AdminTuning:
 
 
 @dataclass(frozen=True, slots=True)
+class SecurityTuning:
+    """Where this daemon's keys are, and whether it may run without any."""
+
+    keys: str | None = None  # The directory that `hop keys new` made, relative to the configuration file.
+    insecure: bool = False  # Whether addresses beyond loopback may be used without keys.
+
+
+@dataclass(frozen=True, slots=True)
 class MulticastConfig:
     """The multicast group of a site."""
 
@@ -237,6 +245,7 @@ class Config:
     clients: ClientTuning = ClientTuning()
     log: LogTuning = LogTuning()
     admin: AdminTuning = AdminTuning()
+    security: SecurityTuning = SecurityTuning()
     listed: tuple[str, ...] = field(default=(), compare=False)  # Daemons as the file has them.
 
     @cached_property

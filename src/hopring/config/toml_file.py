@@ -34,6 +34,7 @@ from hopring.config.model import (
     MembershipTuning,
     MulticastConfig,
     RingTuning,
+    SecurityTuning,
     Site,
     SpreadSlow,
     Weights,
@@ -81,6 +82,7 @@ _TOP: Final = (
     "clients",
     "log",
     "admin",
+    "security",
 )
 _DIGEST_PREFIX: Final = b"digest\n"
 _SITE: Final = ("daemons", "multicast", "ring")
@@ -179,6 +181,7 @@ def _read(top: ConfigTable) -> Config:
         clients=_read_clients(top.table("clients")),
         log=_read_log(top.table("log")),
         admin=_read_admin(top.table("admin")),
+        security=_read_security(top.table("security")),
     )
 
 
@@ -249,6 +252,17 @@ def _read_admin(table: ConfigTable) -> AdminTuning:
             "mode", f"{show(mode)} is not known", "choose " + " or ".join([f'"{m}"' for m in ADMIN_MODES])
         )
     return AdminTuning(None if socket == ADMIN_OFF else socket, int(mode, 8), _read_allow(table))
+
+
+def _read_security(table: ConfigTable) -> SecurityTuning:
+    table.allow(("keys", "insecure"))
+    keys = table.text("keys") if "keys" in table.values else None
+    if keys is not None and (not keys or not keys.isprintable() or set(keys) & set('"\\')):
+        table.refuse("keys", f"{show(keys)} is no directory", 'write keys = "keys", as `hop keys new` made it')
+    insecure = table.flag("insecure", False)
+    if insecure and keys is not None:
+        table.refuse("insecure", "true beside keys", "remove one of the two")
+    return SecurityTuning(keys, insecure)
 
 
 def _read_allow(table: ConfigTable) -> tuple[AdminVerb, ...]:
@@ -343,6 +357,10 @@ def dump_toml(config: Config) -> str:
         lines += ["", "[log]", *_log(config.log)]
     if config.admin != AdminTuning():
         lines += ["", "[admin]", *_admin(config.admin)]
+    if config.security.keys is not None:
+        lines += ["", "[security]", f'keys = "{config.security.keys}"']
+    elif config.security.insecure:
+        lines += ["", "[security]", "insecure = true"]
     place = {config.daemons[number].name: at for at, number in enumerate(config.order)}
     for site in sorted(config.sites, key=lambda site: min([place[one.name] for one in site.daemons])):
         lines += _site(site, place)

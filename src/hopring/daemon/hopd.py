@@ -47,6 +47,7 @@ from hopring.daemon.process.environment import (
 from hopring.daemon.process.health_log import HealthLog
 from hopring.daemon.process.rejoin import Rejoin, RejoinParts, addresses_of, names_of, sites_of
 from hopring.daemon.process.reload import ConfigReload, tune_log
+from hopring.daemon.process.security import check_exposure, load_keys, warnings_of
 from hopring.daemon.process.trace_file import Number, TraceFile, leading_number, place_number
 from hopring.engine import EngineOutput
 from hopring.groups.groups import Groups
@@ -69,6 +70,8 @@ class Hopd:
         self, loop: Loop, config: Config, arguments: argparse.Namespace, above: Above | None, engine: str
     ) -> None:
         name: str = arguments.name
+        check_exposure(config, arguments)
+        keys = load_keys(config, arguments.file)
         self.log = DaemonLog(name)
         self.failed = False
         tune_log(self.log, config, arguments)
@@ -86,7 +89,15 @@ class Hopd:
         destinations = None if groups is None else groups.interest
         counter = self._counter.start
         setup = HostSetup(
-            loop, config, me, self._handle_engine_outputs, counter, self._note, self._reached, destinations
+            loop,
+            config,
+            me,
+            self._handle_engine_outputs,
+            counter,
+            self._note,
+            self._reached,
+            destinations,
+            keys,
         )
         self._host = ENGINES[engine](setup)
         # Only now: a second process of this name, which gets no sockets, must not touch the trace of the first.
@@ -124,9 +135,10 @@ class Hopd:
             address=f"{own.address} port {own.port}",
             incarnation=f"{me.incarnation:016x}",
             pid=os.getpid(),
+            key="none" if keys is None else f"{keys.use:08x}",
             **where,
         )
-        for warning in (*self._counter.warnings, *self._description.problems):
+        for warning in (*warnings_of(config), *self._counter.warnings, *self._description.problems):
             self.log.say("warning", text=warning)
         if self._clients is not None and places.path is None:
             self.log.say("warning", text=NO_SOCKET)
@@ -151,7 +163,7 @@ class Hopd:
                 self._http = HttpServer(self._loop, arguments.metrics, pages)
             except BindError as error:
                 description.problems += (f"{error}, and restart: there are no metrics",)
-        self.reloading = ConfigReload(arguments, config, self.log, session_server)
+        self.reloading = ConfigReload(arguments, config, self.log, session_server, self._host.change_keys)
         reload = self.reloading.reload_for_admin
         controls = DaemonControls(
             self._loop, description, self._deliveries, self.log, reload=reload, terminate=self.leave

@@ -15,7 +15,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from hopring.cli.terminal import Steps
+from hopring.cli.progress import Steps
 from hopring.demo.scenario import SITES, TRADES, site_of
 from hopring.services import AGREED, SAFE, Service
 

@@ -7,6 +7,8 @@ import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import RLock
 from typing import Any, Final
@@ -15,7 +17,8 @@ import msgspec
 
 from hopring.check import trace
 from hopring.check.trace_files import TraceRow, events
-from hopring.config import ClientRight, Config, LinkProtocol, dump_toml
+from hopring.config import ClientRight, Config, LinkProtocol, SecurityTuning, dump_toml
+from hopring.credentials.directory import KeyDirectory
 from hopring.local.plan import (
     PATIENCE_DEFAULT,
     SITES_DEFAULT,
@@ -28,6 +31,9 @@ from hopring.local.plan import (
     with_ports,
 )
 from hopring.local.process import ClusterError, DaemonFiles, DaemonProcess
+
+KEY_DAYS: Final = 30
+"""For how long the certificates of a cluster's own keys are valid."""
 
 STARTS_MAX: Final = 5
 """How often other ports are tried when another process takes one first."""
@@ -66,10 +72,21 @@ class LocalDaemons:
         with self._lock:
             self._starts += 1
             self.directory.mkdir(parents=True, exist_ok=True)
-            self.config = with_ports(self.config, self._first_daemon(), **self._plan.wished_ports)
+            config = with_ports(self.config, self._first_daemon(), **self._plan.wished_ports)
+            self.config = replace(config, security=SecurityTuning(str(self._keys())))
             self._file.write_text(dump_toml(self.config))
             for name in self.names:
                 self.processes[name] = DaemonProcess(name, self._places(name))
+
+    def _keys(self) -> Path:
+        """The directory of the cluster's keys; made for this cluster unless the plan names one."""
+        if self._plan.keys is not None:
+            return self._plan.keys.absolute()
+        made = self._run / "keys"
+        if not made.exists():
+            now = datetime.now(UTC)
+            KeyDirectory(made).create(self.config.cluster, self.names, now, KEY_DAYS, KEY_DAYS)
+        return made
 
     def _first_daemon(self) -> str:
         """The first daemon of the first site, in the order of the plan."""
@@ -334,6 +351,7 @@ class ClusterBase:
         client_port: int | None = None,
         spread: bool | int = False,
         allow: Collection[str] = (),
+        keys: str | Path | None = None,
     ) -> None:
         """The sites, by name, with their numbers of daemons: eu1, eu2 and so on.
 
@@ -343,6 +361,8 @@ class ClusterBase:
         `client_port` is that of the first daemon; all other ports are chosen. With `spread` the daemons serve
         Spread clients too; a number is the port of the first one. `allow` is what clients may ask for although
         it costs others something: "block" and "priority".
+        The daemons encrypt what they send to each other, with the keys of the directory `keys`, or with keys
+        that are made for this cluster alone.
         """
         wanted = LinkProtocol(protocol)
         self._plan = ClusterPlan(
@@ -353,6 +373,7 @@ class ClusterBase:
             client_port=client_port,
             spread=spread,
             allow=tuple([ClientRight(right) for right in allow]),
+            keys=None if keys is None else Path(keys),
         )
         self._directory = None if directory is None else Path(directory).absolute()
         self._tracing = trace

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from itertools import combinations
+from pathlib import Path
 from typing import Any, Final
 
 from hopring.config import ClientRight, ClientTuning, Config, LinkProtocol, LinkTuning, RingTuning, local_config
@@ -39,6 +40,7 @@ class ClusterPlan:
     client_port: int | None = None  # Of the first daemon.
     spread: bool | int = False  # Whether Spread clients are served; a number is the port of the first daemon.
     allow: tuple[ClientRight, ...] = ()  # Of clients.
+    keys: Path | None = None  # A directory of `hop keys`; without it the cluster has keys of its own.
 
     @property
     def wished_ports(self) -> dict[str, int]:

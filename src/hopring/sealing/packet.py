@@ -7,8 +7,9 @@ ciphertext.
 | field | bytes | meaning |
 | magic, version | 2 + 1 | `HR`, 2 |
 | form | 1 | 1 datagram, 2 segment of a train, 3 challenge, 4 response |
+| cluster | 4 | hash of the configuration |
+| sender, incarnation | 2 + 8 | daemon number, and nonce of its start |
 | key | 4 | id of the cluster key |
-| sender, incarnation | 2 + 8 | daemon number, and nonce of its start: where a clear head has them |
 | receiver | 2 | daemon number; 0xFFFF is the whole site |
 | counter | 8 | number of the packet among those of this process; also the nonce of the cipher |
 | index, count, bytes | 1 + 1 + 4 | only in trains: which segment, of how many, bytes of the whole ciphertext |
@@ -16,7 +17,7 @@ ciphertext.
 
 from enum import IntEnum
 from struct import Struct, unpack_from
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, NoReturn
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, Incarnation
@@ -28,7 +29,7 @@ SEALED_VERSION: Final = 2
 EVERYBODY: Final = DaemonId(0xFFFF)
 """The receiver of packets for the whole site."""
 
-_HEAD: Final = Struct("<2sBBIHQHQ")
+_HEAD: Final = Struct("<2sBBIHQIHQ")
 HEAD_BYTES: Final = _HEAD.size
 _PLACE: Final = Struct("<BBI")
 PLACE_BYTES: Final = _PLACE.size
@@ -37,6 +38,8 @@ OVERHEAD_BYTES: Final = HEAD_BYTES + TAG_BYTES
 """Bytes that a sealed datagram has more than the same datagram in the clear."""
 
 _NONCE: Final = Struct("<QI")
+_START: Final = MAGIC + bytes([SEALED_VERSION])
+_VERSION_END: Final = len(_START)
 _SENDER_AT: Final = 8
 _SENDER_END: Final = 18
 _INDEXES: Final = bytes(range(SEGMENTS_MAX + 1))
@@ -60,10 +63,11 @@ class SealedHead(NamedTuple):
     """The head of a sealed datagram."""
 
     form: Form
-    key: int
+    cluster: int
     sender: DaemonId
-    receiver: DaemonId
     incarnation: Incarnation
+    key: int
+    receiver: DaemonId
     counter: int
 
 
@@ -77,29 +81,39 @@ class TrainPlace(NamedTuple):
 
 def encode_head(head: SealedHead) -> bytes:
     """The head as bytes, which the cipher authenticates too."""
-    form, key, sender, receiver, incarnation, counter = head
-    return _HEAD.pack(MAGIC, SEALED_VERSION, form, key, sender, incarnation, receiver, counter)
+    return _HEAD.pack(MAGIC, SEALED_VERSION, *head)
 
 
-def decode_head(datagram: bytes | memoryview) -> SealedHead:
+def decode_head(datagram: bytes | memoryview, cluster: int) -> SealedHead:
     """The head of a sealed datagram, or the reason why it is none."""
+    start = bytes(datagram[:_VERSION_END])
+    if start != _START:
+        _refuse_start(start)
     if len(datagram) < HEAD_BYTES:
         raise PeerError(Drop.TRUNCATED, f"{len(datagram)} bytes hold no sealed head of {HEAD_BYTES}")
-    magic, version, form, key, sender, incarnation, receiver, counter = _HEAD.unpack_from(datagram)
-    if magic != MAGIC:
-        raise PeerError(Drop.MAGIC, f"datagram starts with {magic!r}")
-    if version == CLEAR_VERSION:
-        raise PeerError(Drop.CLEAR_TEXT, "a datagram without encryption (version 1), and this daemon has a key")
-    if version != SEALED_VERSION:
-        raise PeerError(Drop.VERSION, f"protocol version {version}, we speak {SEALED_VERSION}")
+    _, _, form, its_cluster, sender, incarnation, key, receiver, counter = _HEAD.unpack_from(datagram)
+    if its_cluster != cluster:
+        raise PeerError(Drop.CLUSTER, f"cluster hash {its_cluster:08x}, ours is {cluster:08x}")
     kind = _FORMS.get(form)
     if kind is None:
         raise PeerError(Drop.UNKNOWN_TYPE, f"sealed datagram of form {form}")
-    return SealedHead(kind, key, DaemonId(sender), DaemonId(receiver), Incarnation(incarnation), counter)
+    return SealedHead(
+        kind, cluster, DaemonId(sender), Incarnation(incarnation), key, DaemonId(receiver), counter
+    )
+
+
+def _refuse_start(start: bytes) -> NoReturn:
+    if len(start) < _VERSION_END:
+        raise PeerError(Drop.TRUNCATED, f"a datagram of {len(start)} bytes")
+    if start[:2] != MAGIC:
+        raise PeerError(Drop.MAGIC, f"datagram starts with {start[:2]!r}")
+    if start[2] == CLEAR_VERSION:
+        raise PeerError(Drop.CLEAR_TEXT, "a datagram without encryption (version 1), and this daemon has a key")
+    raise PeerError(Drop.VERSION, f"protocol version {start[2]}, we speak {SEALED_VERSION}")
 
 
 def has_same_sender(clear: bytes, head: bytes) -> bool:
-    """Whether a datagram of version 1 names the process that has sealed it."""
+    """Whether a datagram of version 1 names the process that has sealed it; both heads have it in one place."""
     return clear[_SENDER_AT:_SENDER_END] == head[_SENDER_AT:_SENDER_END]
 
 

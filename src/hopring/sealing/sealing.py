@@ -29,7 +29,7 @@ processes heard lately have announced it, and with the other one until then.
 import hmac
 from collections.abc import Sequence
 from struct import Struct
-from typing import Final, final
+from typing import Final, NamedTuple, final
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -92,6 +92,14 @@ _HANDSHAKE: Final = Struct("<Q16sB")
 _KEY_ID: Final = Struct("<I")
 
 
+class SealedCluster(NamedTuple):
+    """The facts that sealing needs: name of the cluster, hash of its configuration, number of daemons."""
+
+    name: str
+    hash: int
+    daemons: int
+
+
 class CountersUsedUp(Exception):
     """This process has sent as many packets as its keys allow."""
 
@@ -123,14 +131,19 @@ class Sealing:
     """Seals what one process sends, and opens what it receives."""
 
     def __init__(
-        self, me: Process, cluster: str, daemons: int, ring: KeyRing, secret: bytes, counter: int = 0
+        self,
+        me: Process,
+        cluster: SealedCluster,
+        ring: KeyRing,
+        secret: bytes,
+        counter: int = 0,
     ) -> None:
         assert len(secret) == SECRET_BYTES, "the caller draws the secret of this start"
         self.replies: list[tuple[DaemonId, Train]] = []
         """Challenges, responses and announcements that the driver sends and takes out."""
         self.me: Final = me
-        self._cluster = cluster.encode()
-        self._daemons = daemons  # In the configuration.
+        self._cluster = cluster
+        self._name = cluster.name.encode()
         self._ring = ring
         self._secret = secret
         self.counter = counter
@@ -263,7 +276,7 @@ class Sealing:
         return join_train(train_heads(head, count, sealed_bytes, count), sealed, chunk_bytes)
 
     def _head(self, form: Form, key: int, to: DaemonId, counter: int) -> bytes:
-        return encode_head(SealedHead(form, key, self.me.daemon, to, self.me.incarnation, counter))
+        return encode_head(SealedHead(form, self._cluster.hash, *self.me, key, to, counter))
 
     def _next_counter(self) -> int:
         self.counter += 1
@@ -275,7 +288,7 @@ class Sealing:
         epoch = counter >> EPOCH_SHIFT
         cipher = self._ciphers.get((key, epoch))
         if cipher is None:
-            cipher = self._ring.keys[key].sender_key(self._cluster, self.me, epoch)
+            cipher = self._ring.keys[key].sender_key(self._name, self.me, epoch)
             if len(self._ciphers) > KEYS_MAX:
                 self._ciphers.clear()
             self._ciphers[key, epoch] = cipher
@@ -296,7 +309,7 @@ class Sealing:
         return opened
 
     def _open_one(self, datagram: memoryview, now_us: int, opened: list[bytes | PeerError]) -> None:
-        head = decode_head(datagram)
+        head = decode_head(datagram, self._cluster.hash)
         process = self._check_head(head)
         if head.form is Form.TRAIN:
             self._assemble(head, process, datagram, now_us, opened)
@@ -315,8 +328,8 @@ class Sealing:
             opened.append(_checked(clear, aad))
 
     def _check_head(self, head: SealedHead) -> Process:
-        if head.sender >= self._daemons:
-            raise PeerError(Drop.FOREIGN_SENDER, f"daemon {head.sender} of {self._daemons}")
+        if head.sender >= self._cluster.daemons:
+            raise PeerError(Drop.FOREIGN_SENDER, f"daemon {head.sender} of {self._cluster.daemons}")
         if head.sender == self.me.daemon:
             raise PeerError(Drop.FOREIGN_SENDER, "a packet in our own name")
         if head.receiver != self.me.daemon and (
@@ -331,7 +344,7 @@ class Sealing:
         which = (process, head.key, head.counter >> EPOCH_SHIFT)
         cipher = self._their_ciphers.get(which)
         if cipher is None:
-            cipher = self._ring.keys[head.key].sender_key(self._cluster, process, which[2])
+            cipher = self._ring.keys[head.key].sender_key(self._name, process, which[2])
         try:
             clear = cipher.decrypt(nonce_of(head.counter), sealed, aad)
         except InvalidTag:
@@ -363,7 +376,7 @@ class Sealing:
         if chunk_bytes <= 0:
             return False
         try:
-            head, place = decode_head(buffer), decode_place(buffer[:segment_bytes])
+            head, place = decode_head(buffer, self._cluster.hash), decode_place(buffer[:segment_bytes])
             if head.form is not Form.TRAIN or place.segment or place.segments != full + 1:
                 return False
             last = decode_place(buffer[full * segment_bytes :])

@@ -9,7 +9,7 @@ from typing import Final
 
 from hopring.ids import DaemonId, Incarnation, Process
 from hopring.sealing.keys import ClusterKey, KeyRing
-from hopring.sealing.sealing import SECRET_BYTES, Sealing
+from hopring.sealing.sealing import SECRET_BYTES, SealedCluster, Sealing
 from hopring.sim.engine import generator
 from hopring.sim.network import Address, SentDatagram, SimNetwork
 
@@ -25,7 +25,7 @@ class Attacker:
     """Watches a network, and acts after a share of the datagrams."""
 
     def __init__(
-        self, network: SimNetwork, addresses: dict[DaemonId, Address], cluster: str, clear_head: bytes
+        self, network: SimNetwork, addresses: dict[DaemonId, Address], cluster: SealedCluster, clear_head: bytes
     ) -> None:
         self.acts = 0
         self.acting = False
@@ -72,6 +72,6 @@ class Attacker:
             return body
         daemon = self._dice.choice(sorted(self._addresses))
         secret, ring = bytes(SECRET_BYTES), KeyRing([FOREIGN_KEY], FOREIGN_KEY.id)
-        liar = Sealing(Process(daemon, Incarnation(self._dice.getrandbits(64))), self._cluster, 1, ring, secret)
+        liar = Sealing(Process(daemon, Incarnation(self._dice.getrandbits(64))), self._cluster, ring, secret)
         to = self._dice.choice(sorted(self._addresses))
         return liar.seal_datagram(body, to).buffer

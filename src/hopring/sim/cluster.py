@@ -41,7 +41,7 @@ from hopring.ordering.entry import OrderedMessage, Position
 from hopring.routing.trees import topology_of
 from hopring.sealing.keys import KEY_BYTES, ClusterKey, KeyRing
 from hopring.sealing.packet import EVERYBODY, SealedHead, decode_head
-from hopring.sealing.sealing import SECRET_BYTES, Sealing
+from hopring.sealing.sealing import SECRET_BYTES, SealedCluster, Sealing
 from hopring.services import Service
 from hopring.sim.attacker import Attacker
 from hopring.sim.driver import Driver
@@ -105,7 +105,7 @@ class SimDaemon:
         self.sealing: Sealing | None = None
         if cluster.keys is not None:
             secret = generator(cluster.network.seed, f"secret {incarnation}").randbytes(SECRET_BYTES)
-            self.sealing = Sealing(me, cluster.config.cluster, len(cluster.numbers), cluster.keys, secret)
+            self.sealing = Sealing(me, cluster.sealed, cluster.keys, secret)
         self.driver: Driver[Input, Output] = self.make_driver()
         cluster.network.host(name).stalled = self._stalled
         self._plan_counters()
@@ -146,7 +146,7 @@ class SimDaemon:
             if isinstance(clear, PeerError):
                 self.refused[clear.reason] += 1
             else:
-                self._check_opened(decode_head(datagram))
+                self._check_opened(decode_head(datagram, CLUSTER))
                 self._take_datagram(clear)
         replies, self.sealing.replies = self.sealing.replies, []
         for daemon, train in replies:
@@ -300,6 +300,7 @@ class SimCluster:
     ) -> None:
         self.config = config
         self.keys = KeyRing([CLUSTER_KEY], CLUSTER_KEY.id) if sealed else None
+        self.sealed = SealedCluster(config.cluster, CLUSTER, len(config.daemons))
         self.link_counters_us = link_counters_us  # The period in which links' counters are noted; 0 is never.
         self.topology = topology_of(config)
         self.options = options or MembershipOptions()
@@ -314,7 +315,7 @@ class SimCluster:
         self.attacker: Attacker | None = None
         if sealed:
             clear_head = membership_head(Process(DaemonId(0), Incarnation(1)))
-            self.attacker = Attacker(self.network, self.addresses, config.cluster, clear_head)
+            self.attacker = Attacker(self.network, self.addresses, self.sealed, clear_head)
             self.network.on_send = self._sent
         self.counters = dict.fromkeys(self.numbers, 0)  # View counters, which survive a crash on disk.
         self.hosts: dict[str, SimDaemon] = {}
@@ -328,7 +329,7 @@ class SimCluster:
     def _sent(self, sent: SentDatagram) -> None:
         assert self.attacker is not None, "only sealed clusters watch what is sent"
         if not self.attacker.acting and sent.source.port == PORT:  # Others are those of TCP.
-            head = decode_head(sent.datagram)
+            head = decode_head(sent.datagram, CLUSTER)
             self.sealed_us.setdefault((head.sender, head.incarnation, head.counter), self.engine.now_us)
             self.attacker.see(sent)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hopring.cli.terminal import Amounts
+from hopring.cli.progress import Amounts
 from hopring.ids import Place
 from hopring.services import Service
 from hopring.spool.archive import archive, waiting_bytes

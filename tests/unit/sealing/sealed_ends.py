@@ -3,7 +3,7 @@
 from hopring.errors import PeerError
 from hopring.ids import DaemonId, Generation, Incarnation, Process
 from hopring.sealing.keys import ClusterKey, KeyRing
-from hopring.sealing.sealing import SECRET_BYTES, Sealing
+from hopring.sealing.sealing import SECRET_BYTES, SealedCluster, Sealing
 from hopring.wire.header import HEAD_BYTES, Family, Header, encode_header
 from hopring.wire.train import Train
 
@@ -21,7 +21,7 @@ def make(
     daemon: int, start: int = 1, ring: KeyRing = RING, cluster: str = CLUSTER, counter: int = 0
 ) -> Sealing:
     secret = bytes([daemon, start]) * (SECRET_BYTES // 2)
-    return Sealing(process(daemon, start), cluster, 4, ring, secret, counter)
+    return Sealing(process(daemon, start), SealedCluster(cluster, 0xC1, 4), ring, secret, counter)
 
 
 def head_of(one: Process) -> bytes:

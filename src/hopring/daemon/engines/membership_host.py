@@ -48,7 +48,7 @@ from hopring.ordering.destinations import Destinations
 from hopring.ordering.entry import MESSAGE_HEAD_BYTES
 from hopring.routing.trees import topology_of
 from hopring.sealing.keys import KeyRing
-from hopring.sealing.sealing import SECRET_BYTES, Sealing
+from hopring.sealing.sealing import SECRET_BYTES, SealedCluster, Sealing
 from hopring.stack_events import PacketReceived, Sending, StackOptions, StreamChanged
 from hopring.wire.header import Family
 from hopring.wire.train import MembershipFrame, Packet
@@ -105,7 +105,8 @@ class MembershipHost(ReconfigurableHost):
         sealing = None
         if self._keys is not None:
             secret = urandom(SECRET_BYTES)
-            sealing = Sealing(me, config.cluster, len(config.daemons), self._keys, secret, self._sealed)
+            cluster = SealedCluster(config.cluster, cluster_hash(config), len(config.daemons))
+            sealing = Sealing(me, cluster, self._keys, secret, self._sealed)
         self.sockets = PeerSockets(self._loop, config, me, stack, self._arrived, self._happened, sealing)
         local = LocalDaemon(me, cluster_hash(config), topology_of(config))
         now_us = self._loop.now_us()

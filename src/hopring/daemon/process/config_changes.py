@@ -51,6 +51,7 @@ def changes(old: Config, new: Config, name: str) -> ConfigChanges:
     restart += [
         f"admin.{key}" for key in ("socket", "mode") if getattr(old.admin, key) != getattr(new.admin, key)
     ]
+    restart += ["security"] if old.security != new.security else []
     rebuild = _shared(old, new) + _tunings(old, new)
     ours = old.daemons[old.daemon_id(name)], new.daemons[new.daemon_id(name)]
     ports = "client_port", "spread_port"

@@ -31,15 +31,23 @@ _STALLED: Final = (
 )
 
 # Late packets are normal while views change.
-_ROUTINE: Final = frozenset({Drop.STALE_GENERATION, Drop.STALE_INCARNATION})
+_ROUTINE: Final = frozenset({Drop.STALE_GENERATION, Drop.STALE_INCARNATION, Drop.UNMET})
 _REMEDIES: Final = {
     Drop.CLUSTER: "another cluster, or another configuration file: compare `hop config check` on all hosts",
     Drop.VERSION: "another version of the protocol: upgrade the older daemons",
+    Drop.CLEAR_TEXT: "a daemon without keys: set keys in [security] on its host too",
+    Drop.KEY: "a daemon with other keys: compare `hop keys show` on all hosts",
+    Drop.SEAL: "damaged or forged packets, or another cluster with the same key",
     Drop.MAGIC: "something that is no daemon sends to this port",
     Unsent.UNREACHABLE: "there is no route: check addresses, routes and, for a group, multicast",
     Unsent.TOO_LONG: "the network carries smaller packets: lower `segment`",
     Unsent.QUEUE_FULL: "the network takes less than is sent: set `rate`, or raise net.core.wmem_max",
 }
+
+_FOREIGN: Final = (
+    "another cluster, another configuration file or other keys: "
+    "compare `hop config check` and `hop keys show` on all hosts"
+)
 
 
 class HealthLog:
@@ -88,9 +96,7 @@ class HealthLog:
             self._foreign_us[address] = now_us + AGAIN_US
             daemon = self._addresses.get((address[0], address[1]), "unknown")
             where = f"{address[0]} port {address[1]}"
-            self._log.say(
-                "refused", daemon=daemon, address=where, problem=detail, remedy=_REMEDIES[Drop.CLUSTER]
-            )
+            self._log.say("refused", daemon=daemon, address=where, problem=detail, remedy=_FOREIGN)
 
     def stalled(self, for_us: int) -> None:
         """Logs that the daemon did not run, before the consequences."""

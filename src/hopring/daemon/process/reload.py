@@ -1,6 +1,7 @@
 """Reload: reads the configuration again, and applies each change as `config_changes` classifies it."""
 
 import argparse
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
@@ -15,6 +16,8 @@ from hopring.daemon.process.command_line import StartRefused, load
 from hopring.daemon.process.config_changes import ConfigChanges, changes, tuned_sessions
 from hopring.daemon.process.environment import admin_verbs
 from hopring.daemon.process.rejoin import Rejoin
+from hopring.daemon.process.security import load_keys
+from hopring.sealing.keys import KeyRing
 from hopring.session.server import SessionServer
 
 _STAYS = "the old configuration stays in force"
@@ -29,11 +32,13 @@ class ConfigReload:
         config: Config,
         log: DaemonLog,
         session_server: SessionServer | None,
+        change_keys: Callable[[KeyRing], None],
     ) -> None:
         self._arguments = arguments
         self._config = config
         self._log = log
         self._session_server = session_server
+        self._change_keys = change_keys
         self.admin: AdminSocket | None = None
         self.rejoin: Rejoin | None = None
         """Applies changes that need another view; without it they need a restart."""
@@ -54,12 +59,15 @@ class ConfigReload:
     def taken(self, config: Config) -> None:
         """Records the configuration that the protocols use now; clients, log and admin keep their settings."""
         ours = self._config
-        self._config = replace(config, clients=ours.clients, log=ours.log, admin=ours.admin)
+        self._config = replace(
+            config, clients=ours.clients, log=ours.log, admin=ours.admin, security=ours.security
+        )
 
     def _read(self) -> ConfigChanges:
         file, name = self._arguments.file, self._arguments.name
         try:
             config = load(file, name)
+            keys = load_keys(config, file)
         except StartRefused as refused:
             self._log.say("refused", reload=file, problem=refused, then=_STAYS)
             raise
@@ -67,6 +75,11 @@ class ConfigReload:
         if self.rejoin is None:
             found = ConfigChanges(found.live, (), (*found.rebuild, *found.restart))
         self._take_at_once(config)
+        if keys is not None and self._config.security == config.security:
+            self._change_keys(keys)
+            self._log.say(
+                "keys", use=f"{keys.use:08x}", live=",".join(f"{one:08x}" for one in sorted(keys.keys))
+            )
         self._log.say("reload", file=file, changed=",".join([*found.live, *found.rebuild]) or "nothing")
         if found.restart:
             self._log.say("refused", reload=file, needs_restart=",".join(found.restart))

@@ -1,0 +1,62 @@
+"""The keys of a daemon, and its refusal to run without them where other hosts can reach it."""
+
+import argparse
+from collections.abc import Iterator
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Final
+
+from hopring.config import Config
+from hopring.credentials.cluster_keys import load_key_ring
+from hopring.credentials.files import CredentialError
+from hopring.daemon.process.command_line import HopdExit, StartRefused
+from hopring.sealing.keys import KeyRing
+
+KEY_FILE: Final = "cluster.keys"
+
+INSECURE: Final = "insecure = true: whoever reaches this daemon's ports can read, forge and end the cluster"
+_REMEDY: Final = (
+    "make keys with `hop keys new --out keys`, copy them to all hosts and set keys in [security]; "
+    "or set insecure = true there, if everybody who reaches these addresses is trusted"
+)
+
+
+def load_keys(config: Config, file: str) -> KeyRing | None:
+    """The cluster keys that the configuration names; None if it names none."""
+    if config.security.keys is None:
+        return None
+    path = Path(file).parent / config.security.keys / KEY_FILE
+    try:
+        return load_key_ring(path)
+    except CredentialError as error:
+        raise StartRefused(HopdExit.BAD_CONFIGURATION, str(error)) from None
+
+
+def check_exposure(config: Config, arguments: argparse.Namespace) -> None:
+    """StartRefused if this daemon can be reached from other hosts and nothing protects it."""
+    if config.security.insecure:
+        return
+    for problem in _exposed(config, arguments):
+        raise StartRefused(HopdExit.BAD_CONFIGURATION, f"{problem}; {_REMEDY}")
+
+
+def warnings_of(config: Config) -> list[str]:
+    """What the log says at each start."""
+    return [INSECURE] if config.security.insecure else []
+
+
+def _exposed(config: Config, arguments: argparse.Namespace) -> Iterator[str]:
+    own = config.daemons[config.daemon_id(arguments.name)]
+    if config.security.keys is None and not ip_address(own.address).is_loopback:
+        yield f"{arguments.file}: {own.name} has the address {own.address}, and there are no keys"
+    if arguments.listen is not None and not _is_loopback(arguments.listen):
+        yield f"--listen {arguments.listen}: clients are served without encryption beyond this host"
+    if arguments.metrics is not None and not _is_loopback(arguments.metrics[0]):
+        yield f"--metrics {arguments.metrics[0]}: pages are served without encryption beyond this host"
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
