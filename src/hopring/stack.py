@@ -18,7 +18,7 @@ from functools import partial
 from typing import Final
 
 from hopring.errors import Drop, PeerError
-from hopring.ids import NEVER, NOBODY, NUMBER_MAX, DaemonId, Incarnation, SiteMask
+from hopring.ids import NEVER, NOBODY, NUMBER_MAX, DaemonId, Incarnation
 from hopring.links.events import (
     Deliver,
     LinkCounters,
@@ -83,15 +83,14 @@ from hopring.stack_events import (
     WriteTo,
 )
 from hopring.wire.bundle import BUNDLE_BYTES_MAX
-from hopring.wire.control import (
-    Control,
-    Update,
-    cut_control,
-    decode_ping,
-    encode_ping,
-)
+from hopring.wire.control import Control, Update, cut_control, decode_ping, encode_ping
 from hopring.wire.data import SEGMENT_BYTES_DEFAULT, Data, Segment
-from hopring.wire.fragments import CONTROL_HEAD_BYTES_MAX, FRAGMENT_OVERHEAD_BYTES, Reassembly
+from hopring.wire.fragments import (
+    CONTROL_HEAD_BYTES_MAX,
+    FRAGMENT_OVERHEAD_BYTES,
+    Reassembly,
+    control_fragment,
+)
 from hopring.wire.header import Family, Header
 from hopring.wire.objects import ObjectType, split_objects
 from hopring.wire.ring import Held, Hurry, Token
@@ -138,7 +137,10 @@ class Stack:
         self._wakes_at_us[own.me] = self.ring.wake_at_us
         self._incarnations = dict(members)  # None until the first packet of that daemon.
         self._stamps = Stamps(
-            self.network.site, self._object_bytes(), destinations=destinations or Destinations()
+            self.network.site,
+            self._object_bytes(),
+            destinations=destinations or Destinations(),
+            in_flight_max=options.in_flight_max,
         )
         self._reassembly = Reassembly(options.bundle_bytes_max)
         self._reassembly.raise_limits(options.transit_bytes, options.transit_bundles)
@@ -197,11 +199,6 @@ class Stack:
         return self.network.failure is not None
 
     @property
-    def waiting_bytes(self) -> int:
-        """The bytes that were multicast here and are not stamped yet."""
-        return self._stamps.waiting_bytes
-
-    @property
     def control_open(self) -> bool:
         """Whether `Tell` may bring another control message now; the queues of links and ring are bounded."""
         if self.failed:
@@ -243,6 +240,10 @@ class Stack:
             for at_us in self._wakes_at_us.values():
                 wake_us = min(wake_us, at_us)
         return wake_us
+
+    def expect(self, lts: int) -> None:
+        """The view begins at this stamp; other members may install it from now on."""
+        self._stamps.start_lts = lts
 
     def heard(self, lts: int) -> None:
         """Raises the clock: later stamps are above this one."""
@@ -421,6 +422,8 @@ class Stack:
 
     def _frame_received(self, header: Header, frame: Frame, now_us: int) -> None:
         if header.family is Family.RING and isinstance(frame, (Token, Data, Segment, Held, Hurry)):
+            if isinstance(frame, Token):
+                self._stamps.check_token(frame.site_seq, frame.site_lts)
             self._step_ring(FromMember(header.sender, frame), now_us)
         elif isinstance(frame, Loose):
             self._loose_received(header, frame, now_us)
@@ -498,20 +501,22 @@ class Stack:
         pinging.heard(decode_ping(body), now_us)
 
     def _up(self, item: Item) -> None:
+        """Hands an item up; a stamp out of reach, which the order refuses, does not raise the clock."""
         if isinstance(item, (Routed, Meta, Update)) and max(item.lts, item.seq) > NUMBER_MAX:
             raise PeerError(Drop.OUT_OF_WINDOW, f"bundle {item.seq} with stamp {item.lts}")
         if isinstance(item, Update):
-            self._stamps.heard(item.lts - 1)
+            self._stamps.follow(item.lts - 1)
             self._out.append(Promised(item))
         elif isinstance(item, Control):
-            message = self._control_parts.add(_as_fragment(item))
+            message = self._control_parts.add(control_fragment(item))
             if message is not None:
                 self._out.append(Told(item.daemon, bytes(message)))
         elif isinstance(item, Meta):
-            self._stamps.heard(item.lts)
+            self._stamps.follow(item.lts)
             self._out.append(Receive(item.source, item.seq, item.lts, item.mask, None, item.prev))
         elif isinstance(item, Routed):
-            self._stamps.heard(item.lts)
+            if not self._stamps.follow(item.lts) and item.count > 1:
+                raise PeerError(Drop.OUT_OF_WINDOW, f"fragment with stamp {item.lts}")
             bundle = self._reassembly.add(item)
             if bundle is not None:
                 self._out.append(Receive(item.source, item.seq, item.lts, item.mask, bundle, item.prev))
@@ -590,9 +595,3 @@ class Stack:
     def _fail(self, reason: str, now_us: int, absence: bool = False) -> None:
         for output in self.network.step(Failed(reason, absence)):
             self._carry_out(output, now_us)
-
-
-def _as_fragment(control: Control) -> Routed:
-    """A fragment of a control message in the form that `Reassembly` takes."""
-    number = control.daemon << 32 | control.serial
-    return Routed(control.source, number, 0, SiteMask(0), control.index, control.count, control.chunk)

@@ -86,4 +86,9 @@ def the_process_does_not_grow(ten_minutes: list[Sample]) -> None:
 def test_the_list_of_collections_is_complete() -> None:
     line = SiteLine(cseq=0, next_lts=1, stable_lts=1, ahead={3: 4, 5: 6})
 
-    assert dict(collections_of([line])) == {"list": 1, "list[].ahead": 2, "list[].promises": 0}
+    assert dict(collections_of([line])) == {
+        "list": 1,
+        "list[].ahead": 2,
+        "list[].ahead_seqs": 0,
+        "list[].promises": 0,
+    }

@@ -109,8 +109,12 @@ class CurrentNetwork:
         """The options of a stack whose queues between two links hold the windows of all members."""
         largest = self.stack_options.bundle_bytes_max
         window = self.options.window_bytes + largest + self.options.window_bundles * ROUTING_BYTES
-        bundles = members * self.options.window_bundles
-        return replace(self.stack_options, transit_bytes=members * window, transit_bundles=bundles)
+        return replace(
+            self.stack_options,
+            transit_bytes=members * window,
+            transit_bundles=members * self.options.window_bundles,
+            in_flight_max=self.options.in_flight_max(members),
+        )
 
     def end(self, now_us: int) -> list[OrderedMessage]:
         """Ends the network; returns the messages that were multicast and are not stamped, the oldest first."""

@@ -123,7 +123,9 @@ class Membership(Engine[DriverEvent, DriverEffect]):
             local.me.daemon,
             self.site,
             self.site_of,
-            SendWindow(options.window_bytes, options.window_bundles, options.queue_bytes_max),
+            SendWindow(
+                options.window_bytes, options.window_bundles, options.queue_bytes_max, options.control_bundles
+            ),
             aru_updates(options, self.site, (self.site,), self.view.order.agreed_line),
             everywhere,
             holds=destinations is not None,
@@ -340,6 +342,8 @@ class Membership(Engine[DriverEvent, DriverEffect]):
     def _leave_out_sender(self, output: StackOutput, now_us: int) -> None:
         """A member that breaks the protocol would do so again in the next view."""
         daemon = sender_of(output)
+        if isinstance(output, Promised) and self.stack is not None:
+            daemon = self.stack.network.representatives.get(output.update.source)
         for process in self._members:
             if process.daemon == daemon:
                 self.discovery.leave_out(process, now_us)
@@ -496,6 +500,8 @@ class Membership(Engine[DriverEvent, DriverEffect]):
             return
         if attempt.decision is not None:
             self._counter(attempt.counter)
+            if self.stack is not None:
+                self.stack.expect(attempt.clock)
             self.phase = MembershipPhase.EVS
             self.repeat_at_us = NEVER
         if attempt.complete:
@@ -537,7 +543,8 @@ class Membership(Engine[DriverEvent, DriverEffect]):
         self._out.append(TransitionalSignal(old.id, decision.together, attempt.new.view))
         self._out.extend(delivered(old, old.after_signal(decision)))
         members = tuple(sorted(attempt.new.members))
-        order = new_order({self.site_of[one.daemon] for one in members}, attempt.clock)
+        sites = {self.site_of[one.daemon] for one in members}
+        order = new_order(sites, attempt.clock, in_flight_max=self.options.in_flight_max(len(members)))
         self.view = InstalledView(attempt.new.view, self.local.me, members, order, pairs(attempt.new.cut))
         stack.heard(attempt.clock)
         self.attempt = None

@@ -28,7 +28,7 @@ from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, SiteId, SiteMask, ViewId
 from hopring.membership.aru_updates import AruUpdates, aru_updates
 from hopring.membership.events import Output
-from hopring.membership.options import MembershipOptions
+from hopring.membership.options import CONTROL_BUNDLES, MembershipOptions
 from hopring.membership.recovery import Decision
 from hopring.membership.view import InstalledView
 from hopring.ordering.destinations import Destinations
@@ -64,6 +64,9 @@ class SendWindow:
     window_bytes: int
     window_bundles: int
     queue_bytes_max: int
+    # The daemon's own messages may exceed the window by this many bundles: others refuse a sequence or a stamp
+    # beyond all windows.
+    control_bundles: int = CONTROL_BUNDLES
     waiting: deque[OrderedMessage] = field(default_factory=deque)
     waiting_bytes: int = 0  # Of clients' messages.
     control: deque[OrderedMessage] = field(default_factory=deque)  # The daemon's own messages.
@@ -83,7 +86,7 @@ class SendWindow:
     def ready(self) -> bool:
         """Whether a message waits and the window admits it; an empty window always does."""
         if self.control:
-            return True
+            return self.out_bundles < self.window_bundles + self.control_bundles
         if self.held or not self.waiting:
             return False
         return not self.out_bundles or (
@@ -251,6 +254,10 @@ class MessageFlow:
     def promised(self, view: InstalledView, promised: Promised, now_us: int) -> None:
         """Records the promise of another site."""
         update = promised.update
+        if update.aru > update.lts:
+            raise PeerError(
+                Drop.INCONSISTENT, f"site {update.source} has all below {update.aru} before {update.lts}"
+            )
         view.order.promise(update.source, update.seq, update.lts)
         view.order.stable(update.source, update.aru)
         self.updates.distance.reach(view.order.aru, now_us)

@@ -13,6 +13,7 @@ import msgspec
 from hopring.config.model import WEIGHT_MAX
 from hopring.errors import Drop, PeerError
 from hopring.ids import DAEMONS_MAX, NUMBER_MAX, SITES_MAX, DaemonId, Process, SiteId, ViewId
+from hopring.ordering.order import Order
 from hopring.routing.trees import Topology
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
@@ -182,8 +183,11 @@ class RecoveryDone(msgspec.Struct, frozen=True, array_like=True, tag="E"):
 NEWMEMB_BYTES_MAX = 59_000
 """Limit of a NEWMEMB with weights, below that of a datagram."""
 
-UNSEEN_MAX = 1 << 20
-"""Limit of the bundles that a state may miss: more than all windows together hold."""
+CLOCK_AHEAD_MAX = 1 << 48
+"""The clock of a daemon that comes from another view is at most this far ahead.
+
+A daemon that starts begins at 0, and the others may have run for long: this is 89 years at 100,000 bundles/s.
+"""
 
 DaemonMessage = DaemonAlive | DaemonJoin | DaemonRefer | DaemonDecline | DaemonLeave | NewMemb
 RecoveryMessage = StateTrans | RecoveryResend | RecoveryDone
@@ -272,18 +276,44 @@ def _check_links(weights: tuple[LinkWeight, ...], topology: Topology) -> None:
             raise PeerError(Drop.INCONSISTENT, f"a weight of a link that is not configured, {ends}")
 
 
-def check_state(state: StateTrans, sites: Collection[SiteId] | None) -> None:
-    """Refuses an impossible state: sites outside of the view, or sequences or stamps out of reach."""
+def check_state(state: StateTrans, site_of: Mapping[DaemonId, SiteId]) -> None:
+    """Refuses a state that contradicts itself, or that names daemons that are not configured."""
     if max(state.aru, state.delivered[0]) > state.clock + 1:
         raise PeerError(Drop.INCONSISTENT, f"STATETRANS with lines beyond its own clock, {state.clock}")
+    if max(state.clock, state.counter, *[one.highest for one in state.sites], 0) > NUMBER_MAX:
+        raise PeerError(Drop.OUT_OF_WINDOW, "STATETRANS with numbers beyond NUMBER_MAX")
+    if len({one.site for one in state.sites}) != len(state.sites):
+        raise PeerError(Drop.INCONSISTENT, "STATETRANS with two states of one site")
+    if any(one.daemon not in site_of or not is_incarnation(one) for one in state.commit):
+        raise PeerError(Drop.FOREIGN_SENDER, "STATETRANS committed to daemons that are not configured")
     for one in state.sites:
-        if sites is not None and one.site not in sites:
-            raise PeerError(Drop.INCONSISTENT, f"STATETRANS about site {one.site}, which is not in the view")
-        if one.highest - one.cseq > UNSEEN_MAX:
-            raise PeerError(Drop.OUT_OF_WINDOW, f"STATETRANS with {one.highest - one.cseq} bundles missing")
-        if one.line > max(one.highest, one.cseq):
+        if one.cseq > one.highest:
+            raise PeerError(Drop.INCONSISTENT, f"STATETRANS with more than all bundles of site {one.site}")
+        if one.line > one.highest:
             raise PeerError(Drop.INCONSISTENT, f"STATETRANS bound to bundle {one.line} of site {one.site}")
         _check_runs(one, state.clock)
+
+
+def check_reach(state: StateTrans, members: Collection[Process], order: Order) -> None:
+    """Refuses a state of the same view with more than the members can have sent beyond this daemon's order."""
+    if state.clock > order.clock + order.in_flight_max:
+        raise PeerError(Drop.OUT_OF_WINDOW, f"STATETRANS with clock {state.clock}, ours is at {order.clock}")
+    if state.sender not in members or not set(state.commit).issubset(members):
+        raise PeerError(Drop.INCONSISTENT, "STATETRANS of a view with other members")
+    for one in state.sites:
+        line = order.lines.get(SiteId(one.site))
+        if line is None:
+            raise PeerError(Drop.INCONSISTENT, f"STATETRANS about site {one.site}, which is not in the view")
+        if one.highest > line.cseq + order.in_flight_max:
+            problem = (
+                f"STATETRANS with bundle {one.highest} of site {one.site}, ours are received to {line.cseq}"
+            )
+            raise PeerError(Drop.OUT_OF_WINDOW, problem)
+
+
+def is_incarnation(process: Process) -> bool:
+    """Whether the incarnation of a process fits the 64 bits of a header."""
+    return 0 <= process.incarnation < 1 << 64
 
 
 def _check_runs(state: SiteState, clock: int) -> None:
@@ -296,7 +326,7 @@ def _check_runs(state: SiteState, clock: int) -> None:
             )
         seq = run.first + len(run.steps)
         lts = run.lts + sum(run.steps)
-    if seq > max(state.highest, state.cseq) or max(lts, state.next_lts - 1) > clock:
+    if seq > state.highest or max(lts, state.next_lts - 1) > clock:
         raise PeerError(Drop.INCONSISTENT, f"STATETRANS: bundle {seq} of site {state.site} is out of reach")
 
 

@@ -5,6 +5,10 @@ other.
 """
 
 from dataclasses import dataclass
+from typing import Final
+
+CONTROL_BUNDLES: Final = 16_384
+"""Default of `control_bundles`: more than a daemon's clients join, leave and die in one round of promises."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +37,13 @@ class MembershipOptions:
     back_off_us: int = 2_000_000
     back_off_us_max: int = 16_000_000  # The limit of the doubling.
     mend_us: int = 600_000_000  # A view without a suspect link tries it again after this time.
+    # Bundles of a daemon's own messages that may be sent and not stable, in addition to the window.
+    control_bundles: int = CONTROL_BUNDLES
     counter_ahead_max: int = 1 << 32  # A view counter further ahead is a fault or an attack.
     window_bytes: int = 2 * 1024 * 1024  # Of own bundles that are sent and not stable.
     window_bundles: int = 1_024
     queue_bytes_max: int = 64 * 1024 * 1024  # Of messages that are submitted and not sent.
+
+    def in_flight_max(self, members: int) -> int:
+        """The most bundles that this many daemons may have sent and that are not stable: all their windows."""
+        return members * (self.window_bundles + self.control_bundles)

@@ -45,12 +45,22 @@ class DecidedRift:
 
 
 @dataclass(frozen=True, slots=True)
+class SequenceGap:
+    """Consecutive sequences of a site that exist and that no member of T has."""
+
+    site: SiteId
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
     """The decision that all of T carry out."""
 
     together: tuple[Process, ...]  # T, sorted.
     items: Mapping[Key, HeldBundle]  # Unstable bundles that a member of T has.
-    holes: frozenset[Key]
+    holes: frozenset[Key]  # Among the items.
+    gaps: tuple[SequenceGap, ...]  # All other holes: no member of T has even their meta-data.
     delivered: Position  # The last position that a member of T delivered in order before the view broke.
     edge: Position  # The position of the first hole.
     lines: Mapping[SiteId, int]  # By site, the last sequence promised in this or an earlier attempt.
@@ -84,7 +94,9 @@ def decide(states: Iterable[StateTrans], installed: ViewId, site_of: Mapping[Dae
     aru = max(state.aru for state in mine)
     items = _collect(mine, aru)
     sites = {site_of[one.daemon] for one in together}
-    holes, first = _holes(mine, items, aru, sites)
+    holes = _bodiless(items, sites)
+    gaps, first = _gaps(mine, items, aru)
+    first = min([first, *[Position(items[key].lts, key[0]) for key in holes]])
     commit = frozenset([*together, *[one for state in mine for one in state.commit]])
     delivered = max(Position(*state.delivered) for state in mine)
     rifts = _rifts(items, holes, delivered)
@@ -92,6 +104,7 @@ def decide(states: Iterable[StateTrans], installed: ViewId, site_of: Mapping[Dae
         together=together,
         items=items,
         holes=holes,
+        gaps=gaps,
         delivered=delivered,
         edge=first,
         lines=_lines(mine, items, first),
@@ -126,23 +139,28 @@ def _collect(mine: list[StateTrans], aru: int) -> dict[Key, HeldBundle]:
     }
 
 
-def _holes(
-    mine: list[StateTrans], items: Mapping[Key, HeldBundle], aru: int, sites: set[SiteId]
-) -> tuple[frozenset[Key], Position]:
-    """All holes, and the position of the first one."""
-    holes: set[Key] = set()
+def _bodiless(items: Mapping[Key, HeldBundle], sites: set[SiteId]) -> frozenset[Key]:
+    """The bundles that a site of T wants and whose body no member of T has."""
+    wanted = mask_of(*sites)
+    return frozenset([key for key, item in items.items() if item.mask & wanted and not item.bodies])
+
+
+def _gaps(
+    mine: list[StateTrans], items: Mapping[Key, HeldBundle], aru: int
+) -> tuple[tuple[SequenceGap, ...], Position]:
+    """The gaps of all sites, and the lowest position at which a bundle of one may be."""
+    gaps: list[SequenceGap] = []
     first = NOWHERE
-    for key, item in items.items():
-        needed = any(item.mask >> site & 1 for site in sites)
-        if needed and not item.bodies:
-            holes.add(key)
-            first = min(first, Position(item.lts, key[0]))
+    held: dict[SiteId, list[int]] = {}
+    for site, seq in sorted(items):
+        held.setdefault(site, []).append(seq)
     for site in sorted({SiteId(one.site) for state in mine for one in state.sites}):
         states = [one for state in mine for one in state.sites if one.site == site]
-        for seq, position in _unknown(site, states, items, aru):
-            holes.add((site, seq))
-            first = min(first, position)
-    return frozenset(holes), first
+        found = _gaps_of(site, states, held.get(site, []))
+        if found:
+            gaps.extend(found)
+            first = min(first, Position(_floor(found[0], states, items, held.get(site, []), aru), site))
+    return tuple(gaps), first
 
 
 def _lines(mine: list[StateTrans], items: Mapping[Key, HeldBundle], edge: Position) -> dict[SiteId, int]:
@@ -185,23 +203,27 @@ def _is_pruned_behind(
     )
 
 
-def _unknown(
-    site: SiteId, states: list[SiteState], items: Mapping[Key, HeldBundle], aru: int
-) -> list[tuple[int, Position]]:
-    """Sequences of a site that exist and that no member of T has, with lower bounds of their positions.
+def _gaps_of(site: SiteId, states: list[SiteState], held: list[int]) -> list[SequenceGap]:
+    """The gaps of one site, lowest first; the cost depends on the bundles held, not on the width of gaps.
 
     Up to the highest contiguous sequence, a member of T has each bundle, or it was stable and is discarded.
     """
-    low = max(state.cseq for state in states)
-    high = max(state.highest for state in states)
-    # No member of T lacks anything below its own next_lts, so the hole's stamp is at least the highest of
-    # those.
-    floor = max([aru, *[state.next_lts for state in states]])
-    out: list[tuple[int, Position]] = []
-    for seq in range(low + 1, high + 1):
-        item = items.get((site, seq))
-        if item is not None:
-            floor = max(floor, item.lts + 1)
-        else:
-            out.append((seq, Position(floor, site)))
-    return out
+    after = max(state.cseq for state in states)
+    highest = max(state.highest for state in states)
+    gaps: list[SequenceGap] = []
+    for seq in [*[seq for seq in held if seq > after], highest + 1]:
+        if seq > after + 1:
+            gaps.append(SequenceGap(site, after + 1, seq - 1))
+        after = max(after, seq)
+    return gaps
+
+
+def _floor(
+    gap: SequenceGap, states: list[SiteState], items: Mapping[Key, HeldBundle], held: list[int], aru: int
+) -> int:
+    """The lowest stamp that a bundle of a site's first gap can have.
+
+    No member of T lacks anything below its own next_lts, so it is at least the highest of those.
+    """
+    below = [items[gap.site, seq].lts + 1 for seq in held if seq < gap.first]
+    return max([aru, *[state.next_lts for state in states], *below])

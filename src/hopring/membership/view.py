@@ -18,6 +18,7 @@ from hopring.errors import Drop, PeerError
 from hopring.ids import NUMBER_MAX, DaemonId, Process, SiteId, SiteMask, ViewId, mask_of
 from hopring.membership.connectivity import lowest_of_sites
 from hopring.membership.messages import (
+    CLOCK_AHEAD_MAX,
     HeldRun,
     NewMemb,
     RecoveryDone,
@@ -25,11 +26,12 @@ from hopring.membership.messages import (
     RecoveryResend,
     SiteState,
     StateTrans,
+    check_reach,
     check_state,
 )
 from hopring.membership.recovery import Decision, Key, decide
 from hopring.ordering.entry import Entry, decode_message, encode_message
-from hopring.ordering.order import STAMP_AHEAD_MAX, Order
+from hopring.ordering.order import Order
 from hopring.routing.trees import Pair
 from hopring.wire.routed import Meta
 
@@ -198,8 +200,17 @@ class ViewAttempt:
     def start(self) -> list[RecoveryMessage]:
         """Begins the attempt; returns the messages for the other members."""
         state = self.old.state(self.new.view, self.counter)
+        self._check_own(state)
         self.states[self.old.me] = state
         return [state, *self._advance()]
+
+    def _check_own(self, state: StateTrans) -> None:
+        """The own state passes the checks of the others, or they would leave this daemon out for good."""
+        try:
+            check_state(state, self.site_of)
+            check_reach(state, self.old.members, self.old.order)
+        except PeerError as error:
+            raise AssertionError("the order holds only bundles that were checked") from error
 
     def receive(self, daemon: DaemonId, message: RecoveryMessage) -> list[RecoveryMessage]:
         """Handles a message of another member; returns the messages to send in response."""
@@ -207,8 +218,10 @@ class ViewAttempt:
         if sender is None or message.view != self.new.view:
             return []
         if isinstance(message, StateTrans) and message.sender == sender:
-            check_state(message, self.old.order.sites if message.installed == self.old.id else None)
-            if message.clock > min(self.old.order.clock + STAMP_AHEAD_MAX, NUMBER_MAX):
+            check_state(message, self.site_of)
+            if message.installed == self.old.id:
+                check_reach(message, self.old.members, self.old.order)
+            elif message.clock > self.old.order.clock + CLOCK_AHEAD_MAX:
                 raise PeerError(Drop.OUT_OF_WINDOW, f"daemon {daemon} says its clock is at {message.clock}")
             if message.counter > self.counter_max:
                 raise PeerError(Drop.OUT_OF_WINDOW, f"daemon {daemon} has seen view counter {message.counter}")

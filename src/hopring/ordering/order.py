@@ -15,7 +15,7 @@ counts sequences, `next_lts` and `stable_lts` are Lamport times. A promise takes
 to its sequence have arrived: links reorder, so a promise may overtake its data.
 """
 
-from bisect import insort
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -34,20 +34,45 @@ class SiteLine:
     stable_lts: int  # Below it, every daemon of the site holds everything.
     highest: int = 0  # The highest sequence known to exist.
     ahead: dict[int, int] = field(default_factory=dict)  # Held above a gap: sequence to stamp.
+    ahead_seqs: list[int] = field(default_factory=list)  # The same sequences, sorted.
     promises: dict[int, int] = field(default_factory=dict)  # Sequence to stamp, those above cseq only.
 
     def holds(self, seq: int) -> bool:
         """Whether this bundle is here."""
         return seq <= self.cseq or seq in self.ahead
 
+    def check(self, seq: int, lts: int) -> None:
+        """Refuses a bundle that is not here yet if its stamp does not rise with the sequence."""
+        if lts < self.next_lts:
+            raise PeerError(Drop.INCONSISTENT, f"bundle {seq} with stamp {lts}, below {self.next_lts}")
+        if not self.ahead_seqs:
+            return
+        at = bisect_left(self.ahead_seqs, seq)
+        low = self.ahead[self.ahead_seqs[at - 1]] if at else 0
+        if lts <= low or (at < len(self.ahead_seqs) and lts >= self.ahead[self.ahead_seqs[at]]):
+            raise PeerError(Drop.INCONSISTENT, f"bundle {seq} with stamp {lts} among others of its site")
+
     def hold(self, seq: int, lts: int) -> None:
         """Records that a bundle of the site has arrived."""
         self.highest = max(self.highest, seq)
-        self.ahead[seq] = lts
+        if seq == self.cseq + 1:
+            self.cseq = seq
+            self.next_lts = max(self.next_lts, lts + 1)
+            if self.ahead:
+                self._close_gap()
+        else:
+            self.ahead[seq] = lts
+            insort(self.ahead_seqs, seq)
+        self._apply_promises()
+
+    def _close_gap(self) -> None:
+        """Counts the bundles that were held above a gap which is filled now."""
+        count = 0
         while self.cseq + 1 in self.ahead:
             self.cseq += 1
+            count += 1
             self.next_lts = max(self.next_lts, self.ahead.pop(self.cseq) + 1)
-        self._apply_promises()
+        del self.ahead_seqs[:count]
 
     def promise(self, seq: int, lts: int) -> None:
         """Records a promise: bundles beyond this sequence have at least this stamp."""
@@ -65,11 +90,8 @@ class SiteLine:
             self.next_lts = max(self.next_lts, self.promises.pop(seq))
 
 
-STAMP_AHEAD_MAX = 1 << 48
-"""A stamp further ahead of our clock than this is a fault or an attack.
-
-A daemon that starts begins at 0, and the others may have run for long: this is 89 years at 100,000 bundles/s.
-"""
+IN_FLIGHT_DEFAULT = 1 << 20
+"""`Order.in_flight_max` where no membership computes it from windows and members."""
 
 Key = tuple[SiteId, int]
 
@@ -80,6 +102,10 @@ class Order:
 
     sites: tuple[SiteId, ...]
     start_lts: int  # Every stamp of the view is above it.
+    # The most bundles that the members may have sent and that this daemon lacks: all their windows. It bounds
+    # sequences, because all between the last contiguous one and a new one are in flight. It bounds stamps too:
+    # each one above the highest known stamp was given to a bundle in flight.
+    in_flight_max: int = IN_FLIGHT_DEFAULT
     lines: dict[SiteId, SiteLine] = field(init=False)
     entries: dict[Key, Entry] = field(default_factory=dict)
     listed: list[Entry] = field(default_factory=list)  # All entries, in order.
@@ -106,9 +132,16 @@ class Order:
             raise PeerError(Drop.INCONSISTENT, f"site {meta.source} is not in this view")
         if line.holds(meta.seq):
             return []
-        self._check_stamp(meta.lts)
+        self._check(line, meta)
         self.clock = max(self.clock, meta.lts)
         return self._early(self._insert(meta, message))
+
+    def _check(self, line: SiteLine, meta: Meta) -> None:
+        self._check_seq(line, meta.seq)
+        self._check_stamp(meta.lts)
+        if meta.prev >= meta.seq:
+            raise PeerError(Drop.INCONSISTENT, f"bundle {meta.seq} after bundle {meta.prev} of its session")
+        line.check(meta.seq, meta.lts)
 
     def holds(self, site: SiteId, seq: int) -> bool:
         """Whether this bundle has arrived, discarded or not."""
@@ -120,7 +153,7 @@ class Order:
         if entry is not None:
             entry.message = entry.message or message
         elif meta.source in self.lines and not self.lines[meta.source].holds(meta.seq):
-            self._check_stamp(meta.lts)
+            self._check(self.lines[meta.source], meta)
             self.clock = max(self.clock, meta.lts)
             self._insert(meta, message)
 
@@ -139,22 +172,31 @@ class Order:
 
     def promise(self, site: SiteId, seq: int, lts: int) -> None:
         """Records a site's promise that bundles beyond `seq` have at least the stamp `lts`."""
-        self._check_stamp(lts)
+        line = self.lines.get(site)
+        if line is None:
+            raise PeerError(Drop.INCONSISTENT, f"site {site} is not in this view")
+        self._check_seq(line, seq)
+        self._check_stamp(lts - 1)
         self.clock = max(self.clock, lts - 1)
-        if site in self.lines:
-            self.lines[site].promise(seq, lts)
-            self._draw_line()
+        line.promise(seq, lts)
+        self._draw_line()
 
     def stable(self, site: SiteId, aru: int) -> None:
         """Records the line below which every daemon of the site has everything."""
+        if aru > self.clock + 1:
+            raise PeerError(Drop.OUT_OF_WINDOW, f"stability line {aru}, our clock is at {self.clock}")
         if site in self.lines:
             line = self.lines[site]
             line.stable_lts = max(line.stable_lts, aru)
 
+    def _check_seq(self, line: SiteLine, seq: int) -> None:
+        if seq > line.cseq + self.in_flight_max:
+            raise PeerError(Drop.OUT_OF_WINDOW, f"bundle {seq}, all received to {line.cseq}")
+
     def _check_stamp(self, lts: int) -> None:
         if lts > NUMBER_MAX:
             raise PeerError(Drop.OUT_OF_WINDOW, f"stamp {lts} is beyond NUMBER_MAX")
-        if lts > self.clock + STAMP_AHEAD_MAX:
+        if lts > self.clock + self.in_flight_max:
             raise PeerError(Drop.OUT_OF_WINDOW, f"stamp {lts}, our clock is at {self.clock}")
 
     # The lines.
@@ -272,9 +314,14 @@ def _position_of(entry: Entry) -> Position:
     return entry.position
 
 
-def new_order(sites: Iterable[SiteId], start_lts: int, seqs: Mapping[SiteId, int] | None = None) -> Order:
+def new_order(
+    sites: Iterable[SiteId],
+    start_lts: int,
+    seqs: Mapping[SiteId, int] | None = None,
+    in_flight_max: int = IN_FLIGHT_DEFAULT,
+) -> Order:
     """The order of a view that begins; site sequences start above those given, or at 1."""
-    order = Order(tuple(sorted(sites)), start_lts)
+    order = Order(tuple(sorted(sites)), start_lts, in_flight_max)
     for site, seq in (seqs or {}).items():
         order.lines[site].cseq = order.lines[site].highest = seq
     return order

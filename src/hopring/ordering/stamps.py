@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, final
 
-from hopring.ids import SiteId, SiteMask
+from hopring.errors import Drop, PeerError
+from hopring.ids import NUMBER_MAX, SiteId, SiteMask
 from hopring.ordering.destinations import Destinations
 from hopring.value import Value
 from hopring.wire.fragments import fragment
@@ -48,6 +49,9 @@ class Stamps:
     leaving: deque[Routed] = field(default_factory=deque)  # Stamped, and not sent yet.
     last_seq: dict[int, int] = field(default_factory=dict)  # The sequence of the last bundle, by session.
     destinations: Destinations = field(default_factory=Destinations)
+    in_flight_max: int = NUMBER_MAX  # The most bundles of all members that may be sent and not stable.
+    start_lts: int = 0  # The view begins at this stamp, and a member may have installed it.
+    site_seq: int = 0  # The token's sequence at the end of the last visit.
 
     @property
     def busy(self) -> bool:
@@ -70,6 +74,23 @@ class Stamps:
         """Advances the clock to a received stamp."""
         self.clock = max(self.clock, lts)
 
+    def follow(self, lts: int) -> bool:
+        """Advances the clock to a stamp that follows from those known; returns whether it does.
+
+        Each stamp between the highest known one and this one belongs to a bundle in flight.
+        """
+        if lts > max(self.clock, self.start_lts) + self.in_flight_max:
+            return False
+        self.clock = max(self.clock, lts)
+        return True
+
+    def check_token(self, site_seq: int, site_lts: int) -> None:
+        """Refuses the numbers of a token if the members cannot have that many bundles in flight."""
+        if site_seq > self.site_seq + self.in_flight_max:
+            raise PeerError(Drop.OUT_OF_WINDOW, f"token with bundle {site_seq}, the last had {self.site_seq}")
+        if site_lts > max(self.clock, self.start_lts) + self.in_flight_max:
+            raise PeerError(Drop.OUT_OF_WINDOW, f"token with stamp {site_lts}, our clock is at {self.clock}")
+
     def visit(self, site_seq: int, site_lts: int, reserve: Callable[[Routed], bool]) -> StampedBundles:
         """Stamps bundles until a fragment does not fit this visit; it goes first in the next one.
 
@@ -86,6 +107,7 @@ class Stamps:
             if not reserve(self.leaving[0]):
                 break
             fragments.append(self.leaving.popleft())
+        self.site_seq = site_seq
         return StampedBundles(site_seq, self.clock, tuple(bundles), tuple(fragments))
 
     def _stamp(self, site_seq: int) -> tuple[Meta, bytes]:

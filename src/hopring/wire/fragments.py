@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from typing import Final, final
 
 from hopring.errors import Drop, PeerError
-from hopring.ids import SiteId
+from hopring.ids import SiteId, SiteMask
 from hopring.value import Mutable
 from hopring.wire.bundle import BUNDLE_BYTES_DEFAULT, BUNDLE_BYTES_MAX
+from hopring.wire.control import Control
 from hopring.wire.objects import OBJECT_BODY_BYTES_MAX, OBJECT_HEAD_BYTES, VIEW_BYTES_MIN
 from hopring.wire.routed import ROUTED_HEAD_BYTES, Meta, Routed
 
@@ -55,6 +56,12 @@ def fragment(meta: Meta, bundle: bytes, object_bytes_max: int) -> list[Routed]:
         )
         for index in range(count)
     ]
+
+
+def control_fragment(control: Control) -> Routed:
+    """A fragment of a control message in the form that `Reassembly` takes."""
+    number = control.daemon << 32 | control.serial
+    return Routed(control.source, number, 0, SiteMask(0), control.index, control.count, control.chunk)
 
 
 @final

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from hopring.ids import DaemonId, Incarnation, Process, SiteId, ViewId
 from hopring.membership.messages import HeldRun, PositionFields, SiteState, StateTrans
+from hopring.membership.recovery import Decision
 
 OLD = ViewId(7, DaemonId(0), Incarnation(1))
 ELSEWHERE = ViewId(7, DaemonId(3), Incarnation(1))
@@ -56,9 +57,10 @@ def state(
     )
 
 
-def holes(found: frozenset[tuple[SiteId, int]]) -> list[tuple[int, int]]:
-    """Holes as plain pairs, in order."""
-    return sorted((int(place), seq) for place, seq in found)
+def holes(decision: Decision) -> list[tuple[int, int]]:
+    """All holes as plain pairs, in order."""
+    gaps = [(gap.site, seq) for gap in decision.gaps for seq in range(gap.first, gap.last + 1)]
+    return sorted((int(place), seq) for place, seq in [*decision.holes, *gaps])
 
 
 def resends(found: list[tuple[tuple[SiteId, int], bool]]) -> list[tuple[int, int, str]]:

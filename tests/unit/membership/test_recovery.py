@@ -144,7 +144,7 @@ def test_a_body_is_resent_by_one_who_has_it_and_not_by_a_lower_one_with_meta_dat
 def test_meta_data_alone_are_a_hole_where_a_site_wants_the_body() -> None:
     decision = decide([state(A, site(2, 1, 9, meta(1, 8, mask=0b010))), state(B, site(2, 0, 5))], OLD, APART)
 
-    assert holes(decision.holes) == [(2, 1)]
+    assert holes(decision) == [(2, 1)]
     assert decision.edge == Position(8, 2)
     assert decision.owed(SiteId(1)) == {}
     assert decision.resends(A, APART) == []
@@ -153,7 +153,7 @@ def test_meta_data_alone_are_a_hole_where_a_site_wants_the_body() -> None:
 def test_meta_data_alone_are_no_hole_where_nobody_wants_the_body() -> None:
     decision = decide([state(A, site(2, 1, 9, meta(1, 8, mask=0b100))), state(B, site(2, 0, 5))], OLD, APART)
 
-    assert holes(decision.holes) == []
+    assert holes(decision) == []
     assert decision.edge == NOWHERE
     assert resends(decision.resends(A, APART)) == [(2, 1, "meta")]
 
@@ -168,7 +168,7 @@ def test_six_is_a_hole_when_seven_and_eight_are_held() -> None:
         APART,
     )
 
-    assert holes(decision.holes) == [(2, 6)]
+    assert holes(decision) == [(2, 6)]
     assert decision.edge == Position(16, 2)
     assert owed(decision.owed(SiteId(1))) == {(2, 7): "body", (2, 8): "body"}
 
@@ -178,7 +178,7 @@ def test_what_one_lacks_and_another_has_is_no_hole() -> None:
         [state(A, site(2, 5, 16, body(7, 17))), state(B, site(2, 6, 17, body(6, 16)))], OLD, APART
     )
 
-    assert holes(decision.holes) == []
+    assert holes(decision) == []
     assert decision.edge == NOWHERE
 
 
@@ -192,7 +192,7 @@ def test_a_hole_known_only_from_a_promise_is_placed_after_all_that_is_held_and_p
         APART,
     )
 
-    assert holes(decision.holes) == [(2, 6), (2, 7)]
+    assert holes(decision) == [(2, 6), (2, 7)]
     assert decision.edge == Position(30, 2)
 
 
@@ -207,14 +207,14 @@ def test_a_hole_is_not_placed_below_what_is_stable() -> None:
 def test_a_hole_between_two_held_bundles_is_placed_right_after_the_lower() -> None:
     decision = decide([state(A, site(2, 4, 10, body(6, 15), body(8, 19)))], OLD, APART)
 
-    assert holes(decision.holes) == [(2, 5), (2, 7)]
+    assert holes(decision) == [(2, 5), (2, 7)]
     assert decision.edge == Position(10, 2)
 
 
 def test_the_first_of_the_holes_of_all_sites_counts() -> None:
     decision = decide([state(A, site(1, 3, 20, highest=4), site(2, 5, 12, highest=6))], OLD, APART)
 
-    assert holes(decision.holes) == [(1, 4), (2, 6)]
+    assert holes(decision) == [(1, 4), (2, 6)]
     assert decision.edge == Position(12, 2)
 
 
@@ -224,7 +224,7 @@ def test_a_stable_bundle_that_was_forgotten_is_no_hole() -> None:
         [state(A, site(2, 9, 40), aru=40), state(B, site(2, 7, 35, body(7, 34)), aru=30)], OLD, APART
     )
 
-    assert holes(decision.holes) == []
+    assert holes(decision) == []
 
 
 # Edge, delivered and commit.
@@ -241,7 +241,7 @@ def test_commitments_of_a_bound_daemon_bind_the_others_too() -> None:
         APART,
     )
 
-    assert holes(decision.holes) == [(2, 6)]
+    assert holes(decision) == [(2, 6)]
     assert decision.edge == Position(16, 2)
     assert decision.lines == {1: 2, 2: 0}
 
@@ -302,7 +302,7 @@ def test_a_hole_that_somebody_went_past_is_a_rift() -> None:
         [past(meta(1, 20, FOR_1_AND_2)), state(B, site(2, 0, 1, highest=1), delivered=(19, 2))], OLD, APART
     )
 
-    assert holes(decision.holes) == [(2, 1)]
+    assert holes(decision) == [(2, 1)]
     assert decision.rifts == (DecidedRift(Position(20, 2), FOR_1_AND_2, lost=True),)
 
 
@@ -313,7 +313,7 @@ def test_an_unstable_safe_bundle_is_a_rift_for_daemons_that_it_holds_back() -> N
 
     decision = decide([past(lower, higher), state(B, site(2, 2, 31, held), delivered=(19, 2))], OLD, APART)
 
-    assert holes(decision.holes) == []
+    assert holes(decision) == []
     assert [rift.position for rift in decision.rifts] == [Position(20, 2), Position(23, 2)]
 
 

@@ -2,7 +2,7 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.membership.state_reports import ATTEMPT, OLD, A, B, C, holes
+from tests.unit.membership.state_reports import ATTEMPT, OLD, A, B, C, holes, sites
 
 from hopring.engine import Delivered, Rift
 from hopring.ids import DaemonId, Process, SiteId, SiteMask
@@ -65,7 +65,7 @@ def test_after_a_hole_only_bundles_of_the_commit_set_are_delivered() -> None:
 
     decision = decided(view)
 
-    assert holes(decision.holes) == [(2, 1)]
+    assert holes(decision) == [(2, 1)]
     assert payloads(view.after_signal(decision)) == ["mine"]
 
 
@@ -135,7 +135,7 @@ def test_a_view_that_is_bound_keeps_its_line_and_its_commitments_through_the_nex
     other.order.promise(SiteId(1), 1, 4)
     decision = decided(view, other)
 
-    assert holes(decision.holes) == [(1, 1)]
+    assert holes(decision) == [(1, 1)]
     assert decision.edge == Position(1, 1)
     assert payloads(view.after_signal(decision)) == ["safe"]
 
@@ -276,10 +276,10 @@ def test_a_bound_daemon_commits_to_nothing_that_it_does_not_know() -> None:
     for site in (0, 1):
         knows.order.promise(SiteId(site), 0, 9)
     decision = decided(knows, knows_not)
-    assert (holes(decision.holes), decision.lines[SiteId(2)]) == ([(2, 1)], 1)
+    assert (holes(decision), decision.lines[SiteId(2)]) == ([(2, 1)], 1)
 
     knows_not.bind(decision)
 
     state = knows_not.state(ATTEMPT, 1)
-    check_state(state, None)
+    check_state(state, sites(0, 1, 2))
     assert [one.line for one in state.sites] == [0, 0, 0]

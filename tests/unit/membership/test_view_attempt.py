@@ -5,6 +5,7 @@ from tests.unit.membership.state_reports import ATTEMPT, ELSEWHERE, OLD, A, B, C
 from hopring.errors import PeerError
 from hopring.ids import DaemonId, Incarnation, Process, SiteId, SiteMask, ViewId
 from hopring.membership.messages import (
+    CLOCK_AHEAD_MAX,
     NewMemb,
     RecoveryDone,
     RecoveryMessage,
@@ -14,7 +15,7 @@ from hopring.membership.messages import (
 )
 from hopring.membership.view import InstalledView, ViewAttempt
 from hopring.ordering.entry import OrderedMessage
-from hopring.ordering.order import STAMP_AHEAD_MAX, new_order
+from hopring.ordering.order import IN_FLIGHT_DEFAULT, new_order
 from hopring.services import Service
 from hopring.wire.routed import Meta
 
@@ -156,9 +157,42 @@ def test_a_clock_far_ahead_is_refused_and_changes_nothing() -> None:
     attempt.start()
 
     with pytest.raises(PeerError):
-        attempt.receive(B.daemon, state(B, clock=STAMP_AHEAD_MAX + 1))
+        attempt.receive(B.daemon, state(B, installed=ELSEWHERE, clock=CLOCK_AHEAD_MAX + 1))
 
     assert attempt.silent == [B]
+
+
+@pytest.mark.parametrize(
+    "impossible",
+    [
+        state(B, clock=IN_FLIGHT_DEFAULT + 1),
+        state(B, site(0, 0, 1, highest=IN_FLIGHT_DEFAULT + 1)),
+        state(B, site(0, IN_FLIGHT_DEFAULT + 1, 1)),
+        state(B, site(5, 2, 9)),
+        state(B, commit=(B, Process(A.daemon, Incarnation(77)))),
+    ],
+)
+def test_a_state_of_the_same_view_stays_within_the_windows_of_its_members(impossible: StateTrans) -> None:
+    attempt = attempt_of(A, B)
+    attempt.start()
+
+    with pytest.raises(PeerError):
+        attempt.receive(B.daemon, impossible)
+
+    assert attempt.silent == [B]
+
+
+def test_the_cost_of_a_decision_does_not_grow_with_the_numbers_in_states() -> None:
+    view = InstalledView(OLD, A, (A, B, C), new_order([SiteId(0)], 0, in_flight_max=2**60))
+    view.break_up()
+    attempt = attempt_of(A, B, view=view)
+    attempt.start()
+
+    attempt.receive(B.daemon, state(B, site(0, 0, 1, body(2**50, 9), highest=2**59)))
+
+    assert attempt.decision is not None
+    assert [(gap.first, gap.last) for gap in attempt.decision.gaps] == [(1, 2**50 - 1), (2**50 + 1, 2**59)]
+    assert attempt.decision.edge == (1, 0)
 
 
 @pytest.mark.parametrize(

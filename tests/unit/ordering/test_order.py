@@ -2,9 +2,9 @@ import pytest
 from tests.unit.ordering.small_views import EVERYWHERE, deliver, hold, hold_meta, order_of, promise
 
 from hopring.errors import Drop, PeerError
-from hopring.ids import NUMBER_MAX, SiteId
+from hopring.ids import NUMBER_MAX, SiteId, SiteMask
 from hopring.ordering.entry import Position
-from hopring.ordering.order import STAMP_AHEAD_MAX, Order
+from hopring.ordering.order import IN_FLIGHT_DEFAULT, Order
 from hopring.services import Service
 from hopring.wire.routed import Meta
 
@@ -284,7 +284,7 @@ def test_a_bundle_exactly_at_the_stability_line_is_kept() -> None:
 
 
 def test_a_stability_line_never_falls() -> None:
-    order = order_of(0)
+    order = order_of(0, start_lts=8)
     stable(order, 9, 0)
     stable(order, 5, 0)
 
@@ -307,7 +307,7 @@ def test_the_clock_rises_on_receipt_of_bundles_meta_data_and_promises() -> None:
     assert clocks == [3, 9, 9, 12]
 
 
-@pytest.mark.parametrize("lts", [STAMP_AHEAD_MAX + 1, 2**63, 2**64 - 1])
+@pytest.mark.parametrize("lts", [IN_FLIGHT_DEFAULT + 2, 2**48, 2**63, 2**64 - 1])
 def test_a_stamp_far_ahead_is_refused_and_changes_nothing(lts: int) -> None:
     order = order_of(0, 1)
 
@@ -318,6 +318,68 @@ def test_a_stamp_far_ahead_is_refused_and_changes_nothing(lts: int) -> None:
 
     assert caught.value.reason is Drop.OUT_OF_WINDOW
     assert order == order_of(0, 1)
+
+
+@pytest.mark.parametrize("seq", [IN_FLIGHT_DEFAULT + 1, 2**63])
+def test_a_sequence_beyond_all_windows_is_refused_and_changes_nothing(seq: int) -> None:
+    order = order_of(0, 1)
+
+    with pytest.raises(PeerError) as caught:
+        hold(order, 0, seq, 5, "m")
+    with pytest.raises(PeerError):
+        hold_meta(order, 0, seq, 5)
+    with pytest.raises(PeerError):
+        promise(order, 1, seq, 5)
+    with pytest.raises(PeerError):
+        order.recover(Meta(SiteId(0), seq, 5, SiteMask(1)), None)
+
+    assert caught.value.reason is Drop.OUT_OF_WINDOW
+    assert order == order_of(0, 1)
+
+
+def test_all_windows_may_be_in_flight() -> None:
+    order = order_of(0)
+
+    hold_meta(order, 0, IN_FLIGHT_DEFAULT, IN_FLIGHT_DEFAULT)
+    promise(order, 0, IN_FLIGHT_DEFAULT, IN_FLIGHT_DEFAULT + 1)
+
+    assert order.lines[SiteId(0)].highest == IN_FLIGHT_DEFAULT
+
+
+@pytest.mark.parametrize(
+    ("seq", "lts", "prev"),
+    [
+        (2, 4, 0),  # Not above the bundle before it.
+        (2, 3, 0),
+        (3, 9, 0),  # Above a gap, and not below the next one that is here.
+        (5, 9, 0),
+        (5, 8, 0),
+        (2, 5, 2),  # After itself.
+        (2, 5, 3),
+    ],
+)
+def test_a_stamp_that_does_not_rise_with_the_sequence_is_refused(seq: int, lts: int, prev: int) -> None:
+    order = order_of(0)
+    hold(order, 0, 1, 4, "m1")
+    hold(order, 0, 4, 9, "m4")
+
+    with pytest.raises(PeerError):
+        hold(order, 0, seq, lts, "m", prev=prev)
+
+    hold(order, 0, 2, 5, "m2")
+    hold(order, 0, 3, 6, "m3", prev=2)
+    assert deliver(order) == ["m1", "m2", "m3", "m4"]
+
+
+def test_a_stability_line_beyond_all_stamps_is_refused() -> None:
+    order = order_of(0)
+    hold(order, 0, 1, 4, "m")
+
+    with pytest.raises(PeerError):
+        order.stable(SiteId(0), 6)
+
+    order.stable(SiteId(0), 5)
+    assert order.aru == 5
 
 
 def test_a_stamp_above_the_last_number_is_refused_however_near_our_clock_is() -> None:
@@ -334,7 +396,7 @@ def test_a_stamp_above_the_last_number_is_refused_however_near_our_clock_is() ->
 def test_a_stamp_as_far_ahead_as_may_be_is_taken() -> None:
     order = order_of(0)
 
-    hold(order, 0, 1, STAMP_AHEAD_MAX, "m")
+    hold(order, 0, 1, IN_FLIGHT_DEFAULT, "m")
 
     assert deliver(order) == ["m"]
 

@@ -90,7 +90,10 @@ def _holes_in_store(break_up: Callable[[InstalledView], None]) -> Any:
 def _dummies_kept(advance: Callable[[ViewAttempt], list[RecoveryMessage]]) -> Any:
     def advance_with_dummies(self: ViewAttempt) -> list[RecoveryMessage]:
         out = advance(self)
-        for site, seq in sorted(self.decision.holes if self.decision is not None else ()):
+        decision = self.decision
+        gaps = () if decision is None else decision.gaps
+        unknown = [(gap.site, seq) for gap in gaps for seq in range(gap.first, gap.last + 1)]
+        for site, seq in sorted([*(() if decision is None else decision.holes), *unknown]):
             line = self.old.order.lines[site]
             if not line.holds(seq):
                 line.hold(seq, line.next_lts)

@@ -1,0 +1,123 @@
+"""A member with a fault sends what no correct daemon sends; the others stay whole, quick and small."""
+
+import pytest
+
+from hopring.config.builder import local_config
+from hopring.errors import Drop
+from hopring.ids import DaemonId, SiteId, SiteMask
+from hopring.links.events import Tick
+from hopring.membership.options import MembershipOptions
+from hopring.services import Service
+from hopring.sim.cluster import SimCluster
+from hopring.sim.path import Quality
+from hopring.stack_events import Input as StackInput
+from hopring.stack_events import PacketReceived, Promise
+from hopring.wire.control import Update
+from hopring.wire.header import Family, Header
+from hopring.wire.ring import Token
+from hopring.wire.routed import Routed
+from hopring.wire.train import Packet
+
+SECOND_US = 1_000_000
+IN_FLIGHT = MembershipOptions().in_flight_max(4)
+
+
+def cluster_of(sites: dict[str, int]) -> SimCluster:
+    cluster = SimCluster(local_config(sites), 1, Quality(delay_us=500))
+    cluster.start()
+    cluster.run_for(2 * SECOND_US)
+    assert cluster.settled()
+    return cluster
+
+
+def members(cluster: SimCluster, name: str) -> list[str]:
+    return [cluster.names[one.daemon] for one in cluster.hosts[name].membership.view.members]
+
+
+def send(cluster: SimCluster, name: str, event: StackInput) -> None:
+    """This daemon's stack sends it, although the layer above never would."""
+    host = cluster.hosts[name]
+    host.membership._step_stack(event, cluster.engine.now_us)
+    host.driver.step(Tick())
+
+
+def clock(cluster: SimCluster, name: str) -> int:
+    return cluster.hosts[name].membership.view.order.clock
+
+
+@pytest.mark.parametrize("seq", [IN_FLIGHT + 1_000, 2**63])
+def test_a_promise_of_bundles_beyond_all_windows_ends_the_view_without_its_sender(seq: int) -> None:
+    cluster = cluster_of({"eu": 2, "us": 2})
+
+    send(cluster, "us1", Promise(Update(SiteId(1), seq, clock(cluster, "us1") + 1, 0)))
+    cluster.run_for(SECOND_US)
+
+    assert members(cluster, "eu1") == ["eu1", "eu2", "us2"]
+    assert cluster.hosts["eu1"].membership.drops[Drop.OUT_OF_WINDOW] == 1
+
+
+@pytest.mark.parametrize(
+    "update",
+    [
+        Update(SiteId(1), 0, IN_FLIGHT + 1_000, 0),
+        Update(SiteId(1), 0, 2**47, 0),
+        Update(SiteId(1), 0, 1, 2**62),
+    ],
+)
+def test_a_promise_of_stamps_that_nobody_gave_raises_no_clock(update: Update) -> None:
+    cluster = cluster_of({"eu": 2, "us": 2})
+    before = clock(cluster, "eu1")
+
+    send(cluster, "us1", Promise(update))
+    cluster.run_for(SECOND_US)
+
+    assert members(cluster, "eu1") == ["eu1", "eu2", "us2"]
+    assert clock(cluster, "eu1") < before + 100
+
+
+def test_a_fragment_that_never_becomes_a_bundle_raises_no_stamps() -> None:
+    cluster = cluster_of({"eu": 2, "us": 2})
+    liar = cluster.hosts["us1"].membership.stack
+    assert liar is not None
+    lost = Routed(SiteId(1), 1, 2**47, SiteMask(0b11), 0, 2, b"first half")
+    for output in liar.network.forward_own(lost):
+        liar._carry_out(output, cluster.engine.now_us)
+    cluster.hosts["us1"].driver.step(Tick())
+    cluster.run_for(SECOND_US)
+
+    cluster.hosts["eu2"].submit(Service.AGREED, 10)
+    cluster.run_for(SECOND_US)
+
+    assert cluster.settled()
+    assert clock(cluster, "eu1") < 1_000
+
+
+@pytest.mark.parametrize(("site_seq", "site_lts"), [(0, 2**47), (2**47, 0), (0, IN_FLIGHT + 1_000)])
+def test_a_token_that_numbers_more_than_all_windows_is_dropped_and_sent_again(
+    site_seq: int, site_lts: int
+) -> None:
+    cluster = cluster_of({"eu": 3})
+    victim = cluster.hosts["eu2"].membership
+    assert victim.stack is not None
+    ring = victim.stack.ring.state
+    token = Token(
+        number=ring.expected,
+        link_seq=ring.token.link_seq,
+        link_aru=ring.token.link_aru,
+        link_aru_modifier=ring.token.link_aru_modifier,
+        flow_control=0,
+        site_seq=ring.token.site_seq + site_seq,
+        site_lts=ring.token.site_lts + site_lts,
+        site_aru=ring.token.site_aru,
+        site_aru_modifier=ring.token.site_aru_modifier,
+    )
+    own = victim.stack.own
+    header = Header(Family.RING, own.cluster, DaemonId(0), victim.view.members[0].incarnation, own.generation)
+
+    cluster.hosts["eu2"].driver.step(PacketReceived(Packet(header, (token,))))
+    before = victim.view.id
+    cluster.run_for(SECOND_US)
+
+    assert victim.stack.drops[Drop.OUT_OF_WINDOW] == 1
+    assert cluster.settled()
+    assert victim.view.id == before
