@@ -194,7 +194,7 @@ def test_a_cluster_that_runs_out_of_stamps_reports_it() -> None:
 
     assert NUMBER_MAX - 20 < max(stamps(cluster)) <= NUMBER_MAX
     reasons = {host.membership.cause for host in cluster.hosts.values()}
-    assert any("beyond the last" in reason for reason in [*causes(cluster), *reasons])
+    assert any("beyond NUMBER_MAX" in reason for reason in [*causes(cluster), *reasons])
 
 
 @pytest.mark.parametrize("lts", [NUMBER_MAX + 1, 2**64 - 1])
@@ -254,5 +254,5 @@ def test_a_view_counter_beyond_the_last_number_is_refused() -> None:
 
 @pytest.mark.parametrize("seq", [0, -1, NUMBER_MAX + 1, 2**64])
 def test_packets_are_not_numbered_from_anywhere(seq: int) -> None:
-    with pytest.raises(AssertionError, match="numbered from 1 on"):
+    with pytest.raises(AssertionError, match="packet numbers are between 1 and NUMBER_MAX"):
         StackOptions(initial_seq=seq)
