@@ -360,7 +360,7 @@ class Stack:
         reserve = partial(self._reserve, space, ring_objects)
         stamped = self._stamps.visit(visit.site_seq, visit.site_lts, reserve)
         for meta, bundle in stamped.bundles:
-            self._out.append(Receive(meta.source, meta.seq, meta.lts, meta.mask, bundle, meta.prev))
+            self._out.append(Receive(meta.source, meta.seq, meta.lts, meta.mask, bundle, meta.prev, True))
         for fragment in stamped.fragments:
             for output in self.network.forward_own(fragment):
                 self._carry_out(output, now_us)

@@ -136,6 +136,7 @@ class Receive(Value):
         mask: SiteMask,
         bundle: bytes | memoryview | None,
         prev: int = 0,
+        own: bool = False,
     ) -> None:
         self.source: Final = source
         self.seq: Final = seq
@@ -143,6 +144,7 @@ class Receive(Value):
         self.mask: Final = mask
         self.bundle: Final = bundle
         self.prev: Final = prev  # The sequence of its session's previous bundle; 0 if it is the first.
+        self.own: Final = own  # This daemon has just stamped it; it did not arrive from the network.
 
     def meta(self) -> Meta:
         """The meta-data of the bundle, for the order."""

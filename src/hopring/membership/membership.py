@@ -361,6 +361,8 @@ class Membership(Engine[DriverEvent, DriverEffect]):
         if not isinstance(message, NewMemb) and message.sender != sender:
             text = f"daemon {sender.daemon} sends as daemon {message.sender.daemon}"
             raise PeerError(Drop.FOREIGN_SENDER, text)
+        if isinstance(message, NewMemb) and sender not in message.members:
+            raise PeerError(Drop.FOREIGN_SENDER, f"NEWMEMB from daemon {sender.daemon}, which is no member")
         check_daemon_message(message, self.site_of, self.counter + self.options.counter_ahead_max)
         if isinstance(message, NewMemb | DaemonJoin):
             check_weights(message, self.local.topology)

@@ -225,6 +225,10 @@ class MessageFlow:
             )
         if view.order.holds(received.source, received.seq):
             return []
+        if message is not None and message.daemon == self.me and not received.own:
+            raise PeerError(
+                Drop.FOREIGN_SENDER, f"bundle {received.seq} in the name of this daemon, which did not send it"
+            )
         if message is not None and message.session == CONTROL_SESSION:
             self.destinations.heard(message)
         # Meta-data does not include the service.

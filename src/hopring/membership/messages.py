@@ -233,14 +233,32 @@ def check_daemon_message(message: DaemonMessage, site_of: Mapping[DaemonId, Site
             processes = [message.sender]
         case NewMemb():
             processes, counter, pairs = list(message.members), message.view.counter, list(message.cut)
-            if len({one.daemon for one in processes}) != len(processes):
-                raise PeerError(Drop.INCONSISTENT, "NEWMEMB with two incarnations of one daemon")
-    if any(one.daemon not in site_of for one in processes):
+    if any(one.daemon not in site_of or not is_incarnation(one) for one in processes):
         raise PeerError(Drop.FOREIGN_SENDER, "a message that names daemons that are not configured")
+    if isinstance(message, NewMemb):
+        _check_newmemb(message, site_of)
     if any(one >= other for one, other in pairs):
         raise PeerError(Drop.INCONSISTENT, "a cut link with its ends in the wrong order")
     if counter > min(counter_max, NUMBER_MAX):
         raise PeerError(Drop.OUT_OF_WINDOW, f"view counter {counter}")
+
+
+def _check_newmemb(message: NewMemb, site_of: Mapping[DaemonId, SiteId]) -> None:
+    """Refuses a view that no representative forms; its daemons are configured."""
+    members = message.members
+    if len({one.daemon for one in members}) != len(members) or list(members) != sorted(members):
+        raise PeerError(Drop.INCONSISTENT, "NEWMEMB with members that are not in order, or with one twice")
+    if Process(message.view.representative, message.view.nonce) not in members:
+        representative = message.view.representative
+        raise PeerError(
+            Drop.INCONSISTENT, f"NEWMEMB of daemon {representative}, which is no member of the view"
+        )
+    sites = {site_of[one.daemon] for one in members}
+    links = [*message.cut, *[(one, other) for one, other, _ in message.weights]]
+    if not sites.issuperset([SiteId(site) for ends in links for site in ends]):
+        raise PeerError(Drop.INCONSISTENT, "NEWMEMB with links of sites that are not in the view")
+    if len(set(message.cut)) != len(message.cut):
+        raise PeerError(Drop.INCONSISTENT, "NEWMEMB with a cut link twice")
 
 
 def newmemb(

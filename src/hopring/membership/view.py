@@ -110,11 +110,18 @@ class InstalledView:
             attempt, self.id, entry.source, entry.seq, entry.lts, entry.mask, entry.prev, body
         )
 
-    def recover(self, resend: RecoveryResend) -> None:
+    def recover(self, resend: RecoveryResend, site_of: Mapping[DaemonId, SiteId]) -> None:
         """Adds a resent bundle to the order."""
         message = None if resend.body is None else decode_message(resend.body)
-        if message is not None and message.daemon not in self.processes:
-            raise PeerError(Drop.FOREIGN_SENDER, f"message of daemon {message.daemon}")
+        if message is not None:
+            daemon = message.daemon
+            if daemon not in self.processes or site_of[daemon] != resend.source:
+                raise PeerError(Drop.FOREIGN_SENDER, f"message of daemon {daemon} by site {resend.source}")
+            if message.service.loose:
+                raise PeerError(Drop.INCONSISTENT, "an Unreliable message in the order")
+            # A daemon holds its own bundles from the time at which it stamps them.
+            if daemon == self.me.daemon and not self.order.holds(SiteId(resend.source), resend.seq):
+                raise PeerError(Drop.FOREIGN_SENDER, f"bundle {resend.seq} in the name of this daemon")
         mask = SiteMask(resend.mask)
         meta = Meta(SiteId(resend.source), resend.seq, resend.lts, mask, resend.prev)
         self.order.recover(meta, message)
@@ -228,11 +235,22 @@ class ViewAttempt:
             self.states.setdefault(sender, message)
             self.counter = max(self.counter, message.counter)
         elif isinstance(message, RecoveryResend) and message.installed == self.old.id:
-            self.old.recover(message)
+            self._check_resend(message)
+            self.old.recover(message, self.site_of)
             self._recovered((SiteId(message.source), message.seq))
         elif isinstance(message, RecoveryDone):
             self.done.add(sender)
         return self._advance()
+
+    def _check_resend(self, message: RecoveryResend) -> None:
+        """Refuses a bundle that is not in the decision, if all states have arrived."""
+        if message.source not in self.old.order.lines:
+            raise PeerError(Drop.INCONSISTENT, f"a bundle of site {message.source}, which is not in the view")
+        if self.decision is None:
+            return
+        item = self.decision.items.get((SiteId(message.source), message.seq))
+        if item is None or (item.lts, item.mask) != (message.lts, message.mask):
+            raise PeerError(Drop.INCONSISTENT, f"bundle {message.seq} is resent, and no state has it")
 
     @property
     def silent(self) -> list[Process]:

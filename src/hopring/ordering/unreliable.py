@@ -23,6 +23,9 @@ from hopring.wire.unreliable import Unreliable, cut_unreliable
 NUMBERS_KEPT: Final = 4096
 """The range of numbers below a source's highest that is remembered; larger than any sender's window."""
 
+NUMBERS_TRUSTED: Final = 8
+"""By how many bundles a second range of a source's numbers has to exceed the first one to replace it."""
+
 _ALL: Final = (1 << NUMBERS_KEPT) - 1
 
 
@@ -43,10 +46,15 @@ class LooseSender:
 
 @dataclass(slots=True)
 class Numbers:
-    """The numbers of a source's bundles that were delivered or given up."""
+    """A range of a source's numbers: the bundles of it that were delivered or given up."""
 
     highest: int = 0
+    count: int = 0  # Delivered or given up, since another range began.
     _done: int = 0  # Bit n: highest - n.
+
+    def near(self, number: int) -> bool:
+        """Whether the range, or the next one above it, has this number."""
+        return abs(number - self.highest) < NUMBERS_KEPT
 
     def dealt_with(self, number: int) -> bool:
         """Whether the bundle was delivered or given up; numbers below the range count as dealt with."""
@@ -61,6 +69,43 @@ class Numbers:
             self.highest = number
         if self.highest - number < NUMBERS_KEPT:
             self._done |= 1 << self.highest - number
+            self.count += 1
+
+
+@dataclass(slots=True)
+class SourceNumbers:
+    """All numbers of a source that are remembered.
+
+    A number far above the others may be a fault, or the first one to arrive after a long loss. It begins a
+    second range, so the bundles of the first one are not too old because of it. The second range replaces the
+    first one when more bundles by `NUMBERS_TRUSTED` have arrived in it.
+    """
+
+    main: Numbers = field(default_factory=Numbers)
+    other: Numbers | None = None
+
+    def dealt_with(self, number: int) -> bool:
+        """Whether the bundle was delivered or given up, or is too old to know."""
+        other = self.other
+        if other is not None and other.near(number) and not self.main.near(number):
+            return other.dealt_with(number)
+        return self.main.dealt_with(number)
+
+    def deal(self, number: int) -> None:
+        """Marks the bundle as delivered or given up."""
+        if self.main.near(number):
+            self.main.deal(number)
+        elif self.other is not None and self.other.near(number):
+            self._deal_other(self.other, number)
+        elif number > self.main.highest:
+            self.main.count = 0
+            self._deal_other(Numbers(), number)
+
+    def _deal_other(self, other: Numbers, number: int) -> None:
+        other.deal(number)
+        self.other = other
+        if other.count > self.main.count + NUMBERS_TRUSTED:
+            self.main, self.other = other, self.main
 
 
 @dataclass(slots=True)
@@ -74,7 +119,7 @@ class LooseReceiver:
     delivered: int = 0
     duplicates: int = 0  # Fragments of bundles that were dealt with or are below the range.
     incomplete: int = 0  # Bundles given up: incomplete in time, or dropped for space.
-    _numbers: dict[DaemonId, Numbers] = field(default_factory=dict)
+    _numbers: dict[DaemonId, SourceNumbers] = field(default_factory=dict)
     _until_us: dict[tuple[DaemonId, int], int] = field(default_factory=dict)  # Oldest first.
     _parts: Reassembly = field(init=False)
 
@@ -102,7 +147,7 @@ class LooseReceiver:
                 Drop.FOREIGN_SENDER, f"Unreliable bundle of daemon {item.daemon}, site {item.source}"
             )
         self.expire(now_us)
-        numbers = self._numbers.setdefault(item.daemon, Numbers())
+        numbers = self._numbers.setdefault(item.daemon, SourceNumbers())
         if numbers.dealt_with(item.number):
             self.duplicates += 1
             return None

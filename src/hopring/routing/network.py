@@ -236,7 +236,15 @@ class Network:
         route = self._routes.get(item.source)
         if route is None:
             raise PeerError(Drop.INCONSISTENT, f"site {item.source} is not in this view")
+        if isinstance(item, Control):
+            self._check_control(item)
         return route
+
+    def _check_control(self, item: Control) -> None:
+        """Refuses a control message of a daemon that is not at its source, and one in the own name."""
+        daemon = item.daemon
+        if daemon == self.me or daemon not in self.members or self.topology.site_of[daemon] != item.source:
+            raise PeerError(Drop.FOREIGN_SENDER, f"control message of daemon {daemon} by site {item.source}")
 
     def _forward(self, item: Item) -> list[ToLink]:
         branches = self._routes[item.source].branches

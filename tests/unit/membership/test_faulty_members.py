@@ -1,18 +1,24 @@
 """A member with a fault sends what no correct daemon sends; the others stay whole, quick and small."""
 
 import pytest
+from msgspec.structs import replace
 
+from hopring.check.trace import MessageDelivered
 from hopring.config.builder import local_config
-from hopring.errors import Drop
-from hopring.ids import DaemonId, SiteId, SiteMask
+from hopring.errors import Drop, PeerError
+from hopring.ids import DaemonId, Incarnation, Process, SiteId, SiteMask, ViewId
 from hopring.links.events import Tick
+from hopring.membership.events import ControlReceived
+from hopring.membership.messages import DaemonLeave, NewMemb
 from hopring.membership.options import MembershipOptions
+from hopring.ordering.entry import OrderedMessage, encode_message
+from hopring.routing.network import FromLink
 from hopring.services import Service
 from hopring.sim.cluster import SimCluster
 from hopring.sim.path import Quality
 from hopring.stack_events import Input as StackInput
-from hopring.stack_events import PacketReceived, Promise
-from hopring.wire.control import Update
+from hopring.stack_events import Multicast, PacketReceived, Promise, Receive
+from hopring.wire.control import Control, Update
 from hopring.wire.header import Family, Header
 from hopring.wire.ring import Token
 from hopring.wire.routed import Routed
@@ -121,3 +127,105 @@ def test_a_token_that_numbers_more_than_all_windows_is_dropped_and_sent_again(
     assert victim.stack.drops[Drop.OUT_OF_WINDOW] == 1
     assert cluster.settled()
     assert victim.view.id == before
+
+
+def view_of(cluster: SimCluster, name: str, *others: str, **changes: object) -> NewMemb:
+    """A NEWMEMB of the view after the present one, by the first of these daemons unless changed."""
+    now = cluster.hosts[name].membership
+    processes = {cluster.names[one.daemon]: one for one in now.view.members}
+    members = tuple(sorted(processes[one] for one in (name, *others)))
+    first = processes[name]
+    view = ViewId(now.counter + 1, first.daemon, first.incarnation)
+    return replace(NewMemb(view, members), **changes)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"view": ViewId(99, DaemonId(70_000), Incarnation(1))},
+        {"view": ViewId(99, DaemonId(0), Incarnation(1_234))},
+        {"view": ViewId(99, DaemonId(-1), Incarnation(1))},
+        {"cut": ((0, 1),)},
+        {"cut": ((3, 7),)},
+    ],
+    ids=str,
+)
+def test_a_newmemb_that_no_representative_forms_is_refused(change: dict[str, object]) -> None:
+    cluster = cluster_of({"eu": 3})
+    liar, victim = cluster.hosts["eu1"], cluster.hosts["eu2"]
+    before = victim.membership.view.id
+
+    victim.driver.step(ControlReceived(liar.me, view_of(cluster, "eu1", "eu2", "eu3", **change)))
+
+    assert victim.membership.state().settled
+    assert victim.membership.view.id == before
+    assert sum(victim.membership.drops.values()) == 1
+
+
+@pytest.mark.parametrize("wrong", ["reversed", "twice", "negative"])
+def test_a_newmemb_names_its_members_in_order_and_once(wrong: str) -> None:
+    cluster = cluster_of({"eu": 3})
+    victim = cluster.hosts["eu2"]
+    good = view_of(cluster, "eu1", "eu2", "eu3")
+    members = {
+        "reversed": good.members[::-1],
+        "twice": (*good.members, good.members[2]),
+        "negative": (*good.members[:2], Process(DaemonId(2), Incarnation(-5))),
+    }[wrong]
+
+    victim.driver.step(ControlReceived(cluster.hosts["eu1"].me, replace(good, members=members)))
+
+    assert victim.membership.state().settled
+    assert sum(victim.membership.drops.values()) == 1
+
+
+def test_only_a_member_of_the_new_view_sends_its_newmemb() -> None:
+    cluster = cluster_of({"eu": 3})
+    victim = cluster.hosts["eu2"]
+
+    victim.driver.step(ControlReceived(cluster.hosts["eu3"].me, view_of(cluster, "eu1", "eu2")))
+
+    assert victim.membership.state().settled
+    assert victim.membership.drops == {Drop.FOREIGN_SENDER: 1}
+
+
+def test_a_leave_is_believed_from_its_own_daemon_only() -> None:
+    cluster = cluster_of({"eu": 3})
+    victim = cluster.hosts["eu1"]
+
+    victim.driver.step(ControlReceived(cluster.hosts["eu3"].me, DaemonLeave(cluster.hosts["eu2"].me)))
+    other_life = Process(cluster.hosts["eu2"].me.daemon, Incarnation(77))
+    victim.driver.step(ControlReceived(other_life, DaemonLeave(cluster.hosts["eu2"].me)))
+
+    assert victim.membership.state().settled
+    assert victim.membership.drops == {Drop.FOREIGN_SENDER: 2}
+
+
+def test_a_bundle_in_the_name_of_its_receiver_is_refused_and_counted() -> None:
+    cluster = cluster_of({"eu": 2})
+    victim = cluster.hosts["eu1"].membership
+    forged = encode_message(OrderedMessage(Service.AGREED, DaemonId(0), 1, bytes(20)))
+    seq = victim.view.order.lines[SiteId(0)].cseq + 1
+    lts = clock(cluster, "eu1") + 1
+
+    send(cluster, "eu2", Multicast(SiteMask(1), forged))
+    cluster.run_for(SECOND_US)
+
+    # Once in the view, and once in the attempt at the next one, for which its sender sends it again.
+    assert victim.drops[Drop.FOREIGN_SENDER] == 2
+    assert members(cluster, "eu1") == ["eu1"]
+    with pytest.raises(PeerError):
+        victim.flow.receive(victim.view, Receive(SiteId(0), seq, lts, SiteMask(1), forged), 0)
+    deliveries = [one.process.daemon for one in cluster.history if isinstance(one, MessageDelivered)]
+    assert "eu1" not in deliveries
+
+
+def test_a_control_message_in_the_name_of_another_daemon_is_refused() -> None:
+    cluster = cluster_of({"eu": 1, "us": 1})
+    liar = cluster.hosts["us1"].membership.stack
+    assert liar is not None
+
+    for daemon in (0, 1_000):
+        control = Control(SiteId(1), DaemonId(daemon), 1, 0, 1, b"x")
+        with pytest.raises(PeerError):
+            cluster.hosts["eu1"].membership.stack.network.step(FromLink(DaemonId(1), control))  # type: ignore[union-attr]

@@ -171,7 +171,7 @@ def test_a_resend_fills_the_gap_of_a_daemon_that_lacks_it() -> None:
     assert lacking.lacks((SiteId(2), 1), True)
 
     for key, with_body in decision.resends(A, SITES):
-        lacking.recover(holder.resend(key, with_body, ATTEMPT))
+        lacking.recover(holder.resend(key, with_body, ATTEMPT), sites(0, 1, 2))
 
     assert not lacking.lacks((SiteId(2), 1), True)
     assert payloads(lacking.after_signal(decision)) == ["one"]
@@ -201,7 +201,7 @@ def test_meta_data_are_not_enough_where_the_body_is_owed() -> None:
     other.order.hold(Meta(SiteId(2), 1, 5, SiteMask(0b001), 0), message)
     resend = other.resend((SiteId(2), 1), True, ATTEMPT)
     assert resend.body == encode_message(message)
-    view.recover(resend)
+    view.recover(resend, sites(0, 1, 2))
     assert not view.lacks((SiteId(2), 1), True)
 
 

@@ -14,7 +14,7 @@ from hopring.membership.messages import (
     StateTrans,
 )
 from hopring.membership.view import InstalledView, ViewAttempt
-from hopring.ordering.entry import OrderedMessage
+from hopring.ordering.entry import OrderedMessage, encode_message
 from hopring.ordering.order import IN_FLIGHT_DEFAULT, new_order
 from hopring.services import Service
 from hopring.wire.routed import Meta
@@ -256,3 +256,38 @@ def test_a_view_counter_out_of_reach_is_refused_and_changes_nothing() -> None:
 
     attempt.receive(B.daemon, replace(state(B), counter=100))
     assert attempt.counter == 100
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        OrderedMessage(Service.AGREED, A.daemon, 1, b"never sent"),
+        OrderedMessage(Service.AGREED, B.daemon, 1, b"of another site"),
+        OrderedMessage(Service.UNRELIABLE, C.daemon, 1, b"outside the order"),
+    ],
+    ids=lambda one: bytes(one.payload).decode(),
+)
+def test_a_resent_bundle_that_no_correct_daemon_has_is_refused(message: OrderedMessage) -> None:
+    attempt = attempt_of(A, B)
+    attempt.start()
+    place = WHERE[message.daemon] if message.payload != b"of another site" else SiteId(2)
+    resend = RecoveryResend(ATTEMPT, OLD, place, 1, 5, 0b111, 0, encode_message(message))
+
+    with pytest.raises(PeerError):
+        attempt.receive(B.daemon, resend)
+
+    assert not attempt.old.order.listed
+
+
+def test_after_the_decision_only_its_bundles_are_resent() -> None:
+    attempt = attempt_of(A, B)
+    attempt.start()
+    attempt.receive(B.daemon, state(B, site(2, 1, 6, body(1, 5, 0b111))))
+    message = encode_message(OrderedMessage(Service.AGREED, C.daemon, 1, b"m"))
+
+    for seq, lts in ((2, 6), (1, 4)):
+        with pytest.raises(PeerError):
+            attempt.receive(B.daemon, RecoveryResend(ATTEMPT, OLD, SiteId(2), seq, lts, 0b111, 0, message))
+
+    attempt.receive(B.daemon, RecoveryResend(ATTEMPT, OLD, SiteId(2), 1, 5, 0b111, 0, message))
+    assert attempt.bound

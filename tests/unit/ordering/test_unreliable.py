@@ -2,7 +2,7 @@ import pytest
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import NEVER, DaemonId, SiteId, SiteMask
-from hopring.ordering.unreliable import NUMBERS_KEPT, LooseReceiver, LooseSender, Numbers
+from hopring.ordering.unreliable import NUMBERS_KEPT, LooseReceiver, LooseSender, Numbers, SourceNumbers
 from hopring.wire.fragments import FRAGMENT_COST_BYTES
 from hopring.wire.unreliable import Unreliable
 
@@ -150,12 +150,37 @@ def test_numbers_are_remembered_as_the_window_moves() -> None:
     assert [number for number in range(1, 12) if numbers.dealt_with(number)] == [3, 5, 9]
 
 
+def test_a_number_far_ahead_does_not_make_the_next_real_ones_old() -> None:
+    loose = receiver()
+    assert loose.receive(part(1), 0) is not None
+
+    assert loose.receive(part(10**6), 0) is not None
+    assert loose.receive(part(2**63), 0) is not None
+
+    assert [loose.receive(part(number), 0) is not None for number in (2, 3, 2, 4)] == [True, True, False, True]
+
+
+def test_after_a_long_loss_the_numbers_that_arrive_count() -> None:
+    numbers = SourceNumbers()
+    for number in range(1, 4):
+        numbers.deal(number)
+
+    for number in range(10**6, 10**6 + 20):
+        assert not numbers.dealt_with(number)
+        numbers.deal(number)
+
+    assert numbers.dealt_with(10**6 + 19)
+    assert numbers.dealt_with(10**6 - NUMBERS_KEPT)
+    assert not numbers.dealt_with(10**6 + 20)
+    assert numbers.dealt_with(2)
+
+
 def test_the_memory_does_not_grow_with_the_numbers() -> None:
     numbers = Numbers()
     numbers.deal(1)
 
     numbers.deal(2**64 - 1)
 
-    assert numbers == Numbers(2**64 - 1, 1)
+    assert numbers == Numbers(2**64 - 1, 2, 1)
     numbers.deal(1)  # Numbers that are too old count as handled.
-    assert numbers == Numbers(2**64 - 1, 1)
+    assert numbers == Numbers(2**64 - 1, 2, 1)
