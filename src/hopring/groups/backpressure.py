@@ -11,12 +11,13 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final
 
-from hopring.groups.messages import GroupHold
+from hopring.errors import Drop, PeerError
+from hopring.groups.messages import HELD_MAX, GroupHold
 from hopring.groups.sessions import LocalSessions
 from hopring.ids import DaemonId, GroupName
 
-TOLD_MAX: Final = 256
-"""Limit of the groups in one HOLD."""
+HELD_BY_DAEMON_MAX: Final = 1 << 16
+"""Limit of the groups that senders hold back for one other daemon."""
 
 
 @dataclass(slots=True)
@@ -50,7 +51,7 @@ class Backpressure:
             return None
         on: list[GroupName] = []
         off: list[GroupName] = []
-        while self.due and len(on) + len(off) < TOLD_MAX:
+        while self.due and len(on) + len(off) < HELD_MAX:
             group = next(iter(self.due))
             del self.due[group]
             if group in self.own and group not in self.announced:
@@ -63,9 +64,12 @@ class Backpressure:
 
     def apply(self, daemon: DaemonId, message: GroupHold) -> None:
         """Applies a HOLD of another daemon."""
-        held = self.others.setdefault(daemon, set())
+        held = self.others.get(daemon, set())
         on = {GroupName(group) for group in message.on} - held
         off = {GroupName(group) for group in message.off} & held
+        if len(held) + len(on) > HELD_BY_DAEMON_MAX:
+            raise PeerError(Drop.LIMIT, f"daemon {daemon} holds {len(held) + len(on)} groups")
+        self.others[daemon] = held
         held |= on
         held -= off
         self.sessions.block(on)

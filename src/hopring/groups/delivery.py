@@ -16,21 +16,18 @@ from hopring.engine import Delivered
 from hopring.errors import Drop, PeerError
 from hopring.groups.events import DeliverBundle
 from hopring.groups.group_table import GroupTable
-from hopring.groups.messages import BundlePresence, GroupPresence
+from hopring.groups.messages import PRESENCES_MAX, BundlePresence, GroupPresence
+from hopring.groups.names import is_legal_session
 from hopring.groups.payloads import split_sender
 from hopring.groups.private_groups import is_private, private_group, split_private
 from hopring.groups.sessions import LocalSessions
 from hopring.ids import DaemonId, GroupName, Process, ViewId
 from hopring.ordering.entry import Position
 from hopring.services import Service
-from hopring.wire.bundle import decode_bundle, peek_groups, rows_of
+from hopring.wire.bundle import Bundle, decode_bundle, peek_groups, rows_of
 
 KINDS_MAX: Final = 8
 """Limit of the distinct parts of a mixed bundle: each is a copy, and a frame that few sessions share."""
-
-TOLD_MAX: Final = 256
-"""Limit of the bundles in one PRESENT."""
-
 
 Gets = Callable[[int, DeliverBundle], bool]
 """Whether a session is a member of one of a message's groups now."""
@@ -148,10 +145,9 @@ class GroupDelivery:
         overtakes = self.early.overtakes(groups, message.service, event.position)
         if not sessions and not overtakes:
             return []
-        bundle = decode_bundle(payload)
+        self._check_name(event, name)
+        bundle = decode_checked(event, payload)
         key = bundle.key
-        if (key.daemon, key.session, key.service) != (message.daemon, message.session, message.service):
-            raise PeerError(Drop.FOREIGN_SENDER, f"bundle of session {key.session} of daemon {key.daemon}")
         if key.self_discard and event.sender == self.me:
             sessions = tuple([one for one in sessions if one != key.session])
         sender = private_group(name, self.names[message.daemon])
@@ -163,10 +159,22 @@ class GroupDelivery:
             self.early.keep(deliver)
         return [deliver] if deliver.sessions else []
 
+    def _check_name(self, event: Delivered, name: str) -> None:
+        """Checks the name that a bundle gives its sender: legal, and the one that the session is known by."""
+        message = event.message
+        known: str | None = None
+        if event.sender == self.me:
+            session = self.sessions.by_number.get(message.session)
+            known = None if session is None else session.name
+        else:
+            known = self.table.name_of(event.sender, message.session)
+        if (known or name) != name or not is_legal_session(name, self.names[message.daemon]):
+            raise PeerError(Drop.FOREIGN_SENDER, f"bundle of {name!r}, session {message.session} is {known!r}")
+
     def _note_presence(self, event: Delivered, payload: memoryview, groups: tuple[GroupName, ...]) -> None:
         """Notes an answer for a receipt: the sender's daemon cannot know which sessions are connected here."""
         mine = [at for at, group in enumerate(groups) if self._is_mine(group)]
-        if not mine or not any(decode_bundle(payload).hints):
+        if not mine or not any(decode_checked(event, payload).hints):
             return
         present = [(at, number) for at in mine for number in self._local(groups[at])]
         lts, site = event.position
@@ -178,7 +186,7 @@ class GroupDelivery:
         """The next PRESENT for messages delivered in this view, if there are answers."""
         if not self.presences:
             return None
-        told, self.presences = self.presences[:TOLD_MAX], self.presences[TOLD_MAX:]
+        told, self.presences = self.presences[:PRESENCES_MAX], self.presences[PRESENCES_MAX:]
         return GroupPresence(view, tuple(told))
 
     def _split_mixed(self, deliver: DeliverBundle) -> list[DeliverBundle]:
@@ -251,6 +259,16 @@ def _split_by_group(deliver: DeliverBundle, members: list[tuple[int, ...]]) -> l
     return out
 
 
-def groups_of(payload: bytes | memoryview) -> tuple[GroupName, ...]:
-    """The groups of a client's bundle."""
-    return peek_groups(split_sender(payload)[1])
+def decode_checked(event: Delivered, payload: bytes | memoryview) -> Bundle:
+    """Decodes a client's bundle and checks that it names the sender and the service of its message."""
+    message = event.message
+    bundle = decode_bundle(payload)
+    key = bundle.key
+    if (key.daemon, key.session, key.service) != (message.daemon, message.session, message.service):
+        raise PeerError(Drop.FOREIGN_SENDER, f"bundle of session {key.session} of daemon {key.daemon}")
+    return bundle
+
+
+def groups_of(event: Delivered) -> tuple[GroupName, ...]:
+    """The groups of a client's bundle, which is checked."""
+    return decode_checked(event, split_sender(event.message.payload)[1]).key.groups

@@ -18,11 +18,13 @@ from typing import Final, NamedTuple
 
 from hopring.errors import Drop, PeerError
 from hopring.groups.group_table import GroupEntry
-from hopring.groups.messages import GroupsPart, LocalGroup
+from hopring.groups.messages import PARTS_MAX, GroupsPart, LocalGroup
 from hopring.groups.names import GroupMember, GroupViewId
-from hopring.ids import GroupName, Process, ViewId
+from hopring.ids import DAEMONS_MAX, NUMBER_MAX, GroupName, Process, ViewId
 
-PARTS_MAX: Final = 1 << 16
+NONCES: Final = 1 << 64
+"""The number of incarnations that a view id can name."""
+
 ENTRY_COST_BYTES: Final = 64  # Of a group: its id and the encoding around names.
 MEMBER_COST_BYTES: Final = 8
 
@@ -94,6 +96,12 @@ class GroupsExchange:
             raise PeerError(Drop.INCONSISTENT, f"part {part.part} of {part.parts} of GROUPS")
         if (first.parts, first.version) != (part.parts, part.version) or part.part in parts:
             raise PeerError(Drop.INCONSISTENT, "parts of GROUPS that do not agree")
+        if self.alike and (part.groups or part.interested):
+            raise PeerError(Drop.INCONSISTENT, "GROUPS with groups, in a view whose daemons know the same")
+        for entry in part.groups:
+            _check_id(entry, self.view)
+        if len(parts) + 1 == part.parts:
+            _check_whole([*parts.values(), part])
         parts[part.part] = part
         self.parts[sender] = parts
         if len(parts) == part.parts:
@@ -121,6 +129,38 @@ class GroupsExchange:
                 wanted.update([GroupName(name) for name in part.interested])
             out.append((sender, next(iter(parts.values())).version, wanted))
         return out
+
+
+def _check_id(entry: LocalGroup, view: ViewId) -> None:
+    """Checks the id of a last view and its closing path: clients see them, and ids computed from them."""
+    views = (entry.id.view, *entry.id.path, *entry.closing_path)
+    if not all(_is_view_id(one) for one in views) or not 0 <= entry.id.step <= NUMBER_MAX:
+        raise PeerError(Drop.LIMIT, f"GROUPS with the id {entry.id} of a group view")
+    if entry.id.view == view:
+        raise PeerError(Drop.INCONSISTENT, "GROUPS with a group view of the view that begins")
+
+
+def _is_view_id(one: ViewId) -> bool:
+    counts = 0 <= one.counter <= NUMBER_MAX and 0 <= one.representative < DAEMONS_MAX
+    return counts and 0 <= one.nonce < NONCES
+
+
+def _check_whole(parts: Iterable[GroupsPart]) -> None:
+    """Checks that all parts of one daemon's GROUPS fit together: a group has one past, a session one name."""
+    origins: dict[str, Origin] = {}
+    names: dict[int, str] = {}
+    numbers: dict[str, int] = {}
+    members: set[tuple[str, int]] = set()
+    for entry in [one for part in parts for one in part.groups]:
+        origin = Origin(entry.id, entry.closing_path)
+        if origins.setdefault(entry.group, origin) != origin:
+            raise PeerError(Drop.INCONSISTENT, f"two last views of {entry.group!r} at one daemon")
+        for session, name in entry.members:
+            if names.setdefault(session, name) != name or numbers.setdefault(name, session) != session:
+                raise PeerError(Drop.INCONSISTENT, f"session {session} and the name {name!r} do not match")
+            if (entry.group, session) in members:
+                raise PeerError(Drop.INCONSISTENT, f"session {session} is twice in {entry.group!r}")
+            members.add((entry.group, session))
 
 
 def groups_parts(

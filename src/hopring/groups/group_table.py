@@ -69,6 +69,12 @@ class GroupTable:
         """The session as a member of this group, if it is one."""
         return self.sessions.get((process, session), {}).get(group)
 
+    def name_of(self, process: Process, session: int) -> str | None:
+        """The name of a session, if it is in a group."""
+        for member in self.sessions.get((process, session), {}).values():
+            return member.name
+        return None
+
     def groups_of(self, process: Process, session: int) -> list[GroupName]:
         """The groups of a session, sorted by name."""
         return sorted(self.sessions.get((process, session), {}))

@@ -123,6 +123,7 @@ class Groups:
         # Reliable and FIFO messages from daemons that already have all GROUPS; the senders' windows limit them.
         self._ahead: list[Delivered] = []
         self._exchanged: list[GroupName] = []  # The interest in this daemon's GROUPS.
+        self._parts: list[GroupsPart] = []  # This daemon's GROUPS of the exchange.
         self._control: deque[SubmitMessage] = deque()
 
     @property
@@ -228,6 +229,7 @@ class Groups:
         if message.service is CHANGES_BY and is_group_message(message.payload):
             control = decode_group_message(message.payload, message.service)
             if isinstance(control, GroupJoin):
+                self.requests.check_join(message.session, control)
                 self.early.stamped(message.session, GroupName(control.group), event.position)
 
     def _delivered(self, event: Delivered, now_us: int) -> None:
@@ -237,7 +239,7 @@ class Groups:
                 self._ahead.append(event)
                 return
             if self.state is GroupsState.GTRANS and message.service.total:
-                self.views.close_addressed(groups_of(message.payload))
+                self.views.close_addressed(groups_of(event))
             self.views.out.extend(self.delivery.deliver(event))
             return
         control = decode_group_message(message.payload, message.service)
@@ -266,7 +268,11 @@ class Groups:
         """Delivers the messages that came ahead of the last GROUPS."""
         ahead, self._ahead = self._ahead, []
         for event in ahead:
-            self.views.out.extend(self.delivery.deliver(event))
+            try:
+                self.views.out.extend(self.delivery.deliver(event))
+            except PeerError as error:
+                # The others are delivered all the same, and the change of view goes on.
+                self.drops[error.reason] += 1
 
     def _present(self, sender: Process, control: GroupPresence) -> None:
         if control.view != self.view or sender == self.me:
@@ -282,6 +288,8 @@ class Groups:
         elif isinstance(control, GroupLeave):
             self._remove(event, GroupName(control.group), Cause.LEAVE, now_us)
         elif isinstance(control, GroupKill):
+            if sender == self.me:
+                self.requests.check_kill(message.session)
             for name in self.table.groups_of(sender, message.session):
                 self._remove(event, name, Cause.DISCONNECT, now_us)
             if sender == self.me:
@@ -292,7 +300,11 @@ class Groups:
         if not is_legal_group(name) or not is_legal_session(control.name, self.names[sender.daemon]):
             raise PeerError(Drop.INCONSISTENT, f"JOIN of {control.name!r} to {name!r}")
         if self.table.member(sender, message.session, name) is not None:
-            return
+            raise PeerError(Drop.INCONSISTENT, f"second JOIN of session {message.session} to {name!r}")
+        if (self.table.name_of(sender, message.session) or control.name) != control.name:
+            raise PeerError(Drop.INCONSISTENT, f"session {message.session} joins as {control.name!r} too")
+        if sender == self.me:
+            self.requests.check_join(message.session, control)
         joiner = GroupMember(sender.daemon, control.name, sender.incarnation, message.session)
         self.views.join(joiner, name, event.position)
         if sender == self.me:
@@ -367,25 +379,30 @@ class Groups:
         self.state = GroupsState.GGATHER
         self._exchange = GroupsExchange(view, self.members, alike)
         if alike:
-            self._control.append(_submission(GroupsPart(view, 0, 1, self.own.version)))
+            self._parts = [GroupsPart(view, 0, 1, self.own.version)]
+            self._control.append(_submission(self._parts[0]))
             return
         self._exchanged = sorted(self.own.for_exchange())
         self.interest.stop_pruning()
         local, version = self.table.in_order(), self.own.version
-        parts = groups_parts(view, self.me, local, self._exchanged, version, self.options.groups_bytes_max)
+        bytes_max = self.options.groups_bytes_max
+        self._parts = groups_parts(view, self.me, local, self._exchanged, version, bytes_max)
         # Messages left in the queue are of a failed exchange, or an interest that GROUPS includes.
         self._control.clear()
         self._emit(Withdraw())
-        self._control.extend([_submission(part) for part in parts])
+        self._control.extend([_submission(part) for part in self._parts])
 
     def _groups(self, sender: Process, control: GroupsPart) -> None:
         exchange = self._exchange
         if exchange is None:
             return
+        if sender == self.me and control.view == exchange.view and control not in self._parts:
+            raise PeerError(Drop.FOREIGN_SENDER, "GROUPS of this daemon that it has not sent")
         exchange.add(sender, control)
         if not exchange.complete:
             return
         self._exchange = None
+        self._parts = []
         if exchange.alike:
             self.views.begin_unchanged(exchange.view)
         else:

@@ -15,7 +15,7 @@ from itertools import takewhile
 from typing import Final
 
 from hopring.errors import Drop, PeerError
-from hopring.groups.messages import GroupInterest, decode_group_message
+from hopring.groups.messages import ANNOUNCED_MAX, GroupInterest, decode_group_message
 from hopring.groups.payloads import is_group_message, is_interest
 from hopring.groups.private_groups import is_private, split_private
 from hopring.ids import NEVER, DaemonId, GroupName, Process, SiteId, SiteMask, mask_of
@@ -24,8 +24,8 @@ from hopring.ordering.entry import MESSAGE_HEAD_BYTES, OrderedMessage
 from hopring.wire.bundle import peek_groups
 
 MASKS_KEPT_MAX: Final = 4_096
-ANNOUNCED_MAX: Final = 256
-"""Limit of the groups in one INTEREST, in each direction."""
+VERSIONS_AHEAD_MAX: Final = 1 << 16
+"""How far an INTEREST may be ahead of the daemon's last known one; its window admits far fewer in transit."""
 
 IDLE_MAX: Final = 4_096
 """Groups without local members whose interest lingers; one more withdraws the oldest, so that clients that join
@@ -41,6 +41,7 @@ class InterestTable(Destinations):
         self._names = dict(names)
         # By group and daemon, the version of the last announcement; negative if it was `off`.
         self._versions: dict[GroupName, dict[DaemonId, int]] = {}
+        self._latest: dict[DaemonId, int] = {}  # The highest version of each daemon's interest.
         self._masks: dict[tuple[GroupName, ...], SiteMask] = {}
         self._agreed = False
 
@@ -61,12 +62,19 @@ class InterestTable(Destinations):
         return SiteMask(mask & sites)
 
     def heard(self, message: OrderedMessage) -> None:
-        """Applies another daemon's INTEREST as soon as it is received."""
-        if is_interest(message.payload):
+        """Applies another daemon's INTEREST as soon as it is received.
+
+        A wrong one changes nothing here and takes its place in the order, since a missing bundle would stop all
+        later ones. It is refused and counted when it is delivered.
+        """
+        if not is_interest(message.payload):
+            return
+        try:
             interest = decode_group_message(message.payload, message.service)
-            if not isinstance(interest, GroupInterest):
-                raise PeerError(Drop.INCONSISTENT, "a message with the tag of INTEREST that is none")
-            self._apply(message.daemon, interest)
+            if isinstance(interest, GroupInterest):
+                self._apply(message.daemon, interest)
+        except PeerError:
+            return
 
     def _mask_of(self, groups: tuple[GroupName, ...]) -> SiteMask:
         sites = {self._site_of[self._me]}  # The sender's own site always keeps the body.
@@ -92,6 +100,10 @@ class InterestTable(Destinations):
                 self._versions.pop(GroupName(group), None)
 
     def _apply(self, daemon: DaemonId, message: GroupInterest) -> None:
+        latest = self._latest.get(daemon, message.version)
+        if message.version > latest + VERSIONS_AHEAD_MAX:
+            raise PeerError(Drop.OUT_OF_WINDOW, f"INTEREST {message.version} of daemon {daemon} after {latest}")
+        self._latest[daemon] = max(latest, message.version)
         self._masks.clear()
         for group in message.on:
             self._set_version(daemon, GroupName(group), message.version, message.version)
@@ -111,6 +123,7 @@ class InterestTable(Destinations):
         """All daemons of the view have sent their interests; newer announcements stay."""
         self._agreed = True
         versions = {process.daemon: version for process, version, _ in interests}
+        self._latest.update(versions)
         for by_daemon in self._versions.values():
             old = [one for one, said in by_daemon.items() if abs(said) <= versions.get(one, NEVER)]
             for daemon in old:
@@ -122,6 +135,7 @@ class InterestTable(Destinations):
 
     def keep(self, daemons: Collection[DaemonId]) -> None:
         """Removes the interests of all other daemons."""
+        self._latest = {one: version for one, version in self._latest.items() if one in daemons}
         for by_daemon in self._versions.values():
             for daemon in [one for one in by_daemon if one not in daemons]:
                 del by_daemon[daemon]

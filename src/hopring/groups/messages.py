@@ -11,12 +11,30 @@ from typing import Annotated, Final
 import msgspec
 
 from hopring.errors import Drop, PeerError
-from hopring.groups.names import SESSION_NAME_BYTES_MAX, GroupViewId
-from hopring.ids import ViewId
+from hopring.groups.names import SESSION_NAME_BYTES_MAX, GroupViewId, is_legal_group, is_legal_name
+from hopring.ids import GroupName, ViewId
+from hopring.ordering.entry import CONTROL_SESSION
 from hopring.services import Service
-from hopring.wire.bundle import GROUP_NAME_BYTES_MAX
+from hopring.wire.bundle import GROUP_NAME_BYTES_MAX, GROUPS_MAX
+
+VERSION_MAX: Final = 2**48
+"""The highest version of an interest: one for each change, so no daemon gets near it."""
+
+ANNOUNCED_MAX: Final = 256
+"""Limit of the groups in one INTEREST, in each direction."""
+
+HELD_MAX: Final = 256
+"""Limit of the groups in one HOLD."""
+
+PRESENCES_MAX: Final = 256
+"""Limit of the bundles in one PRESENT."""
+
+PARTS_MAX: Final = 1 << 16
+"""Limit of the parts of one daemon's GROUPS."""
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
+Version = Annotated[int, msgspec.Meta(ge=0, le=VERSION_MAX)]
+Session = Annotated[int, msgspec.Meta(ge=0, lt=CONTROL_SESSION)]
 Group = Annotated[str, msgspec.Meta(min_length=1, max_length=GROUP_NAME_BYTES_MAX)]
 SessionName = Annotated[str, msgspec.Meta(min_length=1, max_length=SESSION_NAME_BYTES_MAX)]
 
@@ -41,33 +59,34 @@ class GroupKill(msgspec.Struct, frozen=True, array_like=True, tag="K"):
 class GroupInterest(msgspec.Struct, frozen=True, array_like=True, tag="I"):
     """INTEREST, Safe: the daemon wants the bodies of the messages to `on`, and no longer those to `off`."""
 
-    version: Count  # Rises with each INTEREST of this daemon, since links may reorder them.
-    on: tuple[Group, ...] = ()
-    off: tuple[Group, ...] = ()
+    version: Version  # Rises with each INTEREST of this daemon, since links may reorder them.
+    on: Annotated[tuple[Group, ...], msgspec.Meta(max_length=ANNOUNCED_MAX)] = ()
+    off: Annotated[tuple[Group, ...], msgspec.Meta(max_length=ANNOUNCED_MAX)] = ()
 
 
 class GroupHold(msgspec.Struct, frozen=True, array_like=True, tag="H"):
     """HOLD, FIFO: senders to `on` wait for receivers at this daemon, and no longer senders to `off`."""
 
-    on: tuple[Group, ...] = ()
-    off: tuple[Group, ...] = ()
+    on: Annotated[tuple[Group, ...], msgspec.Meta(max_length=HELD_MAX)] = ()
+    off: Annotated[tuple[Group, ...], msgspec.Meta(max_length=HELD_MAX)] = ()
 
 
 class BundlePresence(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """The private groups of a bundle whose sessions were connected here at its place in the order."""
 
     daemon: Count  # The sender's daemon.
-    session: Count  # The sender.
+    session: Session  # The sender.
     lts: Count
     site: Count
-    present: tuple[tuple[Count, Count], ...]  # Index of the group in the bundle's list, and the session.
+    # Index of the group in the bundle's list, and the session.
+    present: Annotated[tuple[tuple[Count, Session], ...], msgspec.Meta(max_length=GROUPS_MAX)]
 
 
 class GroupPresence(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="P"):
     """PRESENT, Agreed: answers for the receipts of bundles to private groups of this daemon."""
 
     view: ViewId  # In which the bundles were delivered.
-    answers: tuple[BundlePresence, ...]
+    answers: Annotated[tuple[BundlePresence, ...], msgspec.Meta(max_length=PRESENCES_MAX)]
 
 
 class LocalGroup(msgspec.Struct, frozen=True, array_like=True):
@@ -76,7 +95,8 @@ class LocalGroup(msgspec.Struct, frozen=True, array_like=True):
     group: Group
     id: GroupViewId  # Of the last view that these members were shown.
     closing_path: tuple[ViewId, ...]  # The daemons' views left since a signal in that view, if there was one.
-    members: tuple[tuple[Count, SessionName], ...]  # Session and name.
+    # Session and name.
+    members: Annotated[tuple[tuple[Session, SessionName], ...], msgspec.Meta(min_length=1)]
 
 
 class GroupsPart(msgspec.Struct, frozen=True, array_like=True, tag="G"):
@@ -84,8 +104,8 @@ class GroupsPart(msgspec.Struct, frozen=True, array_like=True, tag="G"):
 
     view: ViewId
     part: Count
-    parts: Annotated[int, msgspec.Meta(ge=1)]
-    version: Count  # The version of the sender's interest.
+    parts: Annotated[int, msgspec.Meta(ge=1, le=PARTS_MAX)]
+    version: Version  # The version of the sender's interest.
     groups: tuple[LocalGroup, ...] = ()
     interested: tuple[Group, ...] = ()  # Further groups whose messages the sender wants.
 
@@ -116,8 +136,24 @@ def decode_group_message(payload: bytes | memoryview, service: Service) -> Group
     """Decodes a group message and checks the service that carried it."""
     try:
         message = _decoder.decode(payload)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise PeerError(Drop.INCONSISTENT, f"group message: {error}") from None
     if service is not service_of(message):
         raise PeerError(Drop.INCONSISTENT, f"{type(message).__name__} as {service.name}")
+    _check_names(message)
     return message
+
+
+def _check_names(message: GroupMessage) -> None:
+    """Checks names of groups; the decoder has checked the number of characters, not of bytes."""
+    legal = True
+    if isinstance(message, GroupInterest):
+        legal = all(is_legal_group(GroupName(name)) for name in (*message.on, *message.off))
+    elif isinstance(message, GroupHold):
+        # Receivers fall behind in private groups too.
+        legal = all(is_legal_name(GroupName(name)) for name in (*message.on, *message.off))
+    elif isinstance(message, GroupsPart):
+        names = [*[entry.group for entry in message.groups], *message.interested]
+        legal = all(is_legal_group(GroupName(name)) for name in names)
+    if not legal:
+        raise PeerError(Drop.INCONSISTENT, f"{type(message).__name__} with an illegal name of a group")

@@ -54,7 +54,12 @@ class GroupViewId(NamedTuple):
 
 def is_legal_group(group: GroupName) -> bool:
     """Whether a session may join a group of this name."""
-    return _is_text(group, GROUP_NAME_BYTES_MAX) and not is_private(group)
+    return is_legal_name(group) and not is_private(group)
+
+
+def is_legal_name(group: GroupName) -> bool:
+    """Whether messages may be sent to a group of this name, which may be a private one."""
+    return _is_text(group, GROUP_NAME_BYTES_MAX)
 
 
 def is_legal_session(name: str, daemon: str) -> bool:

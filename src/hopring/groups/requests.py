@@ -8,6 +8,7 @@ Above       sessions. A request that cannot succeed is refused at once; the othe
 from dataclasses import dataclass, field
 
 from hopring.engine import SubmitMessage
+from hopring.errors import Drop, PeerError
 from hopring.groups.events import (
     Connect,
     GroupRequestRefused,
@@ -19,7 +20,7 @@ from hopring.groups.events import (
 )
 from hopring.groups.group_table import GroupTable
 from hopring.groups.interest import OwnInterest
-from hopring.groups.messages import GroupInterest, GroupKill
+from hopring.groups.messages import GroupInterest, GroupJoin, GroupKill
 from hopring.groups.names import is_legal_group, is_legal_session
 from hopring.groups.private_groups import private_group
 from hopring.groups.sessions import LocalSession, LocalSessions
@@ -103,6 +104,19 @@ class Requests:
         self.sessions.put(session, GroupKill())
         for group in self.sessions.give_up(session, self.own.known):
             self.mark_if_idle(group, now_us)
+
+    def check_join(self, number: int, message: GroupJoin) -> None:
+        """Checks that a JOIN in this daemon's name is one that its session asked for."""
+        session = self.sessions.by_number.get(number)
+        asked = session is not None and session.name == message.name
+        if not asked or not self.sessions.joining.get(GroupName(message.group)):
+            raise PeerError(Drop.FOREIGN_SENDER, f"JOIN of session {number} here, which did not ask for it")
+
+    def check_kill(self, number: int) -> None:
+        """Checks that a KILL in this daemon's name is of a session that ends, after all its requests."""
+        session = self.sessions.by_number.get(number)
+        if session is None or not session.ends or session.requests:
+            raise PeerError(Drop.FOREIGN_SENDER, f"KILL of session {number} here, which does not end")
 
     def joined(self, group: GroupName) -> None:
         """A join of a session of this daemon is delivered."""

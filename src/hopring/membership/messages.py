@@ -206,7 +206,7 @@ def decode_daemon_message(payload: bytes) -> DaemonMessage:
     """Decodes a message that came as a datagram."""
     try:
         message = _daemon_decoder.decode(payload)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise PeerError(Drop.INCONSISTENT, f"membership message: {error}") from None
     if isinstance(message, DaemonJoin) and not message.records:
         raise PeerError(Drop.INCONSISTENT, "JOIN without a record")
@@ -352,5 +352,5 @@ def decode_recovery_message(payload: bytes) -> RecoveryMessage:
     """Decodes a message that came over an attempt's network."""
     try:
         return _recovery_decoder.decode(payload)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise PeerError(Drop.INCONSISTENT, f"membership message: {error}") from None

@@ -214,7 +214,7 @@ def decode_control(frame: Frame) -> ControlMessage:
         raise PeerError(Drop.UNKNOWN_TYPE, f"{frame.kind.name} is no control message")
     try:
         message: ControlMessage = decoder.decode(frame.body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise PeerError(Drop.INCONSISTENT, f"{frame.kind.name}: {error}") from None
     return message
 
@@ -342,5 +342,5 @@ def decode_answer(body: bytes) -> Answer:
     """Decodes the body of an ANSWER."""
     try:
         return _answer_decoder.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise PeerError(Drop.INCONSISTENT, f"ANSWER: {error}") from None

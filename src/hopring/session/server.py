@@ -460,7 +460,10 @@ class SessionServer:
             or is_group_message(event.message.payload)
         ):
             return
-        message = self._receipts.delivered(event)
+        try:
+            message = self._receipts.delivered(event)
+        except PeerError:
+            return  # The groups have refused the bundle and counted it.
         if message is not None:
             self._send_control(session, message, now_us)
 

@@ -68,12 +68,13 @@ class FedGroups:
         session: int = 9,
         discard: bool = False,
         at: int = 0,
+        name: str = "sender",
     ) -> list[Output]:
         """Delivers a client's message from any daemon."""
         self.at += 1
         names = tuple([GroupName(name) for name in groups])
         key = BundleKey(sender.daemon, session, service, names, discard)
-        payload = append_sender(encode_bundle(key, [b"body"], [7], [0]), "sender")
+        payload = append_sender(encode_bundle(key, [b"body"], [7], [0]), name)
         message = OrderedMessage(service, sender.daemon, session, payload)
         return self.step(Delivered(self.view, message, sender, Position(at or self.at, 0)))
 

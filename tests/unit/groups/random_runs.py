@@ -47,18 +47,18 @@ def _play(
     for _ in range(steps):
         world.now_us += rng.randint(0, 1)
         if rng.random() < changes:
-            _change(world, rng)
+            change(world, rng)
         elif rng.random() < 0.35:
-            _ask(world, rng, groups)
+            ask(world, rng, groups)
         else:
-            _move(world, rng)
+            move(world, rng)
         if fast is not None and rng.random() < FAST:
             _hurry(world, fast)
     world.unite()
     return judge(world.book, [host.groups for host in world.hosts])
 
 
-def _ask(world: IdealWorld, rng: Random, names: tuple[str, ...]) -> None:
+def ask(world: IdealWorld, rng: Random, names: tuple[str, ...]) -> None:
     at = rng.randrange(len(world.hosts))
     host = world.hosts[at]
     here = [
@@ -86,7 +86,7 @@ def _ask(world: IdealWorld, rng: Random, names: tuple[str, ...]) -> None:
         world.send(at, session, rng.choice(SERVICES), tuple(groups), rng.random() < 0.15)
 
 
-def _move(world: IdealWorld, rng: Random) -> None:
+def move(world: IdealWorld, rng: Random) -> None:
     host = rng.choice(world.hosts)
     kind = rng.random()
     if kind < 0.3:
@@ -110,7 +110,7 @@ def _hurry(world: IdealWorld, at: int) -> None:
     world.walk(host)
 
 
-def _change(world: IdealWorld, rng: Random) -> None:
+def change(world: IdealWorld, rng: Random) -> None:
     kind = rng.random()
     if kind < 0.1:
         world.crash(rng.randrange(len(world.hosts)))

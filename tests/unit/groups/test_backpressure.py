@@ -3,9 +3,8 @@
 from tests.unit.groups.one_daemon import ALL, BLUE, FAR, ME, NEAR, RED, FedGroups, delivers
 from tests.unit.groups.submissions import control_messages
 
-from hopring.groups.backpressure import TOLD_MAX
 from hopring.groups.groups import NOWHERE
-from hopring.groups.messages import GroupHold
+from hopring.groups.messages import HELD_MAX, GroupHold
 from hopring.ids import GroupName
 from hopring.ordering.entry import CONTROL_SESSION
 from hopring.services import Service
@@ -39,9 +38,9 @@ def test_a_hold_that_ends_before_it_was_sent_is_not_sent() -> None:
 
 def test_many_groups_are_sent_in_several_messages() -> None:
     fed = FedGroups(*ALL)
-    fed.groups.block([GroupName(f"g{at}") for at in range(TOLD_MAX + 1)])
+    fed.groups.block([GroupName(f"g{at}") for at in range(HELD_MAX + 1)])
 
-    assert [len(one.on) for one in control_messages(fed.taken()) if isinstance(one, GroupHold)] == [TOLD_MAX, 1]
+    assert [len(one.on) for one in control_messages(fed.taken()) if isinstance(one, GroupHold)] == [HELD_MAX, 1]
 
 
 def test_messages_wait_until_all_daemons_release_the_group_and_other_groups_do_not() -> None:

@@ -249,7 +249,7 @@ def test_self_discard_spares_only_the_sending_session() -> None:
     fed.join(1, "ann", RED)
     fed.join(2, "bob", RED)
 
-    assert delivers(fed.message(ME, Service.AGREED, "red", session=1, discard=True)) == [(2,)]
+    assert delivers(fed.message(ME, Service.AGREED, "red", session=1, discard=True, name="ann")) == [(2,)]
     assert delivers(fed.message(NEAR, Service.AGREED, "red", session=1, discard=True)) == [(1, 2)]
 
 

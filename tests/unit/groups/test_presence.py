@@ -4,9 +4,8 @@ from tests.unit.groups.one_daemon import ALL, FAR, ME, NEAR, RED, FedGroups, vie
 from tests.unit.groups.submissions import control_messages
 
 from hopring.engine import Delivered
-from hopring.groups.delivery import TOLD_MAX
 from hopring.groups.events import Connect, Disconnect, Output, PresenceReport
-from hopring.groups.messages import BundlePresence, GroupPresence
+from hopring.groups.messages import PRESENCES_MAX, BundlePresence, GroupPresence
 from hopring.groups.payloads import append_sender
 from hopring.ids import GroupName, Process
 from hopring.ordering.entry import CONTROL_SESSION, OrderedMessage, Position
@@ -63,10 +62,10 @@ def test_presence_is_not_reported_without_tickets_for_other_groups_or_for_own_me
 
 def test_many_reports_are_sent_in_several_messages_and_none_after_the_view() -> None:
     fed = FedGroups(*ALL)
-    for at in range(TOLD_MAX + 1):
+    for at in range(PRESENCES_MAX + 1):
         message(fed, 20 + at, "#bob#d0")
     told = [one for one in control_messages(fed.taken()) if isinstance(one, GroupPresence)]
-    assert [len(one.answers) for one in told] == [TOLD_MAX, 1]
+    assert [len(one.answers) for one in told] == [PRESENCES_MAX, 1]
 
     message(fed, 400, "#bob#d0")
     fed.move(ALL, ALL, 3)

@@ -16,7 +16,7 @@ from tests.unit.groups.one_daemon import (
 
 from hopring.engine import Installed, Rift
 from hopring.errors import Drop
-from hopring.groups.events import LeaveGroup, Output
+from hopring.groups.events import JoinGroup, LeaveGroup, Output
 from hopring.groups.groups import GroupsState
 from hopring.groups.messages import GroupJoin, GroupKill, GroupLeave, GroupsPart, decode_group_message
 from hopring.groups.names import GroupViewId
@@ -140,6 +140,7 @@ def test_a_group_that_closed_at_a_rift_and_comes_back_goes_on_above_its_last_id(
     fed.deliver(NEAR, 5, GroupKill())
     fed.step(LeaveGroup(1, RED))
     fed.deliver(ME, 1, GroupLeave("red"))
+    fed.step(JoinGroup(1, RED))
 
     (shown, signal) = fed.deliver(ME, 1, GroupJoin("ann", "red"))
 
