@@ -136,7 +136,7 @@ class Stack:
         self._wakes_at_us.update({daemon: link.wake_at_us for daemon, link in self.spares.items()})
         self._wakes_at_us[own.me] = self.ring.wake_at_us
         self._incarnations = dict(members)  # None until the first packet of that daemon.
-        self._stamps = Stamps(
+        self.stamps = Stamps(
             self.network.site,
             self._object_bytes(),
             destinations=destinations or Destinations(),
@@ -180,7 +180,7 @@ class Stack:
         self.ring.tune(
             options.personal_window_segments, options.global_window_segments, options.packet_segments_max
         )
-        self._stamps.object_bytes_max = self._object_bytes()
+        self.stamps.object_bytes_max = self._object_bytes()
 
     def _loose_bytes(self) -> int:
         """The longest object that fits in one datagram on every link of the cluster."""
@@ -243,15 +243,15 @@ class Stack:
 
     def expect(self, lts: int) -> None:
         """The view begins at this stamp; other members may install it from now on."""
-        self._stamps.start_lts = lts
+        self.stamps.start_lts = lts
 
     def heard(self, lts: int) -> None:
         """Raises the clock: later stamps are above this one."""
-        self._stamps.heard(lts)
+        self.stamps.heard(lts)
 
     def take_back(self) -> list[tuple[int, bytes]]:
         """The bundles that are not stamped yet, with their sessions, the oldest first."""
-        return self._stamps.take_back()
+        return self.stamps.take_back()
 
     def counters(self) -> dict[DaemonId, LinkCounters]:
         """The counters of the links to other sites."""
@@ -295,7 +295,7 @@ class Stack:
 
     def _multicast(self, event: Multicast, now_us: int) -> None:
         assert len(event.bundle) <= self.options.bundle_bytes_max, "check the size where the bundle is made"
-        self._stamps.put(event.session, event.mask, event.bundle)
+        self.stamps.put(event.session, event.mask, event.bundle)
         self._settle = self._settle or event.settle
         self._step_ring(Wish(), now_us)
 
@@ -312,7 +312,7 @@ class Stack:
         self._clock_goal_lts = max(self._clock_goal_lts, event.lts)
         if event.hurry:
             self._clock_due_us = now_us
-        elif self._clock_due_us == NEVER and event.lts > self._stamps.clock:
+        elif self._clock_due_us == NEVER and event.lts > self.stamps.clock:
             self._clock_due_us = now_us + self.options.loose_clock_us
         self._wake_loose()
 
@@ -320,14 +320,14 @@ class Stack:
         self.loose.expire(now_us)
         if self._clock_due_us <= now_us:
             self._clock_due_us = NEVER
-            if self._clock_goal_lts > self._stamps.clock:
-                self._stamps.heard(self._clock_goal_lts)
+            if self._clock_goal_lts > self.stamps.clock:
+                self.stamps.heard(self._clock_goal_lts)
                 self._step_ring(Wish(), now_us)
         self._wake_loose()
 
     def _tell(self, message: bytes, now_us: int) -> None:
         self._serial += 1
-        size = self._stamps.object_bytes_max
+        size = self.stamps.object_bytes_max
         for control in cut_control(self.network.site, self.own.me, self._serial, message, size):
             self._originate(control, now_us)
 
@@ -358,7 +358,7 @@ class Stack:
         options = self.ring.options
         space = VisitSpace(visit.local_segments, options.packet_bytes, options.chunk_bytes)
         reserve = partial(self._reserve, space, ring_objects)
-        stamped = self._stamps.visit(visit.site_seq, visit.site_lts, reserve)
+        stamped = self.stamps.visit(visit.site_seq, visit.site_lts, reserve)
         for meta, bundle in stamped.bundles:
             self._out.append(Receive(meta.source, meta.seq, meta.lts, meta.mask, bundle, meta.prev, True))
         for fragment in stamped.fragments:
@@ -369,10 +369,10 @@ class Stack:
             stamped.site_lts,
             self.local_aru,
             tuple(ring_objects),
-            self._stamps.busy,
+            self.stamps.busy,
             self._settle or self.settling,
         )
-        self._settle = self._settle and self._stamps.busy
+        self._settle = self._settle and self.stamps.busy
         self._visited = stamped
         self._step_ring(release, now_us)
 
@@ -423,7 +423,7 @@ class Stack:
     def _frame_received(self, header: Header, frame: Frame, now_us: int) -> None:
         if header.family is Family.RING and isinstance(frame, (Token, Data, Segment, Held, Hurry)):
             if isinstance(frame, Token):
-                self._stamps.check_token(frame.site_seq, frame.site_lts)
+                self.stamps.check_token(frame.site_seq, frame.site_lts)
             self._step_ring(FromMember(header.sender, frame), now_us)
         elif isinstance(frame, Loose):
             self._loose_received(header, frame, now_us)
@@ -505,17 +505,17 @@ class Stack:
         if isinstance(item, (Routed, Meta, Update)) and max(item.lts, item.seq) > NUMBER_MAX:
             raise PeerError(Drop.OUT_OF_WINDOW, f"bundle {item.seq} with stamp {item.lts}")
         if isinstance(item, Update):
-            self._stamps.follow(item.lts - 1)
+            self.stamps.follow(item.lts - 1)
             self._out.append(Promised(item))
         elif isinstance(item, Control):
             message = self._control_parts.add(control_fragment(item))
             if message is not None:
                 self._out.append(Told(item.daemon, bytes(message)))
         elif isinstance(item, Meta):
-            self._stamps.follow(item.lts)
+            self.stamps.follow(item.lts)
             self._out.append(Receive(item.source, item.seq, item.lts, item.mask, None, item.prev))
         elif isinstance(item, Routed):
-            if not self._stamps.follow(item.lts) and item.count > 1:
+            if not self.stamps.follow(item.lts) and item.count > 1:
                 raise PeerError(Drop.OUT_OF_WINDOW, f"fragment with stamp {item.lts}")
             bundle = self._reassembly.add(item)
             if bundle is not None:

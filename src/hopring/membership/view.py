@@ -14,6 +14,8 @@ Deviation   an explicit DONE of every member replaces WaitLTS.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from msgspec import structs
+
 from hopring.errors import Drop, PeerError
 from hopring.ids import NUMBER_MAX, DaemonId, Process, SiteId, SiteMask, ViewId, mask_of
 from hopring.membership.connectivity import lowest_of_sites
@@ -212,9 +214,12 @@ class ViewAttempt:
         return [state, *self._advance()]
 
     def _check_own(self, state: StateTrans) -> None:
-        """The own state passes the checks of the others, or they would leave this daemon out for good."""
+        """The own state passes the checks of the others, or they would leave this daemon out for good.
+
+        A counter beyond the last number, of a damaged file, keeps this daemon alone; it does not end it.
+        """
         try:
-            check_state(state, self.site_of)
+            check_state(structs.replace(state, counter=min(state.counter, NUMBER_MAX)), self.site_of)
             check_reach(state, self.old.members, self.old.order)
         except PeerError as error:
             raise AssertionError("the order holds only bundles that were checked") from error

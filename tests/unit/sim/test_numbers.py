@@ -132,6 +132,7 @@ def set_site_sequence(cluster: SimCluster, site: int, seq: int) -> None:
         stack = membership.stack
         assert stack is not None
         if membership.site == site:
+            stack.stamps.site_seq = seq
             ring = stack.ring.state
             ring.token = ring.token.replace(site_seq=seq)
             ring.passed = ring.passed.replace(site_seq=seq)

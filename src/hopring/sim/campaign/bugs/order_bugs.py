@@ -159,7 +159,7 @@ def _clock_of_the_view(heard: Callable[[Stack, int], None]) -> Any:
     del heard
 
     def raise_clock(self: Stack, lts: int) -> None:
-        self._stamps.clock = max(self._stamps.clock, lts)
+        self.stamps.clock = max(self.stamps.clock, lts)
 
     return raise_clock
 
