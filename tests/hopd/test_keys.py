@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.keys import DAYS
@@ -28,6 +29,12 @@ def make_keys(path: Path) -> KeyDirectory:
 
 def reloaded(log: Path, times: int) -> bool:
     return sum(" keys use=" in line for line in log.read_text().splitlines()) == times
+
+
+def knows(status: dict[str, Any], keys: list[str]) -> bool:
+    """Whether a daemon has these keys, and has heard from three others that they have them."""
+    told = status["keys"]
+    return told["live"] == keys and list(told["announced"].values()) == [keys] * 3
 
 
 def try_to_start(tmp_path: Path, config: Config, *options: str) -> subprocess.CompletedProcess[str]:
@@ -113,6 +120,7 @@ def test_a_daemon_with_other_keys_stays_alone_and_its_log_says_why(tmp_path: Pat
         until(lambda: "which this daemon does not have" in (tmp_path / "eu1.log").read_text())
 
         assert cluster.status("eu3")["members"] == ["eu3"]
+        assert cluster.status("eu1")["keys"]["refused"]["unknown_key"] > 0
         assert len(cluster.status("eu1")["members"]) == 2
 
 
@@ -131,6 +139,7 @@ def test_keys_are_added_used_and_dropped_by_reloads_without_a_view_change(tmp_pa
 
             added = directory.key_file().with_new_key()
             new = next(key.key.id for key in added.keys if not key.in_use)
+            everywhere = [f"{one:08x}" for one in sorted((old, new))]
             steps = added, added.with_use(f"{new:08x}"), added.with_use(f"{new:08x}").without(f"{old:08x}")
             for at, step in enumerate(steps):
                 step.save()
@@ -139,4 +148,13 @@ def test_keys_are_added_used_and_dropped_by_reloads_without_a_view_change(tmp_pa
                     exchange(b"%d %s" % (at, name.encode()))
                 for name in cluster.daemons:
                     until(partial(reloaded, tmp_path / f"{name}.log", at + 1))
+                if at == 0:
+                    until(lambda: all(knows(cluster.status(name), everywhere) for name in cluster.daemons))
         assert {name: cluster.status(name)["view"] for name in cluster.daemons} == views
+        for name in cluster.daemons:
+            keys = cluster.status(name)["keys"]
+            assert (keys["in_use"], keys["wanted"], keys["live"]) == (
+                f"{new:08x}",
+                f"{new:08x}",
+                [f"{new:08x}"],
+            )

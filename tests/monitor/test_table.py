@@ -7,6 +7,8 @@ from hopring.cli.monitor.table import (
     StatusCounters,
     cut_of,
     heads_that_fit,
+    key_of,
+    lacking,
     plain_table,
     rates,
     state_of,
@@ -27,6 +29,7 @@ ROW = [
     "1",
     "0B/2MiB",
     "512/1024",
+    "1a2b3c4d",
     "-",
 ]
 
@@ -74,3 +77,23 @@ def test_a_cut_that_ends_by_itself_shows_the_seconds_that_are_left() -> None:
     assert cut_of({"cut": ["us1", "us2"]}) == "us1,us2"
     assert cut_of({"cut": ["us1"], "cut_left_us": None}) == "us1"
     assert cut_of({"cut": ["us1"], "cut_left_us": 28_000_001}) == "us1 29s"
+
+
+def test_the_key_column_shows_the_key_in_use_and_whether_another_one_is_live() -> None:
+    assert key_of({"keys": {"in_use": "aa", "live": ["aa"]}}) == "aa"
+    assert key_of({"keys": {"in_use": "aa", "live": ["aa", "bb"]}}) == "aa+"
+    assert key_of({"keys": {"in_use": None, "insecure": True}}) == "insecure"
+    assert key_of({"keys": {"in_use": None, "insecure": False}}) == "none"
+    assert key_of({}) == "none"
+
+
+def test_members_of_the_view_that_have_not_announced_the_wanted_key_lack_it() -> None:
+    announced = {"eu2": ["aa", "bb"], "us1": ["aa"], "us2": ["aa"]}
+    status = {
+        "daemon": "eu1",
+        "members": ["eu1", "eu2", "us1"],
+        "keys": {"wanted": "bb", "announced": announced},
+    }
+
+    assert lacking(status) == ["us1"]
+    assert lacking({"daemon": "eu1", "members": ["eu1", "us1"]}) == []

@@ -7,7 +7,7 @@ from pathlib import Path
 from hopring.config import Config, SecurityTuning
 from hopring.credentials.directory import KeyDirectory
 
-DAYS = 30
+DAYS = 90  # More than those for which `hop doctor` warns of their end.
 
 
 def with_keys(config: Config, directory: Path) -> Config:

@@ -3,13 +3,18 @@
 import json
 import os
 import socket
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import click
 
 from hopring.cli import doctor_checks
-from hopring.cli.daemon_session import json_option, timeout_option
+from hopring.cli.daemon_session import Unreachable, json_option, timeout_option
 from hopring.cli.doctor_checks import AskedDaemon, CheckVerdict, DoctorReport, ask, check_daemons, check_pairs
+from hopring.cli.doctor_keys import check_key_files, check_running_keys
+from hopring.cli.monitor.admin_client import AdminClient, default_places
 from hopring.cli.terminal import Exit, say
 from hopring.client.arguments import parse_url, unix_url
 from hopring.config import Config, Daemon, load_config
@@ -27,6 +32,15 @@ _SIGNS = {CheckVerdict.OK: "ok     ", CheckVerdict.FINDING: "FINDING", CheckVerd
     type=click.Path(path_type=Path),
     help="State directory of hopd on this host, with its Unix sockets.",
 )
+@click.option(
+    "--admin",
+    "places",
+    metavar="PATH",
+    multiple=True,
+    envvar="HOP_ADMIN",
+    type=click.Path(path_type=Path),
+    help="An admin socket of a daemon, or a directory of them, to ask for keys; may be repeated.",
+)
 @timeout_option
 @json_option
 @click.option("--all", "show_all", is_flag=True, help="Also show checks without findings.")
@@ -36,13 +50,15 @@ def doctor(
     file: str,
     urls: tuple[str, ...],
     state: Path | None,
+    places: tuple[Path, ...],
     seconds: float,
     as_json: bool,
     show_all: bool,
 ) -> None:
-    """Check the cluster of FILE from this host: configuration, addresses, ports, packet sizes, views.
+    """Check the cluster of FILE from this host: configuration, addresses, ports, packet sizes, views, keys.
 
-    Daemons are asked through their client ports or, on this host, their Unix sockets. Exit code 1 means that
+    Daemons are asked through their client ports or, on this host, their Unix sockets; for their keys, through
+    their admin sockets. Exit code 1 means that
     there is a finding; each has a remedy. Checks that cannot be made from here are listed as unknown: run the
     command on every host.
     """
@@ -51,11 +67,21 @@ def doctor(
     report = DoctorReport()
     asked = _ask_all(report, config, given, state or _state_directory(), seconds)
     _check_host(report, config, asked)
+    if any(doctor_checks.is_local(daemon.address) for daemon in config.daemons):
+        check_key_files(report, config, Path(file), datetime.now(UTC))
+    check_running_keys(report, config, _statuses(list(places) or default_places(), seconds))
     check_daemons(report, config, asked)
     check_pairs(report, config, asked)
     _print(report, as_json, show_all)
     if report.findings:
         context.exit(Exit.FAILURE)
+
+
+def _statuses(places: list[Path], seconds: float) -> list[Mapping[str, Any]]:
+    try:
+        return [one.status for one in AdminClient(places, seconds).look().seen]
+    except Unreachable:
+        return []
 
 
 def _given(config: Config, urls: tuple[str, ...]) -> dict[str, str]:

@@ -25,6 +25,7 @@ from hopring.daemon.net.udp import BUFFER_BYTES, ask_buffers, open_group
 from hopring.daemon.process.environment import wanted_descriptors
 from hopring.errors import Drop, HopError
 from hopring.links.kinds import KINDS
+from hopring.sealing.packet import OVERHEAD_BYTES
 from hopring.session.options import SessionOptions
 from hopring.wire.data import SEGMENT_BYTES_DEFAULT
 
@@ -81,7 +82,10 @@ LOSS_PACKETS_MIN: Final = 200
 
 _DROPS: Final = {
     Drop.CLUSTER: "another cluster, or another configuration file, sends here: compare `hop config check`",
-    Drop.VERSION: "another version of the protocol sends here: upgrade the older daemons",
+    Drop.VERSION: "a daemon with keys sends to this one without, or another version of the protocol",
+    Drop.CLEAR_TEXT: "a daemon without keys sends here: set keys in [security] on its host too",
+    Drop.KEY: "a daemon with other keys sends here: compare `hop keys show` on all hosts",
+    Drop.SEAL: "damaged or forged packets, or another cluster with the same key",
     Drop.MAGIC: "something that is no daemon sends to its port: find it, or choose another port",
 }
 _UNSENT: Final = {
@@ -372,10 +376,13 @@ def check_paths(report: DoctorReport, config: Config, own: Daemon) -> None:
             if link is None or KINDS[link.protocol].over_stream:
                 continue
             segment, key = link.tuning.segment_bytes, f"segment of the link {mine.name}-{its.name}"
-        _check_path(report, own, other, segment or SEGMENT_BYTES_DEFAULT, key)
+        sealed_bytes = 0 if config.security.keys is None else OVERHEAD_BYTES
+        _check_path(report, own, other, segment or SEGMENT_BYTES_DEFAULT, sealed_bytes, key)
 
 
-def _check_path(report: DoctorReport, own: Daemon, other: Daemon, segment_bytes: int, key: str) -> None:
+def _check_path(
+    report: DoctorReport, own: Daemon, other: Daemon, segment_bytes: int, sealed_bytes: int, key: str
+) -> None:
     pair, family = f"{own.name} -> {other.name}", family_of(other.address)
     with socket.socket(family, socket.SOCK_DGRAM) as sock:
         try:
@@ -389,10 +396,11 @@ def _check_path(report: DoctorReport, own: Daemon, other: Daemon, segment_bytes:
             text = f"no route from {own.address} to {other.address} ({error.strerror or error})"
             report.finding(pair, text, "correct the address in the configuration, or the routes (ip route get)")
             return
-    size = segment_bytes + _HEADS_BYTES[family]
+    heads_bytes = _HEADS_BYTES[family] + sealed_bytes
+    size = segment_bytes + heads_bytes
     if size > mtu:
         text = f"packets of {size} bytes, the path takes {mtu}"
-        report.finding(pair, text, f"set {key} to {mtu - _HEADS_BYTES[family]}B or less, at both ends")
+        report.finding(pair, text, f"set {key} to {mtu - heads_bytes}B or less, at both ends")
     else:
         report.good(pair, f"there is a route; packets of {size} bytes, as far as known it takes {mtu}")
 

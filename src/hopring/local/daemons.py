@@ -32,8 +32,8 @@ from hopring.local.plan import (
 )
 from hopring.local.process import ClusterError, DaemonFiles, DaemonProcess
 
-KEY_DAYS: Final = 30
-"""For how long the certificates of a cluster's own keys are valid."""
+KEY_DAYS: Final = 90
+"""For how long certificates of a cluster's own keys are valid: longer than `hop doctor` warns of their end."""
 
 STARTS_MAX: Final = 5
 """How often other ports are tried when another process takes one first."""

@@ -100,6 +100,15 @@ class SealedCluster(NamedTuple):
     daemons: int
 
 
+class SealingSnapshot(NamedTuple):
+    """The keys of a process and of those that it has met, by their ids."""
+
+    in_use: int  # What it seals with.
+    wanted: int  # What its key ring says that it is to seal with, once all others have that key.
+    live: tuple[int, ...]  # What it opens with.
+    met: dict[Process, tuple[int, ...]]  # The keys that each met process has announced, latest process last.
+
+
 class CountersUsedUp(Exception):
     """This process has sent as many packets as its keys allow."""
 
@@ -172,6 +181,11 @@ class Sealing:
         """The ids of keys that a process is known to have."""
         life = self._lives.get(process)
         return frozenset() if life is None else frozenset(life.keys)
+
+    def snapshot(self) -> SealingSnapshot:
+        """The keys at this moment."""
+        met = {process: tuple(sorted(life.keys)) for process, life in self._lives.items()}
+        return SealingSnapshot(self._sealing_key, self._ring.use, tuple(sorted(self._ring.keys)), met)
 
     def change_keys(self, ring: KeyRing, now_us: int) -> None:
         """Takes another key ring; the keys that it has no more are forgotten at once."""

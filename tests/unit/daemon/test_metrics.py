@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -9,7 +10,7 @@ from tests.unit.daemon.free_ports import free_base_port
 from tests.unit.daemon.membership_hosts import members_of
 from tests.unit.daemon.waiting import run_until
 
-from hopring.config import cluster_hash, config_digest, local_config
+from hopring.config import SecurityTuning, cluster_hash, config_digest, local_config
 from hopring.daemon.admin.description import DaemonDescription
 from hopring.daemon.admin.metrics import Metrics, _family
 from hopring.daemon.engines.membership_host import MembershipHost
@@ -17,17 +18,21 @@ from hopring.daemon.log import DaemonLog
 from hopring.daemon.loop.event_loop import Loop
 from hopring.engine import EngineOutput
 from hopring.ids import Incarnation, Process
+from hopring.sealing.keys import ClusterKey, KeyRing
 from hopring.services import Service
+
+CLEAR = SecurityTuning()
+KEY, NEW = ClusterKey(b"1" * 32), ClusterKey(b"2" * 32)
 
 
 class Watched:
     """A single daemon and its metrics."""
 
-    def __init__(self, loop: Loop) -> None:
-        config = local_config({"eu": 1}, base_port=free_base_port(2))
+    def __init__(self, loop: Loop, keys: KeyRing | None = None, security: SecurityTuning = CLEAR) -> None:
+        config = replace(local_config({"eu": 1}, base_port=free_base_port(2)), security=security)
         me = Process(config.daemon_id("eu1"), Incarnation(7))
         self.taken: list[EngineOutput] = []
-        self.member = MembershipHost(loop, config, me, self._up)
+        self.member = MembershipHost(loop, config, me, self._up, keys=keys)
         self.null = os.open(os.devnull, os.O_WRONLY)
         self.description = DaemonDescription(config, self.member, None, loop.now_us())
         self.metrics = Metrics(loop, DaemonLog("eu1", self.null), self.description)
@@ -66,6 +71,21 @@ def test_a_daemon_is_alive_until_it_ends_and_ready_while_a_view_is_whole(loop: L
 
     watched.metrics.leaving = True
     assert (watched.metrics.ready().status, watched.metrics.alive().status) == (503, 503)
+
+
+def test_keys_are_metrics_by_id_and_state_and_insecurity_is_one(loop: Loop, watched: Watched) -> None:
+    open_one = Watched(loop, None, SecurityTuning(insecure=True))
+    sealed = Watched(loop, KeyRing([KEY, NEW], KEY.id))
+
+    assert watched.value("hopring_insecure") == 0
+    assert open_one.value("hopring_insecure") == 1
+    assert "hopring_key_info{" not in open_one.metrics.page().body
+    assert sealed.value("hopring_key_info", key=f"{KEY.id:08x}", state="use") == 1
+    assert sealed.value("hopring_key_info", key=f"{NEW.id:08x}", state="accept") == 1
+    assert sealed.value("hopring_key_missing_daemons") == 0
+    for one in (open_one, sealed):
+        one.member.close()
+        os.close(one.null)
 
 
 def test_listeners_that_are_missing_are_told_of(loop: Loop, watched: Watched) -> None:

@@ -15,7 +15,7 @@ from hopring.cli.monitor import actions
 from hopring.cli.monitor.actions import Sides, in_force, read_sides, show_sides
 from hopring.cli.monitor.admin_client import AdminClient, AdminReply, Fleet, choose, default_places
 from hopring.cli.monitor.screen import MonitorScreen, read_cut_time, words
-from hopring.cli.monitor.table import plain_rows, plain_table
+from hopring.cli.monitor.table import KEY_HEADS, key_rows, plain_rows, plain_table
 from hopring.cli.terminal import Failure, confirm, say, say_lines, yes_option
 from hopring.config.units import DURATION, SIZE
 
@@ -81,7 +81,7 @@ def monitor(context: click.Context, places: tuple[Path, ...], seconds: float) ->
 def status(admin: AdminClient, as_json: bool, every_s: float | None, count: int | None) -> None:
     """Show the state of every daemon.
 
-    Columns: state, view, packets, retransmissions, token rounds, deliveries, sessions, windows and cuts.
+    Columns: state, view, packets, retransmissions, token rounds, deliveries, sessions, windows, key and cuts.
     """
     shown = 0
     while True:
@@ -96,6 +96,22 @@ def status(admin: AdminClient, as_json: bool, every_s: float | None, count: int 
             _end(fleet)
             return
         time.sleep(every_s)
+
+
+@monitor.command()
+@json_option
+@click.pass_obj
+def keys(admin: AdminClient, as_json: bool) -> None:
+    """Show the cluster keys of every daemon by their ids.
+
+    Columns: the key that it seals with, the one that its file says, all that it opens with, the daemons of its
+    view that lack the wanted one, and packets that were refused, by reason.
+    """
+    fleet = _look(admin)
+    if as_json:
+        click.echo(json.dumps({one.name: one.status.get("keys") for one in fleet.seen}))
+    else:
+        say_lines(plain_table(key_rows(fleet), KEY_HEADS))
 
 
 def _duration(_context: click.Context, _parameter: click.Parameter, text: str | None) -> int | None:

@@ -23,10 +23,22 @@ HEADS: Final = (
     "GROUPS",
     "WINDOW",
     "RING",
+    "KEY",
     "CUT",
 )
 RIGHT: Final = frozenset({"SIZE", "SENT", "RECEIVED", "RESENT", "ROUNDS", "DELIVERED", "SESSIONS", "GROUPS"})
-DISPENSABLE: Final = ("RING", "GROUPS", "ROUNDS", "SITE", "RECEIVED", "WINDOW", "SESSIONS", "VIEW", "CUT")
+DISPENSABLE: Final = (
+    "RING",
+    "GROUPS",
+    "KEY",
+    "ROUNDS",
+    "SITE",
+    "RECEIVED",
+    "WINDOW",
+    "SESSIONS",
+    "VIEW",
+    "CUT",
+)
 """Columns that a narrow screen drops, the first one first."""
 
 _GROUPS_SETTLED: Final = "GOP"
@@ -76,6 +88,44 @@ def cut_of(status: Mapping[str, Any]) -> str:
     return ",".join(status["cut"]) + left if status["cut"] else "-"
 
 
+def key_of(status: Mapping[str, Any]) -> str:
+    """The id of the key in use, with + if another one is live; `insecure` or `none` without keys."""
+    keys = status.get("keys", {})
+    if keys.get("in_use") is None:
+        return "insecure" if keys.get("insecure") else "none"
+    return f"{keys['in_use']}{'+' * (len(keys['live']) > 1)}"
+
+
+KEY_HEADS: Final = ("DAEMON", "IN USE", "WANTED", "LIVE", "LACK IT", "REFUSED")
+
+
+def key_rows(fleet: Fleet) -> list[list[str]]:
+    """One row for each daemon: its keys, the daemons of its view that lack the wanted one, refused packets."""
+    rows = []
+    for one in fleet.seen:
+        keys = one.status.get("keys", {})
+        refused = [f"{reason}={count}" for reason, count in keys.get("refused", {}).items() if count]
+        cells = [
+            one.name,
+            key_of(one.status).rstrip("+"),
+            keys.get("wanted") or "-",
+            ",".join(keys.get("live", [])) or "-",
+            ",".join(lacking(one.status)) or "-",
+            " ".join(refused) or "-",
+        ]
+        rows.append([printable(cell) for cell in cells])
+    return rows
+
+
+def lacking(status: Mapping[str, Any]) -> list[str]:
+    """The daemons of its view that have not announced the key that the daemon is to use."""
+    keys = status.get("keys", {})
+    if keys.get("wanted") is None:
+        return []
+    others = [name for name in status["members"] if name != status["daemon"]]
+    return [name for name in others if keys["wanted"] not in keys["announced"].get(name, ())]
+
+
 def row_of(status: Mapping[str, Any], counts: Sequence[str]) -> list[str]:
     """One row of the table."""
     window = status["window"]
@@ -92,6 +142,7 @@ def row_of(status: Mapping[str, Any], counts: Sequence[str]) -> list[str]:
         str(status.get("groups", "-")),
         f"{used}/{SIZE.write(window['bytes'])}",
         f"{window['personal_segments']}/{window['global_segments']}",
+        key_of(status),
         cut_of(status),
     ]
     return [printable(cell) for cell in cells]
@@ -113,15 +164,15 @@ def plain_rows(fleet: Fleet) -> list[list[str]]:
     return [row_of(one.status, list(map(str, counts_of(one.status, 0.0).values))) for one in fleet.seen]
 
 
-def plain_table(rows: Sequence[Sequence[str]]) -> str:
+def plain_table(rows: Sequence[Sequence[str]], heads: Sequence[str] = HEADS) -> str:
     """The table as aligned plain text."""
-    lines = [HEADS, *rows]
-    widths = [max([len(line[at]) for line in lines]) for at in range(len(HEADS))]
+    lines = [heads, *rows]
+    widths = [max([len(line[at]) for line in lines]) for at in range(len(heads))]
     shown = []
     for line in lines:
         cells = [
             cell.rjust(width) if head in RIGHT else cell.ljust(width)
-            for cell, width, head in zip(line, widths, HEADS, strict=True)
+            for cell, width, head in zip(line, widths, heads, strict=True)
         ]
         shown.append((" " * _GAP).join(cells).rstrip())
     return "\n".join(shown)

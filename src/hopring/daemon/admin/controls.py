@@ -50,7 +50,7 @@ class DeliveryCounters:
 
 
 def status_of(description: DaemonDescription, deliveries: DeliveryCounters, now_us: int) -> dict[str, object]:
-    """State, view, counters of network and links, windows, clients."""
+    """State, view, counters of network and links, windows, keys, clients."""
     snapshot, config, names = description.snapshot(), description.config, description.names
     me, window = snapshot.me, snapshot.window
     status: dict[str, object] = {
@@ -77,6 +77,7 @@ def status_of(description: DaemonDescription, deliveries: DeliveryCounters, now_
             "queue_bytes": window.queue_bytes,
         },
         "counters": _counters(description, snapshot),
+        "keys": asdict(description.keys(snapshot)),
         "problems": list(description.problems),
     }
     if description.session_server is not None:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass
+from typing import Final
 
 from hopring import __version__
 from hopring.config import Config, config_digest
@@ -14,6 +15,20 @@ from hopring.session.protocol import DaemonAnswer, LinkLine, WeightLine, Weights
 from hopring.session.server import SessionServer
 
 _NO_OVERLAY = OverlaySnapshot(None, (), ())
+_SEALING_DROPS: Final = (Drop.CLEAR_TEXT, Drop.KEY, Drop.SEAL, Drop.REPLAY, Drop.UNMET)
+"""The reasons for which sealing refuses packets."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeysReport:
+    """The cluster keys of a daemon by their ids, and what sealing has refused. There are no secrets in it."""
+
+    insecure: bool  # The configuration says `insecure = true`.
+    in_use: str | None  # What it seals with; None if datagrams are in the clear.
+    wanted: str | None  # What the file of keys says, once all others have that key.
+    live: tuple[str, ...]
+    announced: dict[str, tuple[str, ...]]  # By daemon that was met: the keys that it said it has.
+    refused: dict[str, int]  # Packets, by reason.
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +56,7 @@ class DaemonDescription:
         """Daemons that the admin channel has cut off here."""
         self.shaped: tuple[str, ...] = ()
         """Daemons whose packets from here the admin channel delays or loses."""
+        self._insecure = config.security.insecure  # As at the start: a reload does not change it.
         self.use_config(config)
 
     def use_config(self, config: Config) -> None:
@@ -87,6 +103,25 @@ class DaemonDescription:
         if snapshot.network is not None:
             dropped += Counter(snapshot.network.drops)
         return dropped
+
+    def keys(self, snapshot: Snapshot) -> KeysReport:
+        """The cluster keys, and what was refused because of them."""
+        sealing, dropped = self.host.socket_report().sealing, self.dropped(snapshot)
+        refused = {str(reason): dropped[reason] for reason in _SEALING_DROPS}
+        if sealing is None:
+            return KeysReport(self._insecure, None, None, (), {}, refused)
+        return KeysReport(
+            self._insecure,
+            _key_id(sealing.in_use),
+            _key_id(sealing.wanted),
+            tuple([_key_id(one) for one in sealing.live]),
+            # Of two processes of one daemon the later one counts.
+            {
+                self.names[one.daemon]: tuple([_key_id(key) for key in keys])
+                for one, keys in sealing.met.items()
+            },
+            refused,
+        )
 
     def unsent(self) -> Counter[Unsent]:
         """Datagrams that the kernel refused to send, by reason."""
@@ -155,3 +190,7 @@ class DaemonDescription:
             loss_ppm=route.loss_ppm,
             use=route.use,
         )
+
+
+def _key_id(key: int) -> str:
+    return f"{key:08x}"

@@ -114,6 +114,7 @@ class Metrics:
     def _families(self, snapshot: Snapshot) -> Iterator[str]:
         yield from self._daemon(snapshot)
         yield from self._clients()
+        yield from self._keys(snapshot)
         yield from self._messages(snapshot)
         yield from self._network(snapshot)
         yield from self._links(snapshot)
@@ -151,6 +152,17 @@ class Metrics:
         yield _family("configured_daemons", "gauge", "Daemons of the configuration, by site.", configured)
         in_view: list[Sample] = [(labels, present[at]) for labels, at, _ in sites]
         yield _family("view_daemons", "gauge", "Daemons of the view, by site.", in_view)
+
+    def _keys(self, snapshot: Snapshot) -> Iterator[str]:
+        keys = self._description.keys(snapshot)
+        yield _one("insecure", "gauge", "1 if the configuration says insecure = true.", int(keys.insecure))
+        use = {keys.wanted: "wanted", keys.in_use: "use"}
+        live: list[Sample] = [({"key": one, "state": use.get(one, "accept")}, 1) for one in keys.live]
+        yield _family("key_info", "gauge", "The live cluster keys by their ids; always 1.", live)
+        without = [name for name, had in keys.announced.items() if keys.wanted not in had]
+        yield _one(
+            "key_missing_daemons", "gauge", "Met daemons that lack the key that is to be used.", len(without)
+        )
 
     def _clients(self) -> Iterator[str]:
         session_server = self._description.session_server

@@ -41,6 +41,7 @@ from hopring.ids import NEVER, DaemonId, Process, named
 from hopring.links.events import Tick
 from hopring.ordering.destinations import Destinations
 from hopring.sealing.keys import KeyRing
+from hopring.sealing.sealing import SealingSnapshot
 from hopring.services import Service
 
 Event_contra = TypeVar("Event_contra", contravariant=True)
@@ -137,12 +138,13 @@ class HostSetup:
 
 @dataclass(frozen=True, slots=True)
 class SocketReport:
-    """The counters of a host's sockets."""
+    """The counters of a host's sockets, and the keys that they seal with."""
 
     unicast: SocketCounters = field(default_factory=SocketCounters)
     multicast: SocketCounters | None = None
     decoding: SocketCounters = field(default_factory=SocketCounters)  # Only packets refused behind the sockets.
     lost_by_shape: int = 0
+    sealing: SealingSnapshot | None = None  # None if datagrams are in the clear.
 
     @property
     def all(self) -> list[SocketCounters]:

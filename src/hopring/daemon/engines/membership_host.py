@@ -158,7 +158,9 @@ class MembershipHost(ReconfigurableHost):
         """The counters of all sockets that carry datagrams."""
         datagrams = self.sockets.datagrams
         group = None if datagrams.group is None else datagrams.group.traffic
-        return SocketReport(datagrams.endpoint.traffic, group, datagrams.traffic, datagrams.shaper.lost)
+        sealing = None if datagrams.sealing is None else datagrams.sealing.snapshot()
+        traffic = datagrams.endpoint.traffic
+        return SocketReport(traffic, group, datagrams.traffic, datagrams.shaper.lost, sealing)
 
     def report_foreign(self, report: Callable[[Address, str], None]) -> None:
         """Reports senders of another configuration from now on."""

@@ -11,6 +11,7 @@ from hopring.daemon.net.udp import Address, Unsent
 from hopring.engine import EngineOutput, Installed
 from hopring.errors import Drop
 from hopring.ids import NEVER, DaemonId, Process
+from hopring.sealing.sealing import SealingSnapshot
 from hopring.session.queries import view_text
 
 CHECK_US: Final = 10_000_000
@@ -34,15 +35,19 @@ _STALLED: Final = (
 _ROUTINE: Final = frozenset({Drop.STALE_GENERATION, Drop.STALE_INCARNATION, Drop.UNMET})
 _REMEDIES: Final = {
     Drop.CLUSTER: "another cluster, or another configuration file: compare `hop config check` on all hosts",
-    Drop.VERSION: "another version of the protocol: upgrade the older daemons",
+    Drop.VERSION: "a daemon with keys where this one has none, or another version of the protocol",
     Drop.CLEAR_TEXT: "a daemon without keys: set keys in [security] on its host too",
     Drop.KEY: "a daemon with other keys: compare `hop keys show` on all hosts",
     Drop.SEAL: "damaged or forged packets, or another cluster with the same key",
+    Drop.REPLAY: "packets that came twice or much too late; if their number grows, somebody repeats them",
     Drop.MAGIC: "something that is no daemon sends to this port",
     Unsent.UNREACHABLE: "there is no route: check addresses, routes and, for a group, multicast",
     Unsent.TOO_LONG: "the network carries smaller packets: lower `segment`",
     Unsent.QUEUE_FULL: "the network takes less than is sent: set `rate`, or raise net.core.wmem_max",
 }
+
+_WAITS: Final = "keys that are waited for"
+_COPY_KEYS: Final = "copy cluster.keys to these daemons and reload them"
 
 _FOREIGN: Final = (
     "another cluster, another configuration file or other keys: "
@@ -69,6 +74,7 @@ class HealthLog:
         self._members: tuple[Process, ...] = ()
         self._told_us: dict[str, int] = {}
         self._addresses = addresses or {}
+        self._key_in_use: int | None = None
         self._foreign_us: dict[Address, int] = {}  # From when on a refused sender is logged.
         self._alarm = loop.alarm(self.check_counters)
 
@@ -76,6 +82,8 @@ class HealthLog:
         """Checks a host's counters from now on, and logs senders of another configuration."""
         self._host = host
         host.report_foreign(self._foreign)
+        sealing = host.socket_report().sealing
+        self._key_in_use = None if sealing is None else sealing.in_use
         self._foreign_us.clear()
         self._alarm.set(self._loop.now_us() + CHECK_US)
 
@@ -132,7 +140,10 @@ class HealthLog:
         self._foreign_us = {one: at_us for one, at_us in self._foreign_us.items() if at_us > since_us}
         dropped: Counter[Drop] = Counter(self._host.snapshot().drops)
         unsent: Counter[Unsent] = Counter()
-        for counters in self._host.socket_report().all:
+        report = self._host.socket_report()
+        if report.sealing is not None:
+            self._check_keys(report.sealing)
+        for counters in report.all:
             dropped += counters.dropped
             unsent += counters.unsent
         for drop, count in dropped.items():
@@ -142,6 +153,21 @@ class HealthLog:
             # The host of a daemon that does not run refuses its datagrams.
             if reason is not Unsent.REFUSED:
                 self._trouble("unsent", reason, count)
+
+    def _check_keys(self, sealing: SealingSnapshot) -> None:
+        """Logs a change of the key in use, and daemons that delay it because they lack the key."""
+        if sealing.in_use != self._key_in_use:
+            self._key_in_use = sealing.in_use
+            self._log.say("keys", in_use=f"{sealing.in_use:08x}")
+        met = {process.daemon: keys for process, keys in sealing.met.items()}
+        without = [self._names[one] for one, keys in sorted(met.items()) if sealing.wanted not in keys]
+        if sealing.in_use == sealing.wanted or not without:
+            return
+        now_us = self._loop.now_us()
+        if now_us >= self._told_us.get(_WAITS, 0):
+            self._told_us[_WAITS] = now_us + AGAIN_US
+            ids = {"in_use": f"{sealing.in_use:08x}", "wanted": f"{sealing.wanted:08x}"}
+            self._log.say("keys", **ids, without=",".join(without), remedy=_COPY_KEYS)
 
     def _trouble(self, event: str, reason: Drop | Unsent, count: int) -> None:
         now_us = self._loop.now_us()
