@@ -69,7 +69,7 @@ class Steps(ProgressLine):
         """Begins the next step and shows its text."""
         if self._task is None:
             self._task = self._line.add_task("", total=None)
-        self._line.update(self._task, description=escape(printable(step)))
+        self._line.update(self._task, description=escape(printable(step)), refresh=True)
         if self._plain:
             self.plain(step)
 
