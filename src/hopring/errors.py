@@ -31,6 +31,8 @@ class Drop(StrEnum):
     SEAL = "wrong_seal"
     REPLAY = "replay"
     UNMET = "not_met"
+    HANDSHAKE = "tls_handshake"
+    CERTIFICATE = "certificate"
 
 
 class PeerError(HopError):

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Never
 
+from hopring.credentials.daemon_tls import DaemonTls
 from hopring.daemon.engines.host import EngineHost, HostSetup, SocketReport, WindowRefused
 from hopring.daemon.engines.registry import ENGINES
 from hopring.daemon.hopd import run
@@ -143,6 +144,9 @@ class SoloHost(EngineHost):
 
     def change_keys(self, keys: KeyRing) -> None:
         """No packets go to other daemons."""
+
+    def change_tls(self, tls: DaemonTls) -> None:
+        """No connections go to other daemons."""
 
     def report_foreign(self, report: Callable[[Address, str], None]) -> None:
         """No foreign daemons are heard."""

@@ -15,6 +15,7 @@ from typing import Final
 
 from hopring import __version__
 from hopring.config import Config, cluster_hash
+from hopring.credentials.daemon_tls import DaemonTls
 from hopring.daemon.admin.admin_socket import AdminSocket
 from hopring.daemon.admin.controls import DaemonControls, DeliveryCounters
 from hopring.daemon.admin.description import DaemonDescription
@@ -47,12 +48,13 @@ from hopring.daemon.process.environment import (
 from hopring.daemon.process.health_log import HealthLog
 from hopring.daemon.process.rejoin import Rejoin, RejoinParts, addresses_of, names_of, sites_of
 from hopring.daemon.process.reload import ConfigReload, tune_log
-from hopring.daemon.process.security import check_exposure, load_keys, warnings_of
+from hopring.daemon.process.security import check_exposure, load_keys, load_tls, warnings_of
 from hopring.daemon.process.trace_file import Number, TraceFile, leading_number, place_number
 from hopring.engine import EngineOutput
 from hopring.groups.groups import Groups
 from hopring.ids import NEVER, Incarnation, Process
 from hopring.printable import printable
+from hopring.sealing.keys import KeyRing
 
 DRAIN_US_MAX: Final = 2_000_000
 """How long a daemon that is asked to end waits until all others have its messages."""
@@ -72,6 +74,7 @@ class Hopd:
         name: str = arguments.name
         check_exposure(config, arguments)
         keys = load_keys(config, arguments.file)
+        tls = load_tls(config, arguments)
         self.log = DaemonLog(name)
         self.failed = False
         tune_log(self.log, config, arguments)
@@ -98,6 +101,7 @@ class Hopd:
             self._reached,
             destinations,
             keys,
+            tls,
         )
         self._host = ENGINES[engine](setup)
         # Only now: a second process of this name, which gets no sockets, must not touch the trace of the first.
@@ -163,7 +167,7 @@ class Hopd:
                 self._http = HttpServer(self._loop, arguments.metrics, pages)
             except BindError as error:
                 description.problems += (f"{error}, and restart: there are no metrics",)
-        self.reloading = ConfigReload(arguments, config, self.log, session_server, self._host.change_keys)
+        self.reloading = ConfigReload(arguments, config, self.log, session_server, self._change_keys)
         reload = self.reloading.reload_for_admin
         controls = DaemonControls(
             self._loop, description, self._deliveries, self.log, reload=reload, terminate=self.leave
@@ -179,6 +183,11 @@ class Hopd:
             taken = self.reloading.taken
             self._rejoin = Rejoin(self._loop, self.log, parts, taken, self._fail)
             self.reloading.rejoin = self._rejoin
+
+    def _change_keys(self, keys: KeyRing, tls: DaemonTls | None) -> None:
+        self._host.change_keys(keys)
+        if tls is not None:
+            self._host.change_tls(tls)
 
     def _fail(self) -> None:
         self.failed = True

@@ -8,7 +8,7 @@ from tests.unit.daemon.waiting import run_until
 
 from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.net.link_streams import PENDING_MAX, PendingStreams
-from hopring.daemon.net.tcp import ConnectionEvent, TcpConnection, TcpListener
+from hopring.daemon.net.tcp import ByteStream, ConnectionEvent, TcpConnection, TcpListener
 from hopring.daemon.net.udp import Address
 from hopring.errors import Drop
 from hopring.ids import DaemonId, Generation, Incarnation
@@ -22,7 +22,7 @@ GREETING = Header(Family.TCP, 0xC1, DaemonId(2), Incarnation(22), Generation(7))
 class End:
     """One end of a connection and its events."""
 
-    def __init__(self, connection: TcpConnection) -> None:
+    def __init__(self, connection: ByteStream) -> None:
         self.connection = connection
         self.log: list[ConnectionEvent] = []
         connection.sink = self.log.append
@@ -175,7 +175,7 @@ class GreetedStreams:
         self.pending = PendingStreams(loop, 0xC1, self.admit)
         self.listener = TcpListener(loop, ("127.0.0.1", 0), self.pending.welcome)
 
-    def admit(self, header: Header, connection: TcpConnection) -> bool:
+    def admit(self, header: Header, connection: ByteStream) -> bool:
         if header.sender != 2:
             return False
         self.admitted.append((header, End(connection)))

@@ -8,7 +8,7 @@ from hopring.daemon.engines.host import LayerDriver
 from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.net.link_streams import PendingStreams
 from hopring.daemon.net.shaper import Shape, StreamShaper
-from hopring.daemon.net.tcp import TcpConnection, TcpListener
+from hopring.daemon.net.tcp import ByteStream, TcpConnection, TcpListener
 from hopring.ids import DaemonId, Generation, Incarnation
 from hopring.links.events import Deliver, LinkFailed, StreamWrite, Submit
 from hopring.links.events import LinkInput as Input
@@ -27,7 +27,7 @@ class End:
         self.received = b""
         self.failures: list[str] = []
 
-    def use(self, connection: TcpConnection, shape: Shape | None = None) -> None:
+    def use(self, connection: ByteStream, shape: Shape | None = None) -> None:
         shaper = StreamShaper(self.loop, connection.write, shape, Random(1)) if shape else None
         self.connection = connection
         self.write = shaper.write if shaper else connection.write
@@ -55,7 +55,7 @@ class Pair:
         self.pending = PendingStreams(loop, 0xC1, self.admit)
         self.listener = TcpListener(loop, ("127.0.0.1", 0), self.pending.welcome)
 
-    def admit(self, header: Header, connection: TcpConnection) -> bool:
+    def admit(self, header: Header, connection: ByteStream) -> bool:
         assert header.sender == 1
         self.acceptor.use(connection)
         return True

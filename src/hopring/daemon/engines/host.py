@@ -18,6 +18,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from hopring.compiled import mypyc_attr
 from hopring.config import Config
+from hopring.credentials.daemon_tls import DaemonTls
 from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.net.shaper import Shape
 from hopring.daemon.net.udp import Address, SocketCounters
@@ -134,6 +135,7 @@ class HostSetup:
     reached: Callable[[int], None] = ignore  # Told of the view counter before it is used.
     destinations: Destinations | None = None  # Of a layer above that prunes; it also has to give `Resume`.
     keys: KeyRing | None = None  # Without it datagrams are in the clear.
+    tls: DaemonTls | None = None  # Without it TCP links are in the clear.
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +280,10 @@ class EngineHost(ABC):
     @abstractmethod
     def change_keys(self, keys: KeyRing) -> None:
         """Seals and opens with these cluster keys from now on; the daemon started with keys."""
+
+    @abstractmethod
+    def change_tls(self, tls: DaemonTls) -> None:
+        """Shows and accepts these certificates on further connections between daemons."""
 
     @abstractmethod
     def set_windows(self, sizes: Mapping[str, int]) -> None:

@@ -11,6 +11,7 @@ from typing import Final
 
 from hopring.config import Config, cluster_hash
 from hopring.config.settings import RING_SETTINGS
+from hopring.credentials.daemon_tls import DaemonTls
 from hopring.daemon.engines.host import (
     EngineHost,
     HostSetup,
@@ -70,6 +71,7 @@ def membership_host(setup: HostSetup) -> EngineHost:
         reached=setup.reached,
         destinations=setup.destinations,
         keys=setup.keys,
+        tls=setup.tls,
     )
 
 
@@ -89,11 +91,13 @@ class MembershipHost(ReconfigurableHost):
         options: MembershipOptions | None = None,  # Those of the configuration, unless a test says else.
         destinations: Destinations | None = None,  # Of a layer above that prunes; it also has to say `Resume`.
         keys: KeyRing | None = None,  # Without it datagrams are in the clear.
+        tls: DaemonTls | None = None,  # Without it TCP links are in the clear.
     ) -> None:
         super().__init__(loop, up, note)
         self._reached = reached
         self._options = options
         self._keys = keys
+        self._tls = tls
         self._sealed = 0  # How many packets this process has sealed.
         self._build(config, me, counter, 0, destinations)
 
@@ -107,7 +111,9 @@ class MembershipHost(ReconfigurableHost):
             secret = urandom(SECRET_BYTES)
             cluster = SealedCluster(config.cluster, cluster_hash(config), len(config.daemons))
             sealing = Sealing(me, cluster, self._keys, secret, self._sealed)
-        self.sockets = PeerSockets(self._loop, config, me, stack, self._arrived, self._happened, sealing)
+        self.sockets = PeerSockets(
+            self._loop, config, me, stack, self._arrived, self._happened, sealing, self._tls
+        )
         local = LocalDaemon(me, cluster_hash(config), topology_of(config))
         now_us = self._loop.now_us()
         options = self._options or membership_options(config)
@@ -164,12 +170,17 @@ class MembershipHost(ReconfigurableHost):
 
     def report_foreign(self, report: Callable[[Address, str], None]) -> None:
         """Reports senders of another configuration from now on."""
-        self.sockets.datagrams.foreign = report
+        self.sockets.report_foreign(report)
 
     def change_keys(self, keys: KeyRing) -> None:
         """Seals and opens with these cluster keys from now on."""
         self._keys = keys
         self.sockets.datagrams.change_keys(keys)
+
+    def change_tls(self, tls: DaemonTls) -> None:
+        """Shows and accepts these certificates on further connections of TCP links."""
+        self._tls = tls
+        self.sockets.change_tls(tls)
 
     def _close_sockets(self) -> None:
         self.sockets.close()

@@ -4,27 +4,34 @@ The lower daemon of a pair connects, the higher one accepts. An accepted connect
 greeting names the network it is for. If that network has not begun here, the connection is early: it waits on,
 and its bytes are kept for that moment.
 
-Anybody can connect and write a greeting, so an early connection must not keep the real neighbour out: a later
-connection of the same neighbour replaces it, and it waits for EARLY_US_MAX at most.
+With keys, connections run over TLS: the certificate of the dialled daemon names it, and that of an accepted
+connection names the sender of its greeting. Others are closed, counted, and reported as foreign.
+
+Without keys anybody can connect and write a greeting, so an early connection must not keep the real neighbour
+out: a later connection of the same neighbour replaces it, and it waits for EARLY_US_MAX at most.
 
 Invariants  every reported event bears the generation of the network that the connection was made for, and is
             reported in order; one connection of a neighbour is early at a time, and EARLY_MAX in all, each with
             at most EARLY_BYTES_MAX and one read (the rest stays in the kernel); one that ends is removed at
-            once; at most PENDING_MAX connections are pending, each at most GREETING_TIMEOUT_US. One more, of
-            either kind, closes the oldest, so silent peers cannot keep others out for long.
+            once; at most PENDING_MAX connections are pending, each at most GREETING_TIMEOUT_US, its TLS
+            handshake included. One more, of either kind, closes the oldest, so silent peers cannot keep others
+            out for long. Of pending ones those without a certificate go first, and of these the ones from
+            addresses that no daemon has.
 """
 
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
 
 from hopring.config import Daemon
+from hopring.credentials.daemon_tls import DaemonTls
 from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.net.bind_errors import explain_bind_error
 from hopring.daemon.net.shaper import Shape, StreamShaper
-from hopring.daemon.net.tcp import ConnectionEvent, Sink, TcpConnection, TcpListener
+from hopring.daemon.net.tcp import ByteStream, ConnectionEvent, Sink, TcpConnection, TcpListener
+from hopring.daemon.net.tls import TlsConnection, shows_tls
 from hopring.daemon.net.udp import Address, SocketCounters
 from hopring.errors import Drop, PeerError
 from hopring.ids import NEVER, DaemonId, Generation
@@ -43,6 +50,13 @@ EARLY_US_MAX: Final = 3_000_000
 Tell = Callable[[Generation, DaemonId, ConnectionEvent], None]
 """Called with the network, the neighbour and the event of a connection."""
 
+Foreign = Callable[[Address, str], None]
+"""Called with the host of a connection that is refused, with 0 as its port, and with the reason."""
+
+
+def _nobody_asks(_address: Address, _detail: str) -> None:
+    """The default: nobody is told of refused connections."""
+
 
 class LinkStreams:
     """All connections with other daemons."""
@@ -55,20 +69,31 @@ class LinkStreams:
         cluster: int,
         addresses: Mapping[DaemonId, Address],
         tell: Tell,
+        tls: DaemonTls | None = None,  # Without it connections are in the clear.
+        uris: Mapping[DaemonId, str] | None = None,  # The daemons as their certificates name them.
+        traffic: SocketCounters | None = None,  # Counts refused connections.
     ) -> None:
+        assert tls is None or uris is not None, "certificates are compared with names"
         self._loop = loop
         self._me = me
+        self._tls = tls
+        self._uris = uris or {}
         self._addresses = addresses
         self._tell = tell
         self._generation: Generation | None = None
         self._wanted: set[DaemonId] = set()  # Neighbours of the present network that have yet to dial.
-        self._connections: dict[DaemonId, TcpConnection] = {}  # Of the present network.
+        self._connections: dict[DaemonId, ByteStream] = {}  # Of the present network.
         self._early: dict[DaemonId, _Early] = {}  # The oldest first.
         self._expire = loop.alarm(self._drop_expired)
         self._cut: frozenset[DaemonId] = frozenset()
         self._shapes: dict[DaemonId, Shape] = {}
         self._shapers: dict[DaemonId, StreamShaper] = {}  # Of the connections in `_connections`.
-        self._pending = PendingStreams(loop, cluster, self._admit)
+        self.foreign: Foreign = _nobody_asks
+        self._traffic = traffic or SocketCounters()
+        hosts = frozenset([address[0] for address in addresses.values()])
+        self._pending = PendingStreams(loop, cluster, self._admit, self._traffic, self._shown, hosts)
+        self._pending.tls = tls
+        self._pending.foreign = self._refused
         with explain_bind_error(own, "TCP"):
             self._listener = TcpListener(loop, (own.address, own.port), self._pending.welcome)
 
@@ -80,6 +105,11 @@ class LinkStreams:
         for connection in [*self._connections.values(), *[one.connection for one in self._early.values()]]:
             connection.close()
         self._early.clear()
+
+    def change_tls(self, tls: DaemonTls) -> None:
+        """Makes and accepts further connections with these certificates; present ones stay."""
+        self._tls = tls
+        self._pending.tls = tls
 
     def begin(self, own: Identity, neighbours: Iterable[DaemonId]) -> None:
         """A network begins: closes the connections of the one before, and makes those of this one."""
@@ -133,7 +163,7 @@ class LinkStreams:
 
     def _dial(self, neighbour: DaemonId, generation: Generation) -> None:
         try:
-            connection = TcpConnection.dial(self._loop, self._addresses[neighbour])
+            connection = self._open_connection(neighbour)
         except OSError as error:
             # No descriptor is free: that is the failure of this link only.
             closed = StreamClosed(f"no socket for the connection ({os.strerror(error.errno or 0)})")
@@ -141,24 +171,47 @@ class LinkStreams:
         else:
             self._bind(neighbour, connection)
 
-    def _keep(self, neighbour: DaemonId, connection: TcpConnection) -> None:
+    def _open_connection(self, neighbour: DaemonId) -> ByteStream:
+        address = self._addresses[neighbour]
+        dialled = TcpConnection.dial(self._loop, address)
+        if self._tls is None:
+            return dialled
+
+        def refused(error: PeerError) -> None:
+            self._traffic.dropped[error.reason] += 1
+            self.foreign(address, error.detail)
+
+        return TlsConnection(self._loop, dialled, self._tls.dialling, refused, self._uris[neighbour])
+
+    def _shown(self, sender: DaemonId, connection: ByteStream) -> None:
+        """PeerError if an accepted connection has shown the certificate of another daemon than its greeting."""
+        if isinstance(connection, TlsConnection) and self._uris.get(sender) not in connection.uris:
+            shown = " ".join(connection.uris) or "nobody"
+            raise PeerError(
+                Drop.CERTIFICATE, f"its certificate is for {shown}, and it greets as daemon {sender}"
+            )
+
+    def _refused(self, address: Address, detail: str) -> None:
+        self.foreign((address[0], 0), detail)
+
+    def _keep(self, neighbour: DaemonId, connection: ByteStream) -> None:
         self._connections[neighbour] = connection
         connection.pause(neighbour in self._cut)
         if neighbour in self._shapes:
             self._put_shaper(neighbour, connection)
 
-    def _put_shaper(self, neighbour: DaemonId, connection: TcpConnection) -> None:
+    def _put_shaper(self, neighbour: DaemonId, connection: ByteStream) -> None:
         shape = replace(self._shapes[neighbour], loss=0.0, duplicates=0.0)
         dice = Random(self._me << 16 | neighbour)
         self._shapers[neighbour] = StreamShaper(self._loop, connection.write, shape, dice)
 
-    def _bind(self, neighbour: DaemonId, connection: TcpConnection) -> None:
+    def _bind(self, neighbour: DaemonId, connection: ByteStream) -> None:
         generation = self._generation
         assert generation is not None, "connections belong to a network"
         connection.sink = lambda event: self._tell(generation, neighbour, event)
         self._keep(neighbour, connection)
 
-    def _admit(self, header: Header, connection: TcpConnection) -> bool:
+    def _admit(self, header: Header, connection: ByteStream) -> bool:
         """Whether an accepted connection belongs to a link of this network, or maybe of the next one."""
         sender, generation = header.sender, header.generation
         if sender >= self._me or sender in self._cut:
@@ -201,7 +254,7 @@ class _Early:
         drop: Callable[[DaemonId], None],
         sender: DaemonId,
         generation: Generation,
-        connection: TcpConnection,
+        connection: ByteStream,
     ) -> None:
         self.connection = connection
         self.since_us = 0
@@ -238,72 +291,118 @@ class _Early:
 PENDING_MAX: Final = 64
 GREETING_TIMEOUT_US: Final = 3_000_000
 
-Admit = Callable[[Header, TcpConnection], bool]
+Admit = Callable[[Header, ByteStream], bool]
 """Called with a greeting: sets the connection's sink, or refuses with False."""
+
+Verify = Callable[[DaemonId, ByteStream], None]
+"""Called with the sender of a greeting: raises PeerError if the connection belongs to another one."""
+
+
+def _believe(_sender: DaemonId, _connection: ByteStream) -> None:
+    """The default: a greeting is believed."""
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A connection without a complete greeting."""
+
+    address: Address
+    since_us: int
+    said: bytes = b""
 
 
 class PendingStreams:
     """Accepted connections whose greeting is not complete; `welcome` is the callback of a listener."""
 
-    def __init__(self, loop: Loop, cluster: int, admit: Admit) -> None:
-        self.traffic = SocketCounters()
+    def __init__(
+        self,
+        loop: Loop,
+        cluster: int,
+        admit: Admit,
+        traffic: SocketCounters | None = None,
+        verify: Verify = _believe,
+        hosts: Collection[str] = (),  # Those of daemons.
+    ) -> None:
+        self.traffic = traffic or SocketCounters()
+        self.tls: DaemonTls | None = None
+        self.foreign: Foreign = _nobody_asks
         self._loop = loop
         self._cluster = cluster
         self._admit = admit
-        self._greetings: dict[TcpConnection, tuple[int, bytes]] = {}  # Since when, and bytes so far.
+        self._verify = verify
+        self._hosts = hosts
+        self._pending: dict[ByteStream, _Pending] = {}  # The oldest first.
         self._alarm = loop.alarm(self._send_late_ones_away)
 
-    def welcome(self, connection: TcpConnection, _address: Address) -> None:
-        """Takes an accepted connection; more than PENDING_MAX close the oldest."""
+    def welcome(self, accepted: TcpConnection, address: Address) -> None:
+        """Takes an accepted connection; more than PENDING_MAX close another one."""
+        connection: ByteStream = accepted
+        if self.tls is not None:
+            connection = self._with_tls(accepted, self.tls, address)
         connection.sink = lambda event: self._hear(connection, event)
-        if len(self._greetings) == PENDING_MAX:
-            self._refuse(next(iter(self._greetings)), Drop.LIMIT)
-        self._greetings[connection] = (self._loop.now_us(), b"")
+        if len(self._pending) == PENDING_MAX:
+            self._refuse(min(self._pending, key=self._worth), Drop.LIMIT)
+        self._pending[connection] = _Pending(address, self._loop.now_us())
         self._set_alarm()
 
     def close(self) -> None:
         """Closes all connections that are pending."""
-        for connection in self._greetings:
+        for connection in self._pending:
             connection.close()
-        self._greetings.clear()
+        self._pending.clear()
 
-    def _hear(self, connection: TcpConnection, event: ConnectionEvent) -> None:
+    def _with_tls(self, accepted: TcpConnection, tls: DaemonTls, address: Address) -> TlsConnection:
+        def refused(error: PeerError) -> None:
+            self.traffic.dropped[error.reason] += 1
+            self.foreign(address, error.detail)
+
+        return TlsConnection(self._loop, accepted, tls.accepting, refused, None)
+
+    def _worth(self, connection: ByteStream) -> tuple[bool, bool]:
+        """The connection with the least value is closed first; of equals the oldest."""
+        return connection.authenticated, self._pending[connection].address[0] in self._hosts
+
+    def _hear(self, connection: ByteStream, event: ConnectionEvent) -> None:
         match event:
             case StreamReceived(chunk=chunk):
-                since_us, said = self._greetings[connection]
-                self._greetings[connection] = (since_us, said + chunk)
-                if len(said) + len(chunk) >= GREETING_BYTES:
-                    self._introduce(connection)
+                pending = self._pending[connection]
+                pending.said += chunk
+                if len(pending.said) >= GREETING_BYTES:
+                    self._introduce(connection, pending)
             case StreamClosed():
-                del self._greetings[connection]
+                del self._pending[connection]
 
-    def _introduce(self, connection: TcpConnection) -> None:
-        said = self._greetings[connection][1]
+    def _introduce(self, connection: ByteStream, pending: _Pending) -> None:
         try:
-            header = decode_greeting(said, self._cluster)
+            header = decode_greeting(pending.said, self._cluster)
+            self._verify(header.sender, connection)
         except PeerError as error:
+            if error.reason is Drop.CERTIFICATE:
+                self.foreign(pending.address, error.detail)
+            elif self.tls is None and shows_tls(pending.said):
+                self.foreign(pending.address, "it speaks TLS, and this daemon has no keys")
             self._refuse(connection, error.reason)
             return
         if not self._admit(header, connection):
             self._refuse(connection, Drop.FOREIGN_SENDER)
             return
-        del self._greetings[connection]
+        del self._pending[connection]
         connection.sink(StreamOpened())
-        connection.sink(StreamReceived(said))
+        connection.sink(StreamReceived(pending.said))
 
-    def _refuse(self, connection: TcpConnection, reason: Drop) -> None:
+    def _refuse(self, connection: ByteStream, reason: Drop) -> None:
         self.traffic.dropped[reason] += 1
-        del self._greetings[connection]
+        del self._pending[connection]
         connection.close()
 
     def _send_late_ones_away(self) -> None:
         too_late_us = self._loop.now_us() - GREETING_TIMEOUT_US
-        for connection in [one for one, (since_us, _) in self._greetings.items() if since_us <= too_late_us]:
+        for connection in [one for one, its in self._pending.items() if its.since_us <= too_late_us]:
             self._refuse(connection, Drop.TRUNCATED)
         self._set_alarm()
 
     def _set_alarm(self) -> None:
         """Sets the alarm for the oldest pending connection, which is the first."""
-        for since_us, _ in self._greetings.values():
-            self._alarm.set(since_us + GREETING_TIMEOUT_US)
+        for oldest in self._pending.values():
+            self._alarm.set(oldest.since_us + GREETING_TIMEOUT_US)
             return

@@ -3,10 +3,13 @@
 from collections.abc import Callable, Collection, Iterable
 
 from hopring.config import Config, cluster_hash
+from hopring.credentials.certificates import daemon_uri
+from hopring.credentials.daemon_tls import DaemonTls
 from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.net.datagrams import Datagrams
 from hopring.daemon.net.link_streams import LinkStreams, Tell
 from hopring.daemon.net.shaper import Shape
+from hopring.daemon.net.udp import Address
 from hopring.ids import DaemonId, Process
 from hopring.links.kinds import KINDS
 from hopring.routing.trees import topology_of
@@ -27,17 +30,40 @@ class PeerSockets:
         take: Callable[[Packet], None],
         tell: Tell,
         sealing: Sealing | None = None,
+        tls: DaemonTls | None = None,
     ) -> None:
         self.datagrams = Datagrams(loop, config, me, options.ring.segment_bytes, take, sealing)
         self._config = config
         self._streams: LinkStreams | None = None
-        if _uses_streams(config, me.daemon):
+        if uses_streams(config, me.daemon):
             own, addresses = config.daemons[me.daemon], self.datagrams.addresses
+            uris = {DaemonId(at): daemon_uri(config.cluster, one.name) for at, one in enumerate(config.daemons)}
             try:
-                self._streams = LinkStreams(loop, own, me.daemon, cluster_hash(config), addresses, tell)
+                self._streams = LinkStreams(
+                    loop,
+                    own,
+                    me.daemon,
+                    cluster_hash(config),
+                    addresses,
+                    tell,
+                    tls,
+                    uris,
+                    self.datagrams.traffic,
+                )
             except BaseException:
                 self.datagrams.close()
                 raise
+
+    def report_foreign(self, report: Callable[[Address, str], None]) -> None:
+        """Reports senders of another configuration, with other keys or with another certificate."""
+        self.datagrams.foreign = report
+        if self._streams is not None:
+            self._streams.foreign = report
+
+    def change_tls(self, tls: DaemonTls) -> None:
+        """Makes and accepts further connections with these certificates; present ones stay."""
+        if self._streams is not None:
+            self._streams.change_tls(tls)
 
     def begin(self, own: Identity, ring: Iterable[DaemonId], streams: Iterable[DaemonId]) -> None:
         """Another network begins: its members of the own site, and its neighbours over TCP."""
@@ -83,7 +109,7 @@ class PeerSockets:
         self.datagrams.close()
 
 
-def _uses_streams(config: Config, me: DaemonId) -> bool:
+def uses_streams(config: Config, me: DaemonId) -> bool:
     """Whether a link of its site runs over a connection."""
     mine, links = config.site_of[me], topology_of(config).links
     return any(mine in ends and KINDS[plan.protocol].over_stream for ends, plan in links.items())

@@ -8,6 +8,7 @@ A connection that its owner closes reports nothing more.
 import errno
 import os
 import socket
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from struct import Struct
@@ -43,12 +44,45 @@ def _nobody(_happening: ConnectionEvent) -> None:
     raise AssertionError("a connection needs a sink from its first turn on")
 
 
-class TcpConnection:
-    """One connection, ours or accepted. Set `sink` before the turn ends in which it was made."""
+class ByteStream(ABC):
+    """A connection as its user sees it. Set `sink` before the turn ends in which it was made."""
+
+    def __init__(self) -> None:
+        self.sink: Sink = _nobody
+
+    @property
+    @abstractmethod
+    def authenticated(self) -> bool:
+        """Whether the other end has proved who it is."""
+
+    @property
+    @abstractmethod
+    def out_bytes(self) -> int:
+        """Bytes that were written and that the kernel has not accepted."""
+
+    @abstractmethod
+    def write(self, data: bytes) -> None:
+        """Sends at the end of the turn, behind all earlier writes; after the end it does nothing."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Closes the connection without an event to the sink; unsent bytes are lost."""
+
+    @abstractmethod
+    def pause(self, paused: bool) -> None:
+        """Stops or resumes reading, writing and noticing an end; for cuts by the admin channel."""
+
+    @abstractmethod
+    def observe(self) -> None:
+        """Reports the kernel's measurements of the connection; nothing while it is paused or opening."""
+
+
+class TcpConnection(ByteStream):
+    """One connection without encryption, ours or accepted."""
 
     def __init__(self, loop: Loop, sock: socket.socket) -> None:
         """Takes over an open, non-blocking socket."""
-        self.sink: Sink = _nobody
+        super().__init__()
         self._loop = loop
         self._socket = sock
         self._buffer = memoryview(bytearray(READ_BYTES))
@@ -80,6 +114,11 @@ class TcpConnection:
         if failure not in (0, errno.EINPROGRESS):
             self._dial_failure = failure
             self._loop.call_soon(self._finish_dialling)
+
+    @property
+    def authenticated(self) -> bool:
+        """Nobody proves who it is without TLS."""
+        return False
 
     @property
     def out_bytes(self) -> int:

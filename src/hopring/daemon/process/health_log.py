@@ -40,6 +40,8 @@ _REMEDIES: Final = {
     Drop.KEY: "a daemon with other keys: compare `hop keys show` on all hosts",
     Drop.SEAL: "damaged or forged packets, or another cluster with the same key",
     Drop.REPLAY: "packets that came twice or much too late; if their number grows, somebody repeats them",
+    Drop.CERTIFICATE: "a daemon with a certificate of another cluster or name: `hop keys check` on its host",
+    Drop.HANDSHAKE: "a TLS handshake that failed, or a peer that refuses this daemon's certificate",
     Drop.MAGIC: "something that is no daemon sends to this port",
     Unsent.UNREACHABLE: "there is no route: check addresses, routes and, for a group, multicast",
     Unsent.TOO_LONG: "the network carries smaller packets: lower `segment`",
@@ -96,14 +98,17 @@ class HealthLog:
         self._members = (me,)
 
     def _foreign(self, address: Address, detail: str) -> None:
-        """Logs a sender only if it persists: while a cluster reloads, daemons change one after the other."""
+        """Logs a sender only if it persists: while a cluster reloads, daemons change one after the other.
+
+        A connection that was accepted and refused has no port of a daemon, and is logged at once.
+        """
         now_us = self._loop.now_us()
         if address not in self._foreign_us and len(self._foreign_us) < FOREIGN_MAX:
-            self._foreign_us[address] = now_us + FOREIGN_US
+            self._foreign_us[address] = now_us + (FOREIGN_US if address[1] else 0)
         if now_us >= self._foreign_us.get(address, NEVER):
             self._foreign_us[address] = now_us + AGAIN_US
             daemon = self._addresses.get((address[0], address[1]), "unknown")
-            where = f"{address[0]} port {address[1]}"
+            where = f"{address[0]} port {address[1]}" if address[1] else f"connection from {address[0]}"
             self._log.say("refused", daemon=daemon, address=where, problem=detail, remedy=_FOREIGN)
 
     def stalled(self, for_us: int) -> None:

@@ -9,6 +9,7 @@ from hopring.config import (
     Config,
     LogFormat,
 )
+from hopring.credentials.daemon_tls import DaemonTls
 from hopring.daemon.admin.admin_socket import AdminSocket
 from hopring.daemon.admin.protocol import AdminRefusal
 from hopring.daemon.log import DaemonLog
@@ -16,7 +17,7 @@ from hopring.daemon.process.command_line import StartRefused, load
 from hopring.daemon.process.config_changes import ConfigChanges, changes, tuned_sessions
 from hopring.daemon.process.environment import admin_verbs
 from hopring.daemon.process.rejoin import Rejoin
-from hopring.daemon.process.security import load_keys
+from hopring.daemon.process.security import load_keys, load_tls
 from hopring.sealing.keys import KeyRing
 from hopring.session.server import SessionServer
 
@@ -32,7 +33,7 @@ class ConfigReload:
         config: Config,
         log: DaemonLog,
         session_server: SessionServer | None,
-        change_keys: Callable[[KeyRing], None],
+        change_keys: Callable[[KeyRing, DaemonTls | None], None],
     ) -> None:
         self._arguments = arguments
         self._config = config
@@ -67,7 +68,7 @@ class ConfigReload:
         file, name = self._arguments.file, self._arguments.name
         try:
             config = load(file, name)
-            keys = load_keys(config, file)
+            keys, tls = load_keys(config, file), load_tls(config, self._arguments)
         except StartRefused as refused:
             self._log.say("refused", reload=file, problem=refused, then=_STAYS)
             raise
@@ -76,7 +77,7 @@ class ConfigReload:
             found = ConfigChanges(found.live, (), (*found.rebuild, *found.restart))
         self._take_at_once(config)
         if keys is not None and self._config.security == config.security:
-            self._change_keys(keys)
+            self._change_keys(keys, tls)
             self._log.say(
                 "keys", use=f"{keys.use:08x}", live=",".join(f"{one:08x}" for one in sorted(keys.keys))
             )

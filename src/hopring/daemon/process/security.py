@@ -2,13 +2,16 @@
 
 import argparse
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
 from hopring.config import Config
 from hopring.credentials.cluster_keys import load_key_ring
+from hopring.credentials.daemon_tls import DaemonTls, load_daemon_tls
 from hopring.credentials.files import CredentialError
+from hopring.daemon.net.peer_sockets import uses_streams
 from hopring.daemon.process.command_line import HopdExit, StartRefused
 from hopring.sealing.keys import KeyRing
 
@@ -28,6 +31,18 @@ def load_keys(config: Config, file: str) -> KeyRing | None:
     path = Path(file).parent / config.security.keys / KEY_FILE
     try:
         return load_key_ring(path)
+    except CredentialError as error:
+        raise StartRefused(HopdExit.BAD_CONFIGURATION, str(error)) from None
+
+
+def load_tls(config: Config, arguments: argparse.Namespace) -> DaemonTls | None:
+    """The certificates of a daemon that has keys and TCP links; None if it needs none."""
+    me = config.daemon_id(arguments.name)
+    if config.security.keys is None or not uses_streams(config, me):
+        return None
+    root = Path(arguments.file).parent / config.security.keys
+    try:
+        return load_daemon_tls(root, config.cluster, arguments.name, datetime.now(UTC))
     except CredentialError as error:
         raise StartRefused(HopdExit.BAD_CONFIGURATION, str(error)) from None
 
