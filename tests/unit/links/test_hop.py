@@ -194,6 +194,17 @@ def test_the_window_holds_back_new_packets_and_never_a_retransmission() -> None:
     assert hop.backlog_bytes == 60_000
 
 
+def test_requests_for_one_packet_twice_are_refused_and_nothing_is_sent_again() -> None:
+    hop = make_hop(HopOptions(rate_bytes_per_second=100_000_000))
+    hop.step(Submit(b"x" * 1_000), now_us=0)
+    hop.step(Tick(), now_us=0)
+
+    with pytest.raises(PeerError):
+        hop.step(Nack((Missing(1, 1), Missing(1, 1))), now_us=3_000)
+
+    assert not hop.state.sender.again
+
+
 def test_an_urgent_object_passes_a_closed_window() -> None:
     hop = make_hop(HopOptions(rate_bytes_per_second=100_000_000, window_packets=1))
     hop.step(Submit(b"x" * 60_000), now_us=0)

@@ -123,8 +123,12 @@ class Sender:
         return self.reported_bytes - before
 
     def check_missing(self, missing: tuple[Missing, ...]) -> None:
-        """Refuses requests for packets that were never sent."""
+        """Refuses requests for packets that were never sent, and for one packet twice."""
+        last = -1
         for one in missing:
+            if one.seq <= last:
+                raise PeerError(Drop.INCONSISTENT, f"neighbour asks for {one} after packet {last}")
+            last = one.seq + one.count - 1
             if one.seq + one.count - 1 > self.sent:
                 raise PeerError(Drop.OUT_OF_WINDOW, f"neighbour asks for {one}, we sent {self.sent}")
 

@@ -15,6 +15,7 @@ from hopring.membership.messages import LinkWeight, NewMemb, RecoveryMessage, St
 from hopring.membership.options import MembershipOptions
 from hopring.membership.recovery import Decision, Key
 from hopring.membership.view import InstalledView, ViewAttempt
+from hopring.membership.view_counter import ViewCounter
 from hopring.ordering.destinations import Destinations
 from hopring.ordering.entry import Entry, Position, decode_message
 from hopring.ordering.unreliable import Numbers
@@ -171,12 +172,12 @@ def _without_incarnation(view_id: type[ViewId]) -> Any:
     return lambda counter, representative, _nonce: view_id(counter, representative, Incarnation(0))
 
 
-def _counter_not_raised(counter: Callable[[Membership, int], None]) -> Any:
-    def count_only_own(self: Membership, heard: int) -> None:
-        if heard == self.counter + 1:
-            counter(self, heard)
+def _counter_not_raised(heard: Callable[[ViewCounter, int, bool, int], None]) -> Any:
+    def only_the_next(self: ViewCounter, claimed: int, met: bool, now_us: int) -> None:
+        if claimed == self.value + 1:
+            heard(self, claimed, met, now_us)
 
-    return count_only_own
+    return only_the_next
 
 
 def _old_newmemb(newmemb: Callable[[Membership, NewMemb, int], None]) -> Any:
@@ -326,7 +327,7 @@ BUGS: Final[tuple[Bug, ...]] = (
         "counter-not-raised",
         "rule 39",
         "the view counters of others are ignored",
-        (f"{MEMBERSHIP}._counter", _counter_not_raised),
+        ("hopring.membership.view_counter:ViewCounter.heard", _counter_not_raised),
     ),
     bug(
         "old-newmemb",

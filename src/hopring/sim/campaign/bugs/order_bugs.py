@@ -8,7 +8,8 @@ from hopring.ids import NEVER, SITES_MAX, SiteId
 from hopring.links.ring.events import Release
 from hopring.links.ring.state import RingState
 from hopring.membership.message_flow import MessageFlow
-from hopring.membership.view import InstalledView
+from hopring.membership.messages import StateTrans
+from hopring.membership.view import InstalledView, ViewAttempt
 from hopring.ordering.entry import Entry, OrderedMessage, Position
 from hopring.ordering.order import Order, SiteLine
 from hopring.ordering.stamps import Stamps
@@ -20,6 +21,12 @@ from hopring.wire.header import Header
 from hopring.wire.routed import Meta
 
 Deliver = Callable[[Order], list[Entry]]
+
+
+def _unchecked(check: Callable[[SiteLine, int, int], None]) -> Any:
+    """Receivers refuse stamps that contradict a promise, so the order would not break."""
+    del check
+    return lambda _self, _seq, _lts: None
 
 
 def _promise_before_data(promise: Callable[[SiteLine, int, int], None]) -> Any:
@@ -154,6 +161,28 @@ def _clock_not_raised(heard: Callable[[Stamps, int], None]) -> Any:
     return lambda _self, _lts: None
 
 
+def _clock_not_followed(follow: Callable[[Stamps, int], bool]) -> Any:
+    del follow
+    return lambda _self, _lts: True
+
+
+def _stability_unchecked(stable: Callable[[Order, SiteId, int], None]) -> Any:
+    """Without its clock a daemon would refuse every stability line."""
+    del stable
+
+    def stable_at_any_clock(self: Order, site: SiteId, aru: int) -> None:
+        line = self.lines[site]
+        line.stable_lts = max(line.stable_lts, aru)
+
+    return stable_at_any_clock
+
+
+def _state_unchecked(check: Callable[[ViewAttempt, StateTrans], None]) -> Any:
+    """Others refuse a state beyond its own clock; the daemon itself would stop."""
+    del check
+    return lambda _self, _state: None
+
+
 def _clock_of_the_view(heard: Callable[[Stack, int], None]) -> Any:
     """A new view's clock still counts: without it nothing at all would work."""
     del heard
@@ -201,18 +230,26 @@ STORE: Final = "hopring.links.ring.store:RingStore"
 STAMPS: Final = "hopring.ordering.stamps:Stamps"
 STACK: Final = "hopring.stack:Stack"
 
+UNCHECKED: Final = (
+    (f"{LINES}.check", _unchecked),
+    ("hopring.membership.view:ViewAttempt._check_own", _state_unchecked),
+)
+"""Without these checks bundles that break the order are held; with them the network or the daemon ends."""
+
 BUGS: Final[tuple[Bug, ...]] = (
     bug(
         "promise-before-data",
         "rule 2",
         "a promise counts as soon as it comes, although bundles it speaks of are still under way",
         (f"{LINES}.promise", _promise_before_data),
+        *UNCHECKED,
     ),
     bug(
         "gap-ignored",
         "rule 2",
         "a bundle above a gap raises its site's line as if the gap were not there",
         (f"{LINES}.hold", _gap_ignored),
+        *UNCHECKED,
     ),
     bug(
         "tie-ignored",
@@ -257,6 +294,7 @@ BUGS: Final[tuple[Bug, ...]] = (
         "rule 10",
         "a representative promises from its own clock, without the token: another daemon may yet stamp lower",
         ("hopring.membership.message_flow:MessageFlow.wish", _promise_from_clock),
+        *UNCHECKED,
     ),
     bug(
         "one-value-aru",
@@ -275,6 +313,9 @@ BUGS: Final[tuple[Bug, ...]] = (
         "rule 8",
         "the clock that stamps does not rise on receipt",
         (f"{STAMPS}.heard", _clock_not_raised),
+        (f"{STAMPS}.follow", _clock_not_followed),
+        (f"{ORDER}.stable", _stability_unchecked),
+        *UNCHECKED,
         (f"{STACK}.heard", _clock_of_the_view),
         (f"{ORDER}.hold", _clock_kept),
         (f"{ORDER}.promise", _clock_kept),
@@ -284,6 +325,7 @@ BUGS: Final[tuple[Bug, ...]] = (
         "rule 14, trap 5",
         "packets of an earlier network between the same daemons are taken for the present one's",
         (f"{STACK}._check", _stale_generation),
+        *UNCHECKED,
     ),
     bug(
         "unstamped-lost",
