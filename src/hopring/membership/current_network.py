@@ -26,7 +26,16 @@ from hopring.ordering.destinations import Destinations
 from hopring.ordering.entry import OrderedMessage, decode_message
 from hopring.routing.trees import Pair, Topology, pair
 from hopring.stack import Stack
-from hopring.stack_events import Identity, Multicast, MulticastLoose, PingLinks, Receive, StackOptions, Told
+from hopring.stack_events import (
+    Identity,
+    Multicast,
+    MulticastLoose,
+    PingLinks,
+    Promised,
+    Receive,
+    StackOptions,
+    Told,
+)
 from hopring.stack_events import Input as StackInput
 from hopring.stack_events import Output as StackOutput
 
@@ -243,10 +252,12 @@ def pairs(cut: Iterable[SitePair]) -> tuple[Pair, ...]:
     return tuple([(SiteId(one), SiteId(other)) for one, other in cut])
 
 
-def sender_of(output: StackOutput) -> DaemonId | None:
-    """The daemon that sent a control message or bundle, as far as it is known."""
+def sender_of(output: StackOutput, representatives: Mapping[SiteId, DaemonId]) -> DaemonId | None:
+    """The daemon that sent a control message, promise or bundle, as far as it is known."""
     if isinstance(output, Told):
         return output.daemon
+    if isinstance(output, Promised):
+        return representatives.get(output.update.source)
     if isinstance(output, Receive) and output.bundle is not None:
         with suppress(PeerError):
             return decode_message(output.bundle).daemon

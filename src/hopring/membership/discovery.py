@@ -284,7 +284,12 @@ class Discovery:
             return False
         others = [one for one in message.records if one.rep not in view.members and one.rep not in left_out]
         dismissed = self._dismissed if now_us < self._dismissed_until_us else {}
-        return any(is_news(one, self._known) and dismissed.get(one.rep) != _sense(one) for one in others)
+        join_us, sender = self.options.join_us, message.sender
+        return any(
+            is_news(one, one.rep == sender, self._known, join_us, now_us)
+            and dismissed.get(one.rep) != _sense(one)
+            for one in others
+        )
 
     def _said_to_be_left_out(self, message: DaemonJoin, now_us: int) -> set[Process]:
         """Processes that any record left out lately: a search would have the same result again."""

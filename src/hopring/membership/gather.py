@@ -42,6 +42,13 @@ FRESH_ALIVES = 10
 """A daemon of the site counts as gone after this many ALIVE intervals of silence."""
 
 
+RECORDS_AHEAD_MAX = 1_024
+"""A record's number is at most this far above the last one, beside one for each JOIN interval since then."""
+
+RECORD_COUNTS_US = 10_000_000
+"""The number of a record counts for this long: no JOIN travels longer."""
+
+
 class GatherPhase(Enum):
     """The states of a search in the thesis."""
 
@@ -71,9 +78,10 @@ GatherOutput = SendControl | FormView | KeepView
 class KnownRecord(Mutable):
     """A representative's newest record, and when it was heard."""
 
-    def __init__(self, record: GatherRecord, at_us: int) -> None:
+    def __init__(self, record: GatherRecord, at_us: int, own_seq: int = 0) -> None:
         self.record = record
         self.at_us = at_us
+        self.own_seq = own_seq  # The number of the last record that the representative itself sent.
 
 
 @dataclass(slots=True)
@@ -85,13 +93,14 @@ class Gather:
     weights: Mapping[Pair, int]
     options: MembershipOptions
     round_trip_us: int
-    counter: int  # The highest view counter heard of.
+    counter: int  # The highest view counter that this daemon knows or believes.
     connectivity: SiteConnectivity  # Outlives the search.
     active: bool = False  # The search is a probe of a whole view.
     wide: bool = False  # Active, and the lowest daemons of the view's other sites take part.
     phase: GatherPhase = GatherPhase.SEG
     segment: dict[DaemonId, Process] = field(default_factory=dict)  # The daemons that this one represents.
     alive_at_us: dict[DaemonId, int] = field(default_factory=dict)  # When daemons of the segment were heard.
+    claims: dict[DaemonId, int] = field(default_factory=dict)  # The view counters that they claim.
     # These two outlive the search, so that old records stay old.
     known: dict[Process, KnownRecord] = field(default_factory=dict)
     heard_at_us: dict[DaemonId, int] = field(default_factory=dict)  # When representatives were heard directly.
@@ -148,9 +157,12 @@ class Gather:
 
     # Messages of others.
 
+    def heard(self, message: DaemonAlive | DaemonJoin, now_us: int) -> list[GatherOutput]:
+        """ALIVE or JOIN of another daemon."""
+        return self.alive(message, now_us) if isinstance(message, DaemonAlive) else self.join(message, now_us)
+
     def alive(self, message: DaemonAlive, now_us: int) -> list[GatherOutput]:
         """ALIVE: a daemon of the site searches."""
-        self.counter = max(self.counter, message.counter)
         if self.active or message.sender in self.excluded:
             return []
         if self.site_of[message.sender.daemon] != self.site_of[self.me.daemon]:
@@ -164,6 +176,7 @@ class Gather:
         if represented or message.active:
             return []
         self.alive_at_us[message.sender.daemon] = now_us
+        self.claims[message.sender.daemon] = message.counter
         if self.segment.get(message.sender.daemon) != message.sender:
             self.segment[message.sender.daemon] = message.sender
             self._extend(now_us)
@@ -172,7 +185,6 @@ class Gather:
     def join(self, message: DaemonJoin, now_us: int) -> list[GatherOutput]:
         """JOIN: a representative searches for others."""
         sender = message.sender
-        self.counter = max([self.counter, *[record.counter for record in message.records]])
         if sender in self.excluded:
             return []
         if self.phase is GatherPhase.GATHER:
@@ -244,6 +256,7 @@ class Gather:
             if sender.daemon > self.me.daemon:
                 self.segment[sender.daemon] = sender
                 self.alive_at_us[sender.daemon] = now_us
+                self.claims[sender.daemon] = message.records[0].counter
         if self.active and not self.wide and sender.daemon not in self.segment:
             self.wide = True
             self.say_at_us = now_us
@@ -251,18 +264,19 @@ class Gather:
             self._extend(now_us)
         self.heard_at_us[sender.daemon] = now_us
         self.referred.pop(sender.daemon, None)
-        for record in message.records:
-            self._learn(record, now_us)
+        for at, record in enumerate(message.records):
+            self._learn(record, at == 0, now_us)
         return []
 
-    def _learn(self, record: GatherRecord, now_us: int) -> None:
+    def _learn(self, record: GatherRecord, own: bool, now_us: int) -> None:
         if record.rep.daemon == self.me.daemon or record.rep in self.excluded:
             return
-        if is_news(record, self.known):
+        if is_news(record, own, self.known, self.options.join_us, now_us):
             known = self.known.get(record.rep)
             if known is None or known.record.members != record.members or not self._is_fresh(known, now_us):
                 self._extend(now_us)
-            self.known[record.rep] = KnownRecord(record, now_us)
+            own_seq = record.seq if own else 0 if known is None else known.own_seq
+            self.known[record.rep] = KnownRecord(record, now_us, own_seq)
 
     @property
     def _fresh_us(self) -> int:
@@ -365,7 +379,8 @@ class Gather:
     def _component(self, now_us: int) -> dict[DaemonId, GatherRecord]:
         """The component of this representative, by the recent records."""
         own = self._own_record(now_us)
-        fresh = [record for record in self._fresh_records(now_us) if record.rep not in self.excluded]
+        records = [one for one in self._fresh_records(now_us) if self._is_in_reach(one.counter)]
+        fresh = [record for record in records if record.rep not in self.excluded]
         return self._choice.component(own, fresh, waits=self.active)
 
     def _form(self, component: Mapping[DaemonId, GatherRecord], now_us: int) -> FormView:
@@ -404,8 +419,13 @@ class Gather:
         members = [one for one in self._alive_members(now_us) if one not in self.excluded]
         if self.active:
             return members
+        members = [one for one in members if self._is_in_reach(self.claims.get(one.daemon, self.counter))]
         together = self.connectivity.pairwise([one.daemon for one in members], now_us)
         return [one for one in members if one.daemon in together]
+
+    def _is_in_reach(self, counter: int) -> bool:
+        """Whether a daemon with this counter and this one accept a view of each other: neither is far ahead."""
+        return self.counter - self.options.counter_ahead_max <= counter <= self.counter
 
     def _near(self, members: Iterable[Process]) -> list[DaemonId]:
         """The daemons of this site among these processes."""
@@ -467,7 +487,22 @@ class Gather:
         return tuple(one for one in sorted(self.site_of) if one != self.me.daemon and one not in skip)
 
 
-def is_news(record: GatherRecord, known: Mapping[Process, KnownRecord]) -> bool:
-    """Whether a record is newer than the known one of its representative."""
+def is_news(
+    record: GatherRecord, own: bool, known: Mapping[Process, KnownRecord], join_us: int, now_us: int
+) -> bool:
+    """Whether a record is newer than the known one of its representative; `own`: the representative sent it.
+
+    A wrong number, from the representative or from a daemon that passes its record on, must not make its next
+    records old for ever. So a number far above the last one is not believed, a known number is not believed if
+    its representative itself sends a much lower one, and it counts no longer some time after it was heard.
+    """
     before = known.get(record.rep)
-    return before is None or before.record.seq < record.seq
+    if before is None:
+        return True
+    ahead = record.seq - before.record.seq
+    age_us = now_us - before.at_us
+    if own and ahead < -RECORDS_AHEAD_MAX and record.seq > before.own_seq:
+        return True
+    if age_us > RECORD_COUNTS_US:
+        return ahead != 0
+    return 0 < ahead <= RECORDS_AHEAD_MAX + age_us // join_us

@@ -26,7 +26,7 @@ from hopring.engine import (
     Withdraw,
 )
 from hopring.errors import Drop, PeerError
-from hopring.ids import NEVER, NUMBER_MAX, DaemonId, Process, ViewId
+from hopring.ids import NEVER, DaemonId, Process, ViewId
 from hopring.links.events import Tick
 from hopring.membership.aru_updates import aru_updates
 from hopring.membership.current_network import CurrentNetwork, LocalDaemon, pairs, sender_of
@@ -55,11 +55,13 @@ from hopring.membership.messages import (
     check_weights,
     decode_recovery_message,
     encode_control,
+    has_heard,
     newmemb,
 )
 from hopring.membership.options import MembershipOptions
 from hopring.membership.snapshot import MembershipPhase, snapshot_of, state_of
 from hopring.membership.view import InstalledView, ViewAttempt
+from hopring.membership.view_counter import ViewCounter
 from hopring.ordering.destinations import Destinations
 from hopring.ordering.entry import MESSAGE_HEAD_BYTES, OrderedMessage
 from hopring.ordering.order import new_order
@@ -112,7 +114,7 @@ class Membership(Engine[DriverEvent, DriverEffect]):
         self.options = options
         self.site_of = {DaemonId(at): site for at, site in enumerate(local.topology.site_of)}
         self.site = self.site_of[local.me.daemon]
-        self.counter = counter
+        self._views = ViewCounter(counter, options.counter_ahead_max)
         self.phase = MembershipPhase.SEARCH
         self.drops: Counter[Drop] = Counter()
         self.view = self._first_view(clock)
@@ -143,12 +145,17 @@ class Membership(Engine[DriverEvent, DriverEffect]):
 
     def _first_view(self, clock: int) -> InstalledView:
         """A view of this daemon alone, above every view of its earlier incarnations."""
-        self.counter += 1
+        self._views.value += 1
         me = self.local.me
         view_id = ViewId(self.counter, me.daemon, me.incarnation)
         view = InstalledView(view_id, me, (me,), new_order([self.site], clock))
         view.break_up()
         return view
+
+    @property
+    def counter(self) -> int:
+        """The highest view counter that this daemon knows or believes."""
+        return self._views.value
 
     @property
     def stack(self) -> Stack | None:
@@ -341,9 +348,7 @@ class Membership(Engine[DriverEvent, DriverEffect]):
 
     def _leave_out_sender(self, output: StackOutput, now_us: int) -> None:
         """A member that breaks the protocol would do so again in the next view."""
-        daemon = sender_of(output)
-        if isinstance(output, Promised) and self.stack is not None:
-            daemon = self.stack.network.representatives.get(output.update.source)
+        daemon = sender_of(output, {} if self.stack is None else self.stack.network.representatives)
         for process in self._members:
             if process.daemon == daemon:
                 self.discovery.leave_out(process, now_us)
@@ -363,11 +368,13 @@ class Membership(Engine[DriverEvent, DriverEffect]):
             raise PeerError(Drop.FOREIGN_SENDER, text)
         if isinstance(message, NewMemb) and sender not in message.members:
             raise PeerError(Drop.FOREIGN_SENDER, f"NEWMEMB from daemon {sender.daemon}, which is no member")
-        check_daemon_message(message, self.site_of, self.counter + self.options.counter_ahead_max)
+        check_daemon_message(message, self.site_of)
         if isinstance(message, NewMemb | DaemonJoin):
             check_weights(message, self.local.topology)
         gather = self.discovery.gather
         if isinstance(message, NewMemb):
+            if self.local.me in message.members:
+                self._views.check(message.view.counter, now_us)
             self._newmemb(message, now_us)
         elif isinstance(message, (DaemonAlive, DaemonJoin)):
             self._search_heard(message, now_us)
@@ -387,11 +394,12 @@ class Membership(Engine[DriverEvent, DriverEffect]):
             return
         discovery.connectivity.heard(message, now_us)
         counter = message.counter if isinstance(message, DaemonAlive) else message.records[0].counter
+        met = has_heard(message, self.local.me)
         if isinstance(message, DaemonAlive) and message.active:
-            self._counter(counter)
+            self._views.heard(counter, met, now_us)
             return
         if self.attempt is not None:
-            self._counter(counter)
+            self._views.heard(counter, met, now_us)
             # A member that knows of the attempt and still searches has given it up.
             if sender in self.attempt.new.members and counter >= self.attempt.new.view.counter:
                 self._miss(f"daemon {sender.daemon} gave the attempt up", now_us)
@@ -402,30 +410,23 @@ class Membership(Engine[DriverEvent, DriverEffect]):
             if counter >= self.view.id.counter:
                 self._miss(f"daemon {sender.daemon} lost the view", now_us)
             return
-        self._counter(counter)
+        self._views.heard(counter, met, now_us)
         if whole and sender not in self.view.members:
             discovery.searched_by(sender, now_us)
         if whole and isinstance(message, DaemonJoin):
             self._carry_out(discovery.answer(message, self.counter, self.view, now_us), now_us)
         gather = discovery.gather
         if gather is not None:
-            gather.counter = max(gather.counter, self.counter)
-            outputs = (
-                gather.alive(message, now_us)
-                if isinstance(message, DaemonAlive)
-                else gather.join(message, now_us)
-            )
-            self._counter(gather.counter)
-            self._carry_out(outputs, now_us)
+            if isinstance(message, DaemonJoin):
+                self._views.heard(max(record.counter for record in message.records), False, now_us)
+            gather.counter = self.counter
+            self._carry_out(gather.heard(message, now_us), now_us)
 
     def _left(self, sender: Process, now_us: int) -> None:
         """A daemon stops in an orderly way."""
         self.discovery.forget(sender)
         if sender in self._members and (self.attempt is not None or self.phase is MembershipPhase.OP):
             self._lose(f"daemon {sender.daemon} leaves", now_us)
-
-    def _counter(self, counter: int) -> None:
-        self.counter = max(self.counter, counter)
 
     # Searches.
 
@@ -441,7 +442,7 @@ class Membership(Engine[DriverEvent, DriverEffect]):
             elif isinstance(output, KeepView):
                 self.discovery.end_search(self.view, now_us)
             elif isinstance(output, FormView):
-                self._counter(self.counter + 1)
+                self._views.value += 1
                 view = ViewId(self.counter, self.local.me.daemon, self.local.me.incarnation)
                 sites = {self.site_of[one.daemon] for one in output.members}
                 weights = self.network.measuring.agree(output.reports, sites)
@@ -457,13 +458,12 @@ class Membership(Engine[DriverEvent, DriverEffect]):
         sites = {self.site_of[one.daemon] for one in message.members}
         if len(islands(build_trees(sites, self.local.topology.weights, pairs(message.cut)))) > 1:
             raise PeerError(Drop.INCONSISTENT, "NEWMEMB of sites that do not reach each other")
-        self._counter(message.view.counter)
+        self._views.heard(message.view.counter, True, now_us)
         self.highest = message.view
         self._leave_view(now_us)
         self.phase = MembershipPhase.STATETRANS
         self.discovery.stop()
-        counter_max = min(self.counter + self.options.counter_ahead_max, NUMBER_MAX)
-        self.attempt = ViewAttempt(message, self.view, self.site_of, self.counter, counter_max)
+        self.attempt = ViewAttempt(message, self.view, self.site_of, self.counter)
         self._send_newmemb(now_us)
         self._out.append(self.network.start(message, now_us))
         self._extend_deadline(now_us)
@@ -501,7 +501,7 @@ class Membership(Engine[DriverEvent, DriverEffect]):
         if attempt is None:
             return
         if attempt.decision is not None:
-            self._counter(attempt.counter)
+            self._views.heard(attempt.counter, True, now_us)
             if self.stack is not None:
                 self.stack.expect(attempt.clock)
             self.phase = MembershipPhase.EVS

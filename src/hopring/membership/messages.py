@@ -213,8 +213,16 @@ def decode_daemon_message(payload: bytes) -> DaemonMessage:
     return message
 
 
-def check_daemon_message(message: DaemonMessage, site_of: Mapping[DaemonId, SiteId], counter_max: int) -> None:
-    """Refuses a message with unconfigured daemons, reversed links or a view counter out of reach."""
+def has_heard(message: DaemonAlive | DaemonJoin, me: Process) -> bool:
+    """Whether the sender says that it has heard this daemon, so that it takes part in the same search."""
+    if isinstance(message, DaemonAlive):
+        return me.daemon in message.hears
+    own = message.records[0]
+    return me.daemon in own.hears or me in own.members
+
+
+def check_daemon_message(message: DaemonMessage, site_of: Mapping[DaemonId, SiteId]) -> None:
+    """Refuses a message with unconfigured daemons, reversed links or a number beyond the last one."""
     counter, pairs = 0, list[SitePair]()
     match message:
         case DaemonAlive():
@@ -225,7 +233,9 @@ def check_daemon_message(message: DaemonMessage, site_of: Mapping[DaemonId, Site
         case DaemonJoin():
             records = message.records
             processes = [one for record in records for one in (record.rep, *record.members, *record.left_out)]
-            counter = max(record.counter for record in records)
+            counter = max(max(record.counter, record.seq) for record in records)
+            if any(one not in site_of for record in records for one in record.hears):
+                raise PeerError(Drop.FOREIGN_SENDER, "JOIN with daemons that are not configured")
             pairs = [ends for record in records for ends in record.cut]
         case DaemonRefer():
             processes = [message.sender, Process(DaemonId(message.rep), message.sender.incarnation)]
@@ -239,8 +249,8 @@ def check_daemon_message(message: DaemonMessage, site_of: Mapping[DaemonId, Site
         _check_newmemb(message, site_of)
     if any(one >= other for one, other in pairs):
         raise PeerError(Drop.INCONSISTENT, "a cut link with its ends in the wrong order")
-    if counter > min(counter_max, NUMBER_MAX):
-        raise PeerError(Drop.OUT_OF_WINDOW, f"view counter {counter}")
+    if counter > NUMBER_MAX:
+        raise PeerError(Drop.OUT_OF_WINDOW, f"view counter or record {counter}")
 
 
 def _check_newmemb(message: NewMemb, site_of: Mapping[DaemonId, SiteId]) -> None:

@@ -39,7 +39,7 @@ class MembershipOptions:
     mend_us: int = 600_000_000  # A view without a suspect link tries it again after this time.
     # Bundles of a daemon's own messages that may be sent and not stable, in addition to the window.
     control_bundles: int = CONTROL_BUNDLES
-    counter_ahead_max: int = 1 << 32  # A view counter further ahead is a fault or an attack.
+    counter_ahead_max: int = 1 << 32  # The most that a view counter is raised at once (view_counter.py).
     window_bytes: int = 2 * 1024 * 1024  # Of own bundles that are sent and not stable.
     window_bundles: int = 1_024
     queue_bytes_max: int = 64 * 1024 * 1024  # Of messages that are submitted and not sent.

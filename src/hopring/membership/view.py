@@ -200,7 +200,6 @@ class ViewAttempt:
     old: InstalledView
     site_of: Mapping[DaemonId, SiteId]
     counter: int  # The highest view counter that any member has seen.
-    counter_max: int = NUMBER_MAX  # A member that claims a higher counter breaks the protocol.
     states: dict[Process, StateTrans] = field(default_factory=dict)
     done: set[Process] = field(default_factory=set)
     decision: Decision | None = None
@@ -235,8 +234,6 @@ class ViewAttempt:
                 check_reach(message, self.old.members, self.old.order)
             elif message.clock > self.old.order.clock + CLOCK_AHEAD_MAX:
                 raise PeerError(Drop.OUT_OF_WINDOW, f"daemon {daemon} says its clock is at {message.clock}")
-            if message.counter > self.counter_max:
-                raise PeerError(Drop.OUT_OF_WINDOW, f"daemon {daemon} has seen view counter {message.counter}")
             self.states.setdefault(sender, message)
             self.counter = max(self.counter, message.counter)
         elif isinstance(message, RecoveryResend) and message.installed == self.old.id:

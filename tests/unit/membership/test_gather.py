@@ -267,12 +267,46 @@ def test_a_new_incarnation_of_a_representative_replaces_the_old_one_whatever_its
     assert decide(gather) == FormView((P0, reborn), ())
 
 
-def test_the_highest_counter_heard_of_is_kept() -> None:
+def test_representatives_with_counters_far_apart_form_no_view_together() -> None:
     gather = gathering()
+    gather.counter = 2**40
+    heard(gather, DaemonJoin((GatherRecord(P2, 1, (P2,), (0,), 2**40 + 1),)), 50_000)
+    heard(gather, DaemonJoin((GatherRecord(P3, 1, (P3,), (0,), 17),)), 50_000)
+    near = gathering()
+    near.counter = 2**40
+    heard(near, DaemonJoin((GatherRecord(P2, 1, (P2,), (0,), 2**40),)), 50_000)
 
-    heard(gather, DaemonJoin((GatherRecord(P2, 1, (P2,), (), 17), GatherRecord(P3, 1, (P3,), (), 23))), 50_000)
+    assert sorted(gather._component(60_000)) == [0]
+    assert sorted(near._component(60_000)) == [0, 2]
 
-    assert gather.counter == 23
+
+def record_of_p2(seq: int) -> GatherRecord:
+    return GatherRecord(P2, seq, (P2,), (), 1)
+
+
+def test_a_number_far_ahead_that_is_passed_on_does_not_make_the_real_records_old() -> None:
+    gather = gathering()
+    heard(gather, DaemonJoin((GatherRecord(P3, 1, (P3,), (), 1), record_of_p2(2**63))), 50_000)
+
+    heard(gather, DaemonJoin((record_of_p2(5),)), 51_000)
+    assert gather.known[P2].record.seq == 5
+
+    heard(gather, DaemonJoin((GatherRecord(P3, 2, (P3,), (), 1), record_of_p2(2**63))), 52_000)
+    assert gather.known[P2].record.seq == 5
+    heard(gather, DaemonJoin((record_of_p2(6),)), 53_000)
+    heard(gather, DaemonJoin((record_of_p2(5),)), 54_000)
+    assert gather.known[P2].record.seq == 6
+
+
+def test_a_number_far_ahead_of_its_own_representative_counts_for_a_while_only() -> None:
+    gather = gathering()
+    heard(gather, DaemonJoin((record_of_p2(2**63),)), 50_000)
+
+    heard(gather, DaemonJoin((record_of_p2(5),)), 9_000_000)
+    assert gather.known[P2].record.seq == 2**63
+
+    heard(gather, DaemonJoin((record_of_p2(6),)), 10_051_000)
+    assert gather.known[P2].record.seq == 6
 
 
 def test_daemons_that_are_left_out_are_not_in_the_view_and_are_named_to_others() -> None:

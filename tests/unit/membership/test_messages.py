@@ -143,7 +143,7 @@ def test_a_damaged_datagram_is_valid_or_a_peers_mistake() -> None:
         payload[at % len(payload)] = byte
         for said in (encode_control(DaemonLeave(A)), bytes(payload)):
             with tally.attempt():
-                check_daemon_message(decode_daemon_message(said), WHERE, 2**40)
+                check_daemon_message(decode_daemon_message(said), WHERE)
 
     one()
     tally.expect(1 / 2)  # All that were sent by a daemon of the cluster; few of the others name one.
@@ -185,29 +185,34 @@ STRANGER = Process(DaemonId(9), Incarnation(1))
     ("message", "reason"),
     [
         (DaemonAlive(STRANGER, 1), Drop.FOREIGN_SENDER),
-        (DaemonAlive(A, 101), Drop.OUT_OF_WINDOW),
+        (DaemonAlive(A, NUMBER_MAX + 1), Drop.OUT_OF_WINDOW),
         (DaemonJoin((GatherRecord(A, 1, (A, STRANGER), (), 1),)), Drop.FOREIGN_SENDER),
         (DaemonJoin((GatherRecord(STRANGER, 1, (A,), (), 1),)), Drop.FOREIGN_SENDER),
-        (DaemonJoin((GatherRecord(A, 1, (A,), (), 1), GatherRecord(B, 1, (B,), (), 101))), Drop.OUT_OF_WINDOW),
+        (
+            DaemonJoin((GatherRecord(A, 1, (A,), (), 1), GatherRecord(B, 1, (B,), (), NUMBER_MAX + 1))),
+            Drop.OUT_OF_WINDOW,
+        ),
         (DaemonJoin((GatherRecord(A, 1, (A,), (), 1, ((1, 0),)),)), Drop.INCONSISTENT),
+        (DaemonJoin((GatherRecord(A, NUMBER_MAX + 1, (A,), (), 1),)), Drop.OUT_OF_WINDOW),
+        (DaemonJoin((GatherRecord(A, 1, (A,), (9,), 1),)), Drop.FOREIGN_SENDER),
         (NewMemb(VIEW, (A, STRANGER)), Drop.FOREIGN_SENDER),
         (NewMemb(VIEW, (A, Process(A.daemon, Incarnation(77)))), Drop.INCONSISTENT),
         (NewMemb(VIEW, (A, B), ((1, 1),)), Drop.INCONSISTENT),
-        (NewMemb(VIEW._replace(counter=101), (A, B)), Drop.OUT_OF_WINDOW),
+        (NewMemb(VIEW._replace(counter=NUMBER_MAX + 1), (A, B)), Drop.OUT_OF_WINDOW),
         (DaemonRefer(STRANGER, 0), Drop.FOREIGN_SENDER),
         (DaemonLeave(STRANGER), Drop.FOREIGN_SENDER),
     ],
 )
 def test_an_invalid_message_is_refused(message: DaemonMessage, reason: Drop) -> None:
     with pytest.raises(PeerError) as caught:
-        check_daemon_message(message, WHERE, 100)
+        check_daemon_message(message, WHERE)
 
     assert caught.value.reason is reason
 
 
 def test_a_message_of_configured_daemons_passes() -> None:
-    check_daemon_message(NewMemb(VIEW, (A, B, C), ((0, 1),)), WHERE, 100)
-    check_daemon_message(DaemonJoin((GatherRecord(A, 1, (A, B), (2,), 100),)), WHERE, 100)
+    check_daemon_message(NewMemb(VIEW, (A, B, C), ((0, 1),)), WHERE)
+    check_daemon_message(DaemonJoin((GatherRecord(A, 1, (A, B), (2,), 100),)), WHERE)
 
 
 # Daemons A and B are at site 0, C at site 1, D at site 2; sites 0 and 2 have no link.
@@ -268,7 +273,7 @@ def test_where_the_configured_weights_hold_others_are_refused() -> None:
 
 def test_a_reference_names_a_configured_daemon() -> None:
     with pytest.raises(PeerError) as caught:
-        check_daemon_message(DaemonRefer(A, DaemonId(9)), WHERE, 100)
+        check_daemon_message(DaemonRefer(A, DaemonId(9)), WHERE)
 
     assert caught.value.reason is Drop.FOREIGN_SENDER
 
