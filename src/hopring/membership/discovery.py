@@ -21,7 +21,7 @@ from typing import TypeVar
 from hopring.ids import NEVER, DaemonId, Process, SiteId
 from hopring.membership.connectivity import SiteConnectivity
 from hopring.membership.current_network import CurrentNetwork, LocalDaemon
-from hopring.membership.events import SendControl
+from hopring.membership.events import SendDaemonMessage
 from hopring.membership.gather import Gather, GatherOutput, KnownRecord, is_news
 from hopring.membership.messages import DaemonAlive, DaemonJoin, DaemonRefer, GatherRecord, SitePair
 from hopring.membership.view import InstalledView
@@ -179,7 +179,7 @@ class Discovery:
             return
         gather.excluded = self._left_out(now_us)
         gather.suspects = self.suspicions.suspects(now_us)
-        # A suspect link may carry control messages and still lose data; with another route it stays cut.
+        # A suspect link may carry a search's short messages and lose data; with another route it stays cut.
         kept = [ends for ends in gather.view_cut if self._remembers(ends, now_us)]
         gather.cut = tuple(sorted({*self.suspicions.cut(now_us), *kept}))
 
@@ -238,7 +238,7 @@ class Discovery:
         outside = [one for one in self.connectivity.others if one not in view.processes]
         to = tuple(sorted({*outside, self._lowest_of_site(view)} - {self.local.me.daemon}))
         hears = self.connectivity.hears(now_us)
-        return [SendControl(to, DaemonAlive(self.local.me, counter, hears=hears, active=True))]
+        return [SendDaemonMessage(to, DaemonAlive(self.local.me, counter, hears=hears, active=True))]
 
     def answer(self, message: DaemonJoin, counter: int, view: InstalledView, now_us: int) -> list[GatherOutput]:
         """A JOIN reaches a whole view: refers its sender to the representative, or begins a wide probe."""
@@ -246,7 +246,7 @@ class Discovery:
         if lowest != self.local.me.daemon:
             if self.site_of[message.sender.daemon] == self.site:
                 return []  # A daemon of the site must be heard by all of its daemons.
-            return [SendControl((message.sender.daemon,), DaemonRefer(self.local.me, lowest))]
+            return [SendDaemonMessage((message.sender.daemon,), DaemonRefer(self.local.me, lowest))]
         if self.gather is None and self.concerns(message, view, now_us):
             return self.probe(counter, view, now_us, wide=True)
         return []

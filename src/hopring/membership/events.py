@@ -10,8 +10,8 @@ from hopring.value import Value
 
 
 @final
-class ControlReceived(Value):
-    """A membership message from the wire, and the sender according to the header of its packet."""
+class DaemonMessageReceived(Value):
+    """A membership message that came as a datagram, and the sender according to the header of its packet."""
 
     def __init__(self, sender: Process, message: DaemonMessage) -> None:
         self.sender: Final = sender
@@ -19,7 +19,7 @@ class ControlReceived(Value):
 
 
 @final
-class SendControl(Value):
+class SendDaemonMessage(Value):
     """A membership message for these daemons, as datagrams."""
 
     def __init__(self, to: tuple[DaemonId, ...], message: DaemonMessage) -> None:
@@ -46,10 +46,10 @@ class NetworkStarted(Value):
         self.ring: Final = ring  # The daemons of the own site, with this one: the receivers of SendSite.
 
 
-DriverEvent = PacketReceived | ControlReceived | StreamChanged
+DriverEvent = PacketReceived | DaemonMessageReceived | StreamChanged
 """All that comes from the membership's driver."""
 
-DriverEffect = SendControl | NetworkOutput | NetworkStarted
+DriverEffect = SendDaemonMessage | NetworkOutput | NetworkStarted
 """All that the driver has to carry out."""
 
 Input = EngineInput | DriverEvent

@@ -20,7 +20,7 @@ from typing import final
 
 from hopring.ids import NEVER, DaemonId, Process, SiteId
 from hopring.membership.connectivity import SiteConnectivity, ViewChoice, lowest_of_sites
-from hopring.membership.events import SendControl
+from hopring.membership.events import SendDaemonMessage
 from hopring.membership.messages import (
     DaemonAlive,
     DaemonDecline,
@@ -71,7 +71,7 @@ class KeepView:
     """The result of a probe: there are no other daemons, the view goes on."""
 
 
-GatherOutput = SendControl | FormView | KeepView
+GatherOutput = SendDaemonMessage | FormView | KeepView
 
 
 @final
@@ -224,7 +224,7 @@ class Gather:
     def _say_refer(self, sender: Process) -> list[GatherOutput]:
         if self.phase is not GatherPhase.REP or self.representative is None:
             return []
-        return [SendControl((sender.daemon,), DaemonRefer(self.me, self.representative))]
+        return [SendDaemonMessage((sender.daemon,), DaemonRefer(self.me, self.representative))]
 
     def forget(self, process: Process) -> None:
         """Removes a process that is gone from the segment."""
@@ -359,7 +359,7 @@ class Gather:
             return [form] if self._is_better(form) else [KeepView()]
         taken = set(form.members)
         declined = tuple(sorted(one.daemon for one in self._alive_members(now_us) if one not in taken))
-        return [SendControl(declined, DaemonDecline(self.me)), form] if declined else [form]
+        return [SendDaemonMessage(declined, DaemonDecline(self.me)), form] if declined else [form]
 
     def _is_better(self, form: FormView) -> bool:
         """Whether it is worth a new view: all members stay, and others come or a cut link works again."""
@@ -465,7 +465,7 @@ class Gather:
         if not to:
             return []
         hears = self.connectivity.hears(now_us)
-        return [SendControl(to, DaemonAlive(self.me, self.counter, self.suspects, hears, rep))]
+        return [SendDaemonMessage(to, DaemonAlive(self.me, self.counter, self.suspects, hears, rep))]
 
     def _say_join(self, now_us: int) -> list[GatherOutput]:
         self.say_at_us = now_us + self.options.join_us
@@ -473,7 +473,8 @@ class Gather:
         records = sorted(self._fresh_records(now_us), key=lambda record: record.rep)
         targets = self._targets(now_us)
         out: list[GatherOutput] = [
-            SendControl(targets, message) for message in joins(self._own_record(now_us), records, self.active)
+            SendDaemonMessage(targets, message)
+            for message in joins(self._own_record(now_us), records, self.active)
         ]
         return out if self.active else [*out, *self._say_alive_to(self.connectivity.unsure(now_us), now_us)]
 

@@ -1,7 +1,7 @@
 """Membership: extended virtual synchrony among daemons. It is the main class of the package.
 
 Implements  thesis 6.1: the states OP, SEG, REP, GATHER, STATETRANS and EVS.
-Below       datagrams for control messages; a network (stack) for each attempt, which becomes the view's.
+Below       datagrams for each `DaemonMessage`; a network (stack) for each attempt, which becomes the view's.
 Above       a layer that wants messages and views in one ordered stream.
 Invariants  the installed view, its store and its promises change only by an installation, however many attempts
             fail; view ids only grow; packets of any network but the current one are ignored.
@@ -32,13 +32,13 @@ from hopring.membership.aru_updates import aru_updates
 from hopring.membership.current_network import CurrentNetwork, LocalDaemon, pairs, sender_of
 from hopring.membership.discovery import Discovery
 from hopring.membership.events import (
-    ControlReceived,
+    DaemonMessageReceived,
     DriverEffect,
     DriverEvent,
     Input,
     NetworkOutput,
     Output,
-    SendControl,
+    SendDaemonMessage,
 )
 from hopring.membership.gather import FormView, GatherOutput, KeepView
 from hopring.membership.message_flow import MessageFlow, SendWindow, closing, delivered
@@ -54,7 +54,7 @@ from hopring.membership.messages import (
     check_daemon_message,
     check_weights,
     decode_recovery_message,
-    encode_control,
+    encode_membership_message,
     has_heard,
     newmemb,
 )
@@ -202,8 +202,8 @@ class Membership(Engine[DriverEvent, DriverEffect]):
             self.flow.window.held = False
         elif isinstance(event, Withdraw):
             self.flow.window.control.clear()
-        elif isinstance(event, ControlReceived):
-            self._control_received(event.sender, event.message, now_us)
+        elif isinstance(event, DaemonMessageReceived):
+            self._daemon_message_received(event.sender, event.message, now_us)
         elif isinstance(event, Stalled):
             self.network.stalled(event.for_us, now_us)
         elif isinstance(event, Stop):
@@ -358,9 +358,9 @@ class Membership(Engine[DriverEvent, DriverEffect]):
         """The members of the attempt or, without one, of the view."""
         return self.view.members if self.attempt is None else self.attempt.new.members
 
-    # Control messages.
+    # Messages of other daemons, by datagram.
 
-    def _control_received(self, sender: Process, message: DaemonMessage, now_us: int) -> None:
+    def _daemon_message_received(self, sender: Process, message: DaemonMessage, now_us: int) -> None:
         if sender.daemon == self.local.me.daemon:
             raise PeerError(Drop.FOREIGN_SENDER, "a sender with the number of this daemon")
         if not isinstance(message, NewMemb) and message.sender != sender:
@@ -437,7 +437,7 @@ class Membership(Engine[DriverEvent, DriverEffect]):
 
     def _carry_out(self, outputs: list[GatherOutput], now_us: int) -> None:
         for output in outputs:
-            if isinstance(output, SendControl):
+            if isinstance(output, SendDaemonMessage):
                 self._out.append(output)
             elif isinstance(output, KeepView):
                 self.discovery.end_search(self.view, now_us)
@@ -475,7 +475,7 @@ class Membership(Engine[DriverEvent, DriverEffect]):
         assert self.attempt is not None, "there is an attempt"
         to = self.attempt.newmemb_targets
         if to:
-            self._out.append(SendControl(tuple(to), self.attempt.new))
+            self._out.append(SendDaemonMessage(tuple(to), self.attempt.new))
         self.repeat_at_us = now_us + self.options.newmemb_us if to else NEVER
 
     def _queue_recovery(self, messages: list[RecoveryMessage], now_us: int) -> None:
@@ -485,7 +485,7 @@ class Membership(Engine[DriverEvent, DriverEffect]):
     def _send_recovery(self, now_us: int) -> None:
         """Sends recovery messages while the network's queues are open; there may be many to resend."""
         while self._unsent and self.network.control_open:
-            self._step_stack(Tell(encode_control(self._unsent.popleft())), now_us)
+            self._step_stack(Tell(encode_membership_message(self._unsent.popleft())), now_us)
 
     def _recovery_received(self, daemon: DaemonId, payload: bytes, now_us: int) -> None:
         attempt = self.attempt
@@ -590,7 +590,7 @@ class Membership(Engine[DriverEvent, DriverEffect]):
         met = [] if self.discovery.gather is None else self.discovery.gather.met()
         others = tuple(sorted({one.daemon for one in [*self._members, *met]} - {self.local.me.daemon}))
         if others:
-            self._out.extend([SendControl(others, DaemonLeave(self.local.me))] * LEAVE_COPIES)
+            self._out.extend([SendDaemonMessage(others, DaemonLeave(self.local.me))] * LEAVE_COPIES)
         self._leave_view(now_us)
         self.attempt = None
         self.discovery.stop()

@@ -197,8 +197,8 @@ _daemon_decoder: msgspec.msgpack.Decoder[DaemonMessage] = msgspec.msgpack.Decode
 _recovery_decoder: msgspec.msgpack.Decoder[RecoveryMessage] = msgspec.msgpack.Decoder(RecoveryMessage)
 
 
-def encode_control(message: DaemonMessage | RecoveryMessage) -> bytes:
-    """Encodes a message of either kind."""
+def encode_membership_message(message: DaemonMessage | RecoveryMessage) -> bytes:
+    """Encodes a message for datagrams or for the network of an attempt."""
     return _encoder.encode(message)
 
 
@@ -276,7 +276,9 @@ def newmemb(
 ) -> NewMemb:
     """A NEWMEMB; without weights if they do not fit beside thousands of members."""
     message = NewMemb(view, members, cut, weights)
-    return message if len(encode_control(message)) <= NEWMEMB_BYTES_MAX else NewMemb(view, members, cut)
+    return (
+        message if len(encode_membership_message(message)) <= NEWMEMB_BYTES_MAX else NewMemb(view, members, cut)
+    )
 
 
 def check_weights(message: DaemonJoin | NewMemb, topology: Topology) -> None:

@@ -27,15 +27,15 @@ from hopring.links.events import StreamEvent
 from hopring.links.kinds import KINDS
 from hopring.membership.current_network import LocalDaemon
 from hopring.membership.events import (
-    ControlReceived,
+    DaemonMessageReceived,
     Input,
     NetworkStarted,
     Output,
-    SendControl,
+    SendDaemonMessage,
 )
 from hopring.membership.events import NetworkOutput as FromNetwork
 from hopring.membership.membership import Membership
-from hopring.membership.messages import decode_daemon_message, encode_control
+from hopring.membership.messages import decode_daemon_message, encode_membership_message
 from hopring.membership.options import MembershipOptions
 from hopring.ordering.entry import OrderedMessage, Position
 from hopring.routing.trees import topology_of
@@ -168,7 +168,7 @@ class SimDaemon:
                 sender = Process(packet.header.sender, packet.header.incarnation)
                 for frame in packet.frames:
                     if isinstance(frame, MembershipFrame):
-                        self.driver.step(ControlReceived(sender, decode_daemon_message(frame.payload)))
+                        self.driver.step(DaemonMessageReceived(sender, decode_daemon_message(frame.payload)))
             else:
                 if self.sealing is not None and packet.header.family is Family.RING:
                     self.sealing.saw_packets(Family.RING, packet.frames)
@@ -179,8 +179,8 @@ class SimDaemon:
     def _carry_out(self, output: Output) -> None:
         if isinstance(output, FromNetwork):
             self._send_frames(output.own, output.output)
-        elif isinstance(output, SendControl):
-            self._say(output.to, encode_control(output.message))
+        elif isinstance(output, SendDaemonMessage):
+            self._say(output.to, encode_membership_message(output.message))
         elif isinstance(output, NetworkStarted):
             self._heads.clear()
             if self.sealing is not None:

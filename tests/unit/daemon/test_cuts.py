@@ -210,12 +210,12 @@ def test_packets_of_a_cut_off_daemon_are_ignored(loop: Loop) -> None:
     ]
     here, there = ends
     here.cut([DaemonId(1)])
-    there.say([DaemonId(0)], b"unheard")
+    there.send_message([DaemonId(0)], b"unheard")
     run_until(loop, lambda: here.endpoint.traffic.datagrams_received == 1)
-    here.say([DaemonId(1)], b"unsaid")
+    here.send_message([DaemonId(1)], b"unsaid")
     here.cut([])
-    there.say([DaemonId(0)], b"hello")
-    here.say([DaemonId(1)], b"hello")
+    there.send_message([DaemonId(0)], b"hello")
+    here.send_message([DaemonId(1)], b"hello")
     run_until(loop, lambda: len(heard) == 2)
 
     assert [packet.frames for packet in heard if isinstance(packet, Packet)] == [

@@ -8,7 +8,7 @@ from hopring.config.builder import local_config
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, Incarnation, Process, SiteId, SiteMask, ViewId
 from hopring.links.events import Tick
-from hopring.membership.events import ControlReceived
+from hopring.membership.events import DaemonMessageReceived
 from hopring.membership.messages import DaemonLeave, NewMemb
 from hopring.membership.options import MembershipOptions
 from hopring.ordering.entry import OrderedMessage, encode_message
@@ -155,7 +155,7 @@ def test_a_newmemb_that_no_representative_forms_is_refused(change: dict[str, obj
     liar, victim = cluster.hosts["eu1"], cluster.hosts["eu2"]
     before = victim.membership.view.id
 
-    victim.driver.step(ControlReceived(liar.me, view_of(cluster, "eu1", "eu2", "eu3", **change)))
+    victim.driver.step(DaemonMessageReceived(liar.me, view_of(cluster, "eu1", "eu2", "eu3", **change)))
 
     assert victim.membership.state().settled
     assert victim.membership.view.id == before
@@ -173,7 +173,7 @@ def test_a_newmemb_names_its_members_in_order_and_once(wrong: str) -> None:
         "negative": (*good.members[:2], Process(DaemonId(2), Incarnation(-5))),
     }[wrong]
 
-    victim.driver.step(ControlReceived(cluster.hosts["eu1"].me, replace(good, members=members)))
+    victim.driver.step(DaemonMessageReceived(cluster.hosts["eu1"].me, replace(good, members=members)))
 
     assert victim.membership.state().settled
     assert sum(victim.membership.drops.values()) == 1
@@ -183,7 +183,7 @@ def test_only_a_member_of_the_new_view_sends_its_newmemb() -> None:
     cluster = cluster_of({"eu": 3})
     victim = cluster.hosts["eu2"]
 
-    victim.driver.step(ControlReceived(cluster.hosts["eu3"].me, view_of(cluster, "eu1", "eu2")))
+    victim.driver.step(DaemonMessageReceived(cluster.hosts["eu3"].me, view_of(cluster, "eu1", "eu2")))
 
     assert victim.membership.state().settled
     assert victim.membership.drops == {Drop.FOREIGN_SENDER: 1}
@@ -193,9 +193,9 @@ def test_a_leave_is_believed_from_its_own_daemon_only() -> None:
     cluster = cluster_of({"eu": 3})
     victim = cluster.hosts["eu1"]
 
-    victim.driver.step(ControlReceived(cluster.hosts["eu3"].me, DaemonLeave(cluster.hosts["eu2"].me)))
+    victim.driver.step(DaemonMessageReceived(cluster.hosts["eu3"].me, DaemonLeave(cluster.hosts["eu2"].me)))
     other_life = Process(cluster.hosts["eu2"].me.daemon, Incarnation(77))
-    victim.driver.step(ControlReceived(other_life, DaemonLeave(cluster.hosts["eu2"].me)))
+    victim.driver.step(DaemonMessageReceived(other_life, DaemonLeave(cluster.hosts["eu2"].me)))
 
     assert victim.membership.state().settled
     assert victim.membership.drops == {Drop.FOREIGN_SENDER: 2}

@@ -7,7 +7,7 @@ import msgspec
 
 from hopring.ids import DaemonId, Incarnation, Process, SiteId
 from hopring.membership.connectivity import SiteConnectivity
-from hopring.membership.events import SendControl
+from hopring.membership.events import SendDaemonMessage
 from hopring.membership.gather import FRESH_ALIVES, FRESH_JOINS, FormView, Gather, GatherPhase, KeepView
 from hopring.membership.messages import DaemonAlive, DaemonDecline, DaemonJoin, DaemonRefer, GatherRecord
 from hopring.membership.options import MembershipOptions
@@ -24,7 +24,7 @@ P0, P1, P2, P3 = [Process(DaemonId(at), Incarnation(at * 1000 + 1)) for at in ra
 ROUND_TRIP_US = 20_000
 GATHER_US = OPTIONS.gather_us + 2 * ROUND_TRIP_US
 
-Outputs = list[SendControl | FormView | KeepView]
+Outputs = list[SendDaemonMessage | FormView | KeepView]
 
 
 def gather_of(me: Process = P0, cut: tuple[tuple[int, int], ...] = ()) -> Gather:
@@ -82,7 +82,7 @@ def decide(gather: Gather) -> FormView | KeepView | None:
 def test_the_search_begins_in_the_own_site() -> None:
     gather = gather_of()
 
-    assert gather.seek(0) == [SendControl((DaemonId(1),), DaemonAlive(P0, 4))]
+    assert gather.seek(0) == [SendDaemonMessage((DaemonId(1),), DaemonAlive(P0, 4))]
     assert gather.phase is GatherPhase.SEG
 
 
@@ -91,7 +91,7 @@ def test_alive_is_sent_repeatedly() -> None:
     gather.seek(0)
 
     assert gather.tick(OPTIONS.alive_us - 1) == []
-    assert gather.tick(OPTIONS.alive_us) == [SendControl((DaemonId(1),), DaemonAlive(P0, 4))]
+    assert gather.tick(OPTIONS.alive_us) == [SendDaemonMessage((DaemonId(1),), DaemonAlive(P0, 4))]
 
 
 def test_the_lowest_daemon_of_the_site_gathers_and_represents_all() -> None:
@@ -102,7 +102,7 @@ def test_the_lowest_daemon_of_the_site_gathers_and_represents_all() -> None:
     (said,) = gather.tick(OPTIONS.seg_us)
 
     assert gather.phase is GatherPhase.GATHER
-    assert isinstance(said, SendControl)
+    assert isinstance(said, SendDaemonMessage)
     assert isinstance(said.message, DaemonJoin)
     assert said.message.records[0].members == (P0, P1)
 
@@ -112,7 +112,7 @@ def test_a_daemon_that_hears_a_lower_one_is_represented_and_sends_alive_to_it_al
     gather.seek(0)
     heard(gather, alive(P0), 10_000)
 
-    assert gather.tick(OPTIONS.seg_us) == [SendControl((DaemonId(0),), alive(P1, hears=(0,), rep=0))]
+    assert gather.tick(OPTIONS.seg_us) == [SendDaemonMessage((DaemonId(0),), alive(P1, hears=(0,), rep=0))]
     assert gather.phase is GatherPhase.REP
 
 
@@ -316,7 +316,7 @@ def test_daemons_that_are_left_out_are_not_in_the_view_and_are_named_to_others()
     heard(gather, join(P2, hears=(0,)), 50_000)
 
     (said,) = gather.tick(gather.say_at_us)
-    assert isinstance(said, SendControl)
+    assert isinstance(said, SendDaemonMessage)
     assert isinstance(said.message, DaemonJoin)
     assert said.message.records[0].left_out == (P1,)
     assert decide(gather) == FormView((P0, P2), ())
@@ -337,7 +337,7 @@ def test_a_probe_speaks_only_to_those_outside() -> None:
 
     (said,) = gather.probe([P0, P1, P2], 0)
 
-    assert isinstance(said, SendControl)
+    assert isinstance(said, SendDaemonMessage)
     assert said.to == (DaemonId(3),)
 
 
@@ -373,7 +373,7 @@ def test_an_alive_of_its_site_does_not_affect_a_whole_view() -> None:
 
 
 def said_to(outputs: Outputs) -> set[int]:
-    return {int(one) for said in outputs if isinstance(said, SendControl) for one in said.to}
+    return {int(one) for said in outputs if isinstance(said, SendDaemonMessage) for one in said.to}
 
 
 def test_a_probe_goes_on_with_the_other_sites_of_the_view_once_somebody_outside_is_heard() -> None:
@@ -433,7 +433,7 @@ def test_records_of_an_earlier_search_are_not_new_in_the_next() -> None:
     )
 
     said = again.tick(again.say_at_us)[0]
-    assert isinstance(said, SendControl)
+    assert isinstance(said, SendDaemonMessage)
     assert isinstance(said.message, DaemonJoin)
     assert [record.rep for record in said.message.records] == [P0, P3]
 
@@ -455,7 +455,7 @@ def test_a_represented_daemon_names_its_representative_to_other_sites() -> None:
     gather.seek(0)
     heard(gather, join(P0, P1), 10)
 
-    assert heard(gather, join(P2), 20) == [SendControl((DaemonId(2),), DaemonRefer(P1, DaemonId(0)))]
+    assert heard(gather, join(P2), 20) == [SendDaemonMessage((DaemonId(2),), DaemonRefer(P1, DaemonId(0)))]
 
 
 def test_a_silent_daemon_of_the_site_is_no_longer_represented() -> None:
@@ -470,7 +470,7 @@ def test_a_silent_daemon_of_the_site_is_no_longer_represented() -> None:
 
     said = gather.tick(gather.say_at_us)[0]
 
-    assert isinstance(said, SendControl)
+    assert isinstance(said, SendDaemonMessage)
     assert isinstance(said.message, DaemonJoin)
     assert said.message.records[0].members == (P0,)
 
@@ -483,7 +483,7 @@ def test_a_daemon_that_others_leave_out_is_left_out_and_not_reported_as_ones_own
     heard(gather, join(P3, hears=(0, 2)), OPTIONS.seg_us)
 
     (said,) = gather.tick(gather.say_at_us)
-    assert isinstance(said, SendControl)
+    assert isinstance(said, SendDaemonMessage)
     assert isinstance(said.message, DaemonJoin)
     assert said.message.records[0].left_out == ()
     heard(gather, DaemonJoin((says,)), gather.deadline_us)
@@ -556,7 +556,7 @@ def test_a_record_reports_what_its_sender_measured_and_the_decider_collects_all_
     far = GatherRecord(P2, 1, (P2,), (0,), 4, weights=((0, 1, 56),))
 
     gather.join(DaemonJoin((far,)), OPTIONS.seg_us + 10)
-    said = [one.message for one in gather.tick(gather.say_at_us) if isinstance(one, SendControl)]
+    said = [one.message for one in gather.tick(gather.say_at_us) if isinstance(one, SendDaemonMessage)]
     assert isinstance(said[0], DaemonJoin)
     assert said[0].records[0].weights == ((0, 1, 40),)
     gather.join(DaemonJoin((msgspec.structs.replace(far, seq=2),)), gather.deadline_us - 1)
@@ -588,7 +588,7 @@ def test_a_representative_takes_those_that_hear_each_other_in_pairs_and_tells_th
 
     out = gather.tick(gather.deadline_us)
 
-    assert out == [SendControl((DaemonId(3),), DaemonDecline(P0)), FormView((P0, P1, P2), ())]
+    assert out == [SendDaemonMessage((DaemonId(3),), DaemonDecline(P0)), FormView((P0, P1, P2), ())]
 
 
 def test_a_daemon_that_a_lower_one_does_not_hear_is_not_represented_by_it() -> None:

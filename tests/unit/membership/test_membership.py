@@ -10,7 +10,7 @@ from hopring.errors import Drop, PeerError
 from hopring.ids import NEVER, Incarnation, Process, SiteId, SiteMask
 from hopring.links.ring.options import RingOptions
 from hopring.membership.current_network import ROUTING_BYTES
-from hopring.membership.events import ControlReceived, SendControl
+from hopring.membership.events import DaemonMessageReceived, SendDaemonMessage
 from hopring.membership.membership import LEAVE_COPIES
 from hopring.membership.messages import DaemonJoin, DaemonLeave, GatherRecord, NewMemb
 from hopring.membership.options import MembershipOptions
@@ -129,7 +129,7 @@ def test_a_stopped_daemon_takes_no_further_part() -> None:
 
     said = daemon.step(Stop(), cluster.engine.now_us)
 
-    assert said == [SendControl((cluster.numbers["eu1"],), DaemonLeave(daemon.local.me))] * LEAVE_COPIES
+    assert said == [SendDaemonMessage((cluster.numbers["eu1"],), DaemonLeave(daemon.local.me))] * LEAVE_COPIES
     assert daemon.wake_at_us == NEVER
     assert daemon.step(SubmitMessage(Service.SAFE, b"late"), cluster.engine.now_us) == []
 
@@ -140,9 +140,9 @@ def test_a_leave_of_a_daemon_outside_the_view_changes_nothing() -> None:
     view = daemon.view.id
     earlier = Process(cluster.numbers["eu2"], Incarnation(77))
 
-    daemon.step(ControlReceived(earlier, DaemonLeave(earlier)), cluster.engine.now_us)
+    daemon.step(DaemonMessageReceived(earlier, DaemonLeave(earlier)), cluster.engine.now_us)
     other = cluster.hosts["eu3"].me
-    daemon.step(ControlReceived(other, DaemonLeave(cluster.hosts["eu2"].me)), cluster.engine.now_us)
+    daemon.step(DaemonMessageReceived(other, DaemonLeave(cluster.hosts["eu2"].me)), cluster.engine.now_us)
 
     assert daemon.view.id == view
     assert not daemon.view.broken

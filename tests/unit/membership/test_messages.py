@@ -29,7 +29,7 @@ from hopring.membership.messages import (
     check_weights,
     decode_daemon_message,
     decode_recovery_message,
-    encode_control,
+    encode_membership_message,
     joins,
     newmemb,
 )
@@ -85,12 +85,12 @@ told: st.SearchStrategy[RecoveryMessage] = st.one_of(
 
 @given(datagrams)
 def test_messages_sent_by_datagram_are_decoded_to_the_same(message: DaemonMessage) -> None:
-    assert decode_daemon_message(encode_control(message)) == message
+    assert decode_daemon_message(encode_membership_message(message)) == message
 
 
 @given(told)
 def test_messages_sent_over_the_network_are_decoded_to_the_same(message: RecoveryMessage) -> None:
-    assert decode_recovery_message(encode_control(message)) == message
+    assert decode_recovery_message(encode_membership_message(message)) == message
 
 
 @pytest.mark.parametrize(
@@ -102,10 +102,10 @@ def test_random_bytes_are_a_peers_mistake(good: st.SearchStrategy[Any], decode: 
     @settings(derandomize=True, database=None)
     @given(st.binary(max_size=200), good)
     def one(noise: bytes, message: Any) -> None:
-        for payload in (noise, encode_control(message)):
+        for payload in (noise, encode_membership_message(message)):
             with tally.attempt():
                 found = decode(payload)
-                assert decode(encode_control(found)) == found
+                assert decode(encode_membership_message(found)) == found
 
     one()
     tally.expect(1 / 2)  # All that were messages.
@@ -123,11 +123,11 @@ def test_a_damaged_message_is_a_message_or_a_peers_mistake(
     @settings(derandomize=True, database=None)
     @given(good, st.integers(0, 400), st.integers(0, 255))
     def one(message: Any, at: int, byte: int) -> None:
-        payload = bytearray(encode_control(message))
+        payload = bytearray(encode_membership_message(message))
         payload[at % len(payload)] = byte
         with tally.attempt():
             found = decode(bytes(payload))
-            assert decode(encode_control(found)) == found
+            assert decode(encode_membership_message(found)) == found
 
     one()
     tally.expect(share)
@@ -139,9 +139,9 @@ def test_a_damaged_datagram_is_valid_or_a_peers_mistake() -> None:
     @settings(derandomize=True, database=None)
     @given(datagrams, st.integers(0, 400), st.integers(0, 255))
     def one(message: DaemonMessage, at: int, byte: int) -> None:
-        payload = bytearray(encode_control(message))
+        payload = bytearray(encode_membership_message(message))
         payload[at % len(payload)] = byte
-        for said in (encode_control(DaemonLeave(A)), bytes(payload)):
+        for said in (encode_membership_message(DaemonLeave(A)), bytes(payload)):
             with tally.attempt():
                 check_daemon_message(decode_daemon_message(said), WHERE)
 
@@ -151,7 +151,7 @@ def test_a_damaged_datagram_is_valid_or_a_peers_mistake() -> None:
 
 @given(st.one_of(datagrams, told), st.integers(0, 400))
 def test_a_truncated_message_is_refused(message: Any, at: int) -> None:
-    payload = encode_control(message)
+    payload = encode_membership_message(message)
 
     with pytest.raises(PeerError):
         decode_daemon_message(payload[: at % len(payload)])
@@ -167,14 +167,14 @@ def test_a_tag_that_is_no_text_is_refused(decode: Callable[[bytes], object]) -> 
 
 def test_the_two_kinds_of_messages_are_not_mixed_up() -> None:
     with pytest.raises(PeerError):
-        decode_recovery_message(encode_control(DaemonAlive(A, 1)))
+        decode_recovery_message(encode_membership_message(DaemonAlive(A, 1)))
     with pytest.raises(PeerError):
-        decode_daemon_message(encode_control(RecoveryDone(ViewId(1, A.daemon, A.incarnation))))
+        decode_daemon_message(encode_membership_message(RecoveryDone(ViewId(1, A.daemon, A.incarnation))))
 
 
 def test_a_join_has_at_least_its_senders_record() -> None:
     with pytest.raises(PeerError):
-        decode_daemon_message(encode_control(DaemonJoin(())))
+        decode_daemon_message(encode_membership_message(DaemonJoin(())))
 
 
 VIEW = ViewId(9, A.daemon, A.incarnation)
@@ -257,7 +257,7 @@ def test_a_weight_out_of_range_is_refused_by_the_decoder(weight: object) -> None
 
     for message in (join, newmemb):
         with pytest.raises(PeerError) as caught:
-            decode_daemon_message(encode_control(message))
+            decode_daemon_message(encode_membership_message(message))
         assert caught.value.reason is Drop.INCONSISTENT
 
 
@@ -320,9 +320,9 @@ def test_records_of_many_sites_are_split_into_joins_that_each_fit_a_datagram() -
 
     assert all(message.records[0] == records[0] and message.active for message in parts)
     assert [record for message in parts for record in message.records[1:]] == records[1:]
-    assert all(len(encode_control(message)) <= MEMBERSHIP_DATAGRAM_BYTES_MAX for message in parts)
+    assert all(len(encode_membership_message(message)) <= MEMBERSHIP_DATAGRAM_BYTES_MAX for message in parts)
     assert (
-        sum(len(encode_control(message)) for message in parts)
+        sum(len(encode_membership_message(message)) for message in parts)
         > (len(parts) - 1) * MEMBERSHIP_DATAGRAM_BYTES_MAX // 2
     )
 
@@ -342,4 +342,7 @@ def test_weights_of_all_links_fit_into_a_newmemb_unless_there_are_thousands_of_m
 
     assert len(of(3_000).weights) == len(links)
     assert of(DAEMONS_MAX).weights == ()
-    assert all(len(encode_control(of(count))) < MEMBERSHIP_DATAGRAM_BYTES_MAX for count in (3_000, DAEMONS_MAX))
+    assert all(
+        len(encode_membership_message(of(count))) < MEMBERSHIP_DATAGRAM_BYTES_MAX
+        for count in (3_000, DAEMONS_MAX)
+    )

@@ -5,7 +5,7 @@ import pytest
 from hopring.config.builder import local_config
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, Incarnation, Process
-from hopring.membership.events import ControlReceived
+from hopring.membership.events import DaemonMessageReceived
 from hopring.membership.messages import DaemonAlive
 from hopring.membership.view_counter import COUNTER_NEAR, COUNTER_SPAN_US, ViewCounter
 from hopring.sim.cluster import SimCluster
@@ -65,7 +65,7 @@ def test_numbers_out_of_nowhere_neither_part_a_cluster_nor_survive_its_restart()
     victim = cluster.hosts["eu1"]
     for _ in range(3):
         claimed = victim.membership.counter + STEP
-        victim.driver.step(ControlReceived(stranger, DaemonAlive(stranger, claimed)))
+        victim.driver.step(DaemonMessageReceived(stranger, DaemonAlive(stranger, claimed)))
     cluster.start("eu3")
     cluster.run_for(5 * SECOND_US)
 

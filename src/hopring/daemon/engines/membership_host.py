@@ -35,14 +35,14 @@ from hopring.links.kinds import KINDS
 from hopring.links.ring.options import RingOptions
 from hopring.membership.current_network import LocalDaemon
 from hopring.membership.events import (
-    ControlReceived,
+    DaemonMessageReceived,
     NetworkOutput,
     NetworkStarted,
     Output,
-    SendControl,
+    SendDaemonMessage,
 )
 from hopring.membership.membership import LEAVE_COPIES, Membership
-from hopring.membership.messages import DaemonLeave, decode_daemon_message, encode_control
+from hopring.membership.messages import DaemonLeave, decode_daemon_message, encode_membership_message
 from hopring.membership.options import MembershipOptions
 from hopring.membership.snapshot import MembershipPhase
 from hopring.ordering.destinations import Destinations
@@ -128,11 +128,13 @@ class MembershipHost(ReconfigurableHost):
         attempt = membership.attempt
         met = sorted({*membership.view.members, *(() if attempt is None else attempt.new.members)} - {me})
         for _ in range(LEAVE_COPIES):
-            self.sockets.datagrams.say([one.daemon for one in met], encode_control(DaemonLeave(me)))
+            self.sockets.datagrams.send_message(
+                [one.daemon for one in met], encode_membership_message(DaemonLeave(me))
+            )
         self.sockets.part(others)
         for one in met:
             # To the membership it makes no difference which of them leaves.
-            self._driver.give(ControlReceived(one, DaemonLeave(one)))
+            self._driver.give(DaemonMessageReceived(one, DaemonLeave(one)))
         membership.cause = cause
 
     @property
@@ -242,7 +244,7 @@ class MembershipHost(ReconfigurableHost):
             except PeerError as error:
                 self.membership.drops[error.reason] += 1
             else:
-                self._driver.give(ControlReceived(sender, message))
+                self._driver.give(DaemonMessageReceived(sender, message))
 
     def _happened(self, generation: Generation, neighbour: DaemonId, event: ConnectionEvent) -> None:
         self._driver.give(StreamChanged(generation, neighbour, event))
@@ -254,8 +256,8 @@ class MembershipHost(ReconfigurableHost):
         for output in outputs:
             if isinstance(output, NetworkOutput):
                 sendings.append(output.output)
-            elif isinstance(output, SendControl):
-                self.sockets.datagrams.say(output.to, encode_control(output.message))
+            elif isinstance(output, SendDaemonMessage):
+                self.sockets.datagrams.send_message(output.to, encode_membership_message(output.message))
             elif isinstance(output, NetworkStarted):
                 self.sockets.send(sendings)
                 sendings = []

@@ -79,7 +79,7 @@ class Datagrams:
         self.shaper = DatagramShaper(loop, self.endpoint.send, Random(own.name))
         self.group = self._join(loop, config)
         header = Header(Family.MEMBERSHIP, self._cluster, me.daemon, me.incarnation, Generation(0))
-        self._word_head = encode_header(header)
+        self._membership_head = encode_header(header)
         self._heads: dict[Family, bytes] = {}
         self._site: list[Address] = []  # Where frames for the whole site go.
 
@@ -202,9 +202,9 @@ class Datagrams:
             return None
         return self.sealing.seal_datagram(together[0].buffer, follows.daemon)
 
-    def say(self, to: Iterable[DaemonId], payload: bytes) -> None:
+    def send_message(self, to: Iterable[DaemonId], payload: bytes) -> None:
         """Sends a message of membership, which belongs to no network."""
-        for train in encode(self._word_head, (MembershipFrame(payload),), MEMBERSHIP_DATAGRAM_BYTES_MAX):
+        for train in encode(self._membership_head, (MembershipFrame(payload),), MEMBERSHIP_DATAGRAM_BYTES_MAX):
             for daemon in to:
                 sealed = train if self.sealing is None else self.sealing.seal_datagram(train.buffer, daemon)
                 self.shaper.send(sealed, self.addresses[daemon])
@@ -223,7 +223,7 @@ class Datagrams:
     def _receive_sealed(
         self, sealing: Sealing, buffer: memoryview, segment_bytes: int, address: Address
     ) -> None:
-        if self.group is not None and has_same_sender(bytes(buffer[:HEAD_BYTES]), self._word_head):
+        if self.group is not None and has_same_sender(bytes(buffer[:HEAD_BYTES]), self._membership_head):
             return  # Our own packet, sent to the group.
         for clear in sealing.open(buffer, segment_bytes, self._loop.now_us()):
             self._decoded(clear if isinstance(clear, PeerError) else decoded(clear, self._cluster), address)

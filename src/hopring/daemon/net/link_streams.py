@@ -47,7 +47,7 @@ EARLY_BYTES_MAX: Final = 256 * 1024
 EARLY_US_MAX: Final = 3_000_000
 """How long a connection waits for its network: the neighbour's link gives up after this time."""
 
-Tell = Callable[[Generation, DaemonId, ConnectionEvent], None]
+OnConnectionEvent = Callable[[Generation, DaemonId, ConnectionEvent], None]
 """Called with the network, the neighbour and the event of a connection."""
 
 Foreign = Callable[[Address, str], None]
@@ -68,7 +68,7 @@ class LinkStreams:
         me: DaemonId,
         cluster: int,
         addresses: Mapping[DaemonId, Address],
-        tell: Tell,
+        tell: OnConnectionEvent,
         tls: DaemonTls | None = None,  # Without it connections are in the clear.
         uris: Mapping[DaemonId, str] | None = None,  # The daemons as their certificates name them.
         traffic: SocketCounters | None = None,  # Counts refused connections.
@@ -250,7 +250,7 @@ class _Early:
 
     def __init__(
         self,
-        tell: Tell,
+        tell: OnConnectionEvent,
         drop: Callable[[DaemonId], None],
         sender: DaemonId,
         generation: Generation,

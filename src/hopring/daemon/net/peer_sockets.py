@@ -7,7 +7,7 @@ from hopring.credentials.certificates import daemon_uri
 from hopring.credentials.daemon_tls import DaemonTls
 from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.net.datagrams import Datagrams
-from hopring.daemon.net.link_streams import LinkStreams, Tell
+from hopring.daemon.net.link_streams import LinkStreams, OnConnectionEvent
 from hopring.daemon.net.shaper import Shape
 from hopring.daemon.net.udp import Address
 from hopring.ids import DaemonId, Process
@@ -28,7 +28,7 @@ class PeerSockets:
         me: Process,
         options: StackOptions,
         take: Callable[[Packet], None],
-        tell: Tell,
+        tell: OnConnectionEvent,
         sealing: Sealing | None = None,
         tls: DaemonTls | None = None,
     ) -> None:
