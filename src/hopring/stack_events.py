@@ -1,4 +1,8 @@
-"""The vocabulary of the stack: its inputs, outputs, identity and options."""
+"""The vocabulary of the stack: its inputs, outputs, identity and options.
+
+A bundle of the stack is an encoded `OrderedMessage` (ordering/entry.py). Its payload may contain a bundle of a
+client (wire/bundle.py), which the stack does not look into.
+"""
 
 from dataclasses import dataclass, field
 from typing import Final, final
@@ -24,7 +28,7 @@ class Multicast(Value):
         self.mask: Final = mask
         self.bundle: Final = bundle
         self.session: Final = session  # Bundles of one session are chained for FIFO order.
-        self.settle: Final = settle  # A client waits until all daemons have it.
+        self.settle: Final = settle  # It is Safe: its delivery waits until all daemons have it.
 
 
 @final

@@ -94,7 +94,7 @@ class RecordingClient:
         self.recorder.ends()
         self.died = True
         if half:
-            wire = self.session._wire
+            wire = self.session._socket
             assert wire is not None, "the session is not connected"
             assert wire.transport is not None, "the session is not connected yet"
             self.session._flush()

@@ -50,7 +50,7 @@ class Session(SessionProperties):
         """Called by `connect`, not by applications."""
         self._core = core
         self._loop = asyncio.get_running_loop()
-        self._wire: AioTransport | None = None
+        self._socket: AioTransport | None = None
         self._waiters: list[asyncio.Future[None]] = []
         self._flush_due = False
         self._timer: asyncio.TimerHandle | None = None
@@ -333,10 +333,10 @@ class Session(SessionProperties):
 
     def _flush(self) -> None:
         self._flush_due = False
-        wire = self._wire
-        if wire is None:
+        sock = self._socket
+        if sock is None:
             return
-        transport = wire.transport
+        transport = sock.transport
         if transport is not None and not transport.is_closing():
             output = self._core.output()
             if output:
@@ -360,9 +360,9 @@ class Session(SessionProperties):
         """After any event: drops an ended connection, connects if it is time, and sets the timer."""
         core = self._core
         core.tick(now_us())
-        if core.connection.ended is not None and self._wire is not None:
-            self._wire.close(at_once=not core.quit_done)
-            self._wire = None
+        if core.connection.ended is not None and self._socket is not None:
+            self._socket.close(at_once=not core.quit_done)
+            self._socket = None
         url = core.dial(now_us())
         if url is not None:
             if self._dialing is not None:

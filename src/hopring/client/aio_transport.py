@@ -1,4 +1,4 @@
-"""The sockets of an asyncio session: one protocol object for each connection."""
+"""Connects an asyncio session to its daemon: an asyncio protocol object for each connection."""
 
 import asyncio
 import socket
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class AioTransport(asyncio.BufferedProtocol):
-    """One connection of a session in the event loop."""
+    """One connection of a session in the event loop: feeds received bytes to the core and wakes readers."""
 
     def __init__(self, session: "Session", connection: DaemonConnection) -> None:
         self._session = session
@@ -47,7 +47,7 @@ class AioTransport(asyncio.BufferedProtocol):
         sock = transport.get_extra_info("socket")
         if sock is not None and sock.family != socket.AF_UNIX:
             tune(sock)
-        self._session._wire = self
+        self._session._socket = self
         self._session._flush()
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002  A hint.

@@ -393,7 +393,7 @@ class ClientCore(SessionConnections):
     def try_send(
         self, groups: object, data: object, service: object, message_type: object, self_discard: object
     ) -> bool:
-        """Sends a message if it fits into the open bundle, or none is open; returns if it did. The fast path.
+        """Sends a message if it fits into the open bundle, or none is open; returns whether. The fast path.
 
         Arguments of other than the commonest types are left to the general path, which checks them
         (arguments.py).

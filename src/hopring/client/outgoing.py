@@ -188,7 +188,7 @@ class OutgoingRequests:
         return BundleKey(daemon, self.welcome.session, service, checked_groups(tuple(groups)), self_discard)
 
     def has_room(self, sending: OutgoingMessage) -> bool:
-        """Whether the window has room for a message (an empty one always has); an error if it is too large."""
+        """Whether the window has room for a message (an empty window has); an error if it is too large."""
         if len(sending.data) > self.welcome.message_bytes_max:
             raise MessageTooLarge(len(sending.data), self.welcome.message_bytes_max)
         if not self.charged_bytes:
@@ -211,7 +211,7 @@ class OutgoingRequests:
     def try_append(
         self, group: str, data: bytes, service: Service, message_type: int, self_discard: bool
     ) -> bool:
-        """Adds a message if it fits into the window and the open bundle, or none is open; returns if it did.
+        """Adds a message if it fits into the window and the open bundle, or none is open; returns whether.
 
         This is the fast path of most messages, with few objects; `has_room` and `append` are for all others.
         """

@@ -131,7 +131,7 @@ class EventStream:
         if entry.event is not None:
             return entry.event, self._take_event(entry, entry.event, group)
         message = entry.message()
-        return message, self._settle(entry) if entry.at == entry.end else 0
+        return message, self._remove(entry) if entry.at == entry.end else 0
 
     def take_many(self, messages: int, group: str | None = None) -> tuple[list[Part], int]:
         """Takes the oldest events, up to this many messages; returns them with their credit."""
@@ -145,7 +145,7 @@ class EventStream:
             run = entry.run(messages)
             out.append(run)
             messages -= len(run)
-            credit_bytes += self._settle(entry) if entry.at == entry.end else 0
+            credit_bytes += self._remove(entry) if entry.at == entry.end else 0
         return out, credit_bytes
 
     def _take_event(self, entry: StreamEntry, event: Event, group: str | None) -> int:
@@ -153,9 +153,9 @@ class EventStream:
             self.by_group[group].popleft()
             if any(entry in self.by_group.get(other, ()) for other in event.groups):
                 return 0
-        return self._settle(entry)
+        return self._remove(entry)
 
-    def _settle(self, entry: StreamEntry) -> int:
+    def _remove(self, entry: StreamEntry) -> int:
         """Removes an entry that is fully taken; returns its credit."""
         del self.entries[entry.order]
         entry.forget()
@@ -182,7 +182,7 @@ class EventStream:
             if upto > entry.at:
                 dropped += upto - entry.at
                 entry.at = upto
-                credit_bytes += self._settle(entry) if entry.at == entry.end else 0
+                credit_bytes += self._remove(entry) if entry.at == entry.end else 0
         return dropped, credit_bytes
 
     def forget_credits(self) -> None:

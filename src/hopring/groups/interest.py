@@ -33,7 +33,7 @@ and leave other groups all the time do not fill the tables of all daemons."""
 
 
 class InterestTable(Destinations):
-    """The interests of all daemons; the membership asks it for the sites of a bundle."""
+    """The interests of all daemons; the engine asks it, as `Destinations`, for the sites of a bundle."""
 
     def __init__(self, me: DaemonId, site_of: Mapping[DaemonId, SiteId], names: Mapping[str, DaemonId]) -> None:
         self._me = me
@@ -45,7 +45,7 @@ class InterestTable(Destinations):
         self._masks: dict[tuple[GroupName, ...], SiteMask] = {}
         self._agreed = False
 
-    # Called by the membership.
+    # Called by the engine, as `Destinations`: by its stamps, and when a message arrives.
 
     def mask(self, bundle: bytes, sites: SiteMask) -> SiteMask:
         """The sites of the daemons that want a bundle; group messages go to all sites."""

@@ -26,7 +26,9 @@ from hopring.wire.builder import BundleBuilder
 from hopring.wire.bundle import COLUMNS_BYTES, MESSAGE_BYTES_MAX, MESSAGES_MAX, Bundle, BundleKey, decode_bundle
 
 REQUEST_COST_BYTES: Final = 256
-"""Memory of a queued request beside its bundle; counted so that many tiny requests reach the limit too."""
+"""Memory of a queued request beside its bundle; counted so that many tiny requests reach the limit too.
+
+Clients, which need not load this module, have it from session/options.py."""
 
 EXPEDITED_IN_A_ROW: Final = 16
 """After this many requests with priority, one without is sent."""

@@ -7,10 +7,11 @@ Invariants  records keep the time at which they were heard, so a later search do
             its records say so, by those of others.
 
 Suspicions record links and daemons that failed repeatedly, and until when they are left out of views. A link
-between sites may carry small packets and lose large ones, or fail as soon as it is used; two daemons of a site
-may not hear each other although both hear the rest. Each new view would include them and break again. After the
-second failure in a row, the link, or the higher of the two daemons, is left out for `back_off_us`, then for
-twice as long, up to `back_off_us_max`.
+between sites may carry small packets and lose large ones, or fail as soon as it is used; a ring may fail
+between two daemons of a site that hear each other's messages. Each new view would include them and break again.
+After the second failure in a row, the link, or the higher of the two daemons, is left out for `back_off_us`,
+then for twice as long, up to `back_off_us_max`. Daemons that do not hear each other's messages are kept apart
+by `SiteConnectivity`, without a back-off.
 """
 
 from collections.abc import Iterable

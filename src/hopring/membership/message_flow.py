@@ -98,7 +98,7 @@ class SendWindow:
         if message.session == CONTROL_SESSION:
             self.control.append(message)
             return
-        assert self.open, "look at queue_open before Submit"
+        assert self.open, "look at queue_open before SubmitMessage"
         self.waiting.append(message)
         self.waiting_bytes += len(message.payload) + MESSAGE_COST_BYTES
 

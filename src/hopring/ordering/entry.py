@@ -14,7 +14,9 @@ _HEAD: Final = Struct("<BHI")
 MESSAGE_HEAD_BYTES: Final = _HEAD.size
 
 CONTROL_SESSION: Final = 0xFFFF_FFFF
-"""The session number of messages of daemons themselves."""
+"""The session number of messages of daemons themselves, such as GROUPS and INTEREST.
+
+They are ordered like those of clients, unlike CONTROL objects (wire/control.py), which have no stamp."""
 
 
 class Position(NamedTuple):

@@ -30,7 +30,7 @@ from hopring.wire.routed import Meta, Routed, decode_routed, encode_meta, encode
 from hopring.wire.unreliable import Unreliable, encode_unreliable
 
 Item = Routed | Meta | Update | Control | Unreliable
-"""All that travels along the trees."""
+"""All that travels along the trees; encoded, an item is an object of a packet."""
 
 
 @final

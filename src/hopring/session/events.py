@@ -1,4 +1,4 @@
-"""Events between the session server and its driver; those to the membership are defined there."""
+"""Events between the session server and its driver; those of the engine are in `hopring.engine`."""
 
 from dataclasses import dataclass
 from typing import Final, final

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Final, Literal
 
 REQUEST_COST_BYTES: Final = 256
-"""The cost of a request in the window, beside its bundle."""
+"""The cost of a request in the window, beside its bundle; the same as in groups/sessions.py."""
 
 SLOW_RECEIVER: Final = "slow receiver"
 """The reason in ERROR for a client whose backlog was too long."""

@@ -1,4 +1,4 @@
-"""Slow receivers: applies the policies for clients that do not take their events.
+"""Slow receivers: queues every event of a client, and applies its policy if it does not take them.
 
 Invariants  a client is warned before its policy acts; senders wait for a blocked receiver only as long as it
             takes events; the memory of all backlogs together is bounded.

@@ -196,8 +196,8 @@ class Ring:
 
     def _may_idle(self, now_us: int) -> bool:
         s = self.state
-        silent = may_idle(s.token.quiet, len(self.members)) and now_us >= s.free_until_us
-        return silent and not s.hurried and self.me == self.members[0]
+        quiet = may_idle(s.token.quiet, len(self.members)) and now_us >= s.free_until_us
+        return quiet and not s.hurried and self.me == self.members[0]
 
     def _hold_idle(self, now_us: int) -> list[Output]:
         s = self.state
