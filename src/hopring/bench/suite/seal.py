@@ -48,7 +48,7 @@ class SealedPair:
         assert self.receiver.met == [ends[0]], "the receiver knows the sender"
 
     def seal(self, payload: bytes) -> Train:
-        """The next packet, sealed."""
+        """Seals the next packet of the link."""
         self._seq += 1
         frames = (Data(self._seq, payload),)
         (train,) = self.sender.seal_frames(self.head, Family.HOP, frames, SEGMENT_BYTES_DEFAULT, DaemonId(1))
@@ -86,7 +86,7 @@ def opening_us(pair: SealedPair, payload: bytes) -> float:
 
 
 def report(case: str, us: float) -> None:
-    """Prints one case."""
+    """Prints the time of one case."""
     print(json.dumps({"bench": "seal", "case": case, "us": round(us, 2)}), flush=True)
 
 
