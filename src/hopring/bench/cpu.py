@@ -16,10 +16,11 @@ import click
 import msgspec
 
 from hopring import compiled
-from hopring.bench.harness.daemons import BenchDaemons
+from hopring.bench.harness.daemons import BenchDaemons, in_clear_and_sealed
+from hopring.bench.harness.figures import both_columns, both_columns_text, summary
 from hopring.bench.harness.processes import ReportStep, no_progress, read_cpu, with_run_number
 from hopring.bench.harness.workload import BenchWorkload
-from hopring.bench.options import seconds_option
+from hopring.bench.options import sealed_option, seconds_option
 from hopring.bench.throughput import ThroughputResult, measure_throughput
 from hopring.cli.daemon_session import json_option
 from hopring.cli.progress import Steps
@@ -186,9 +187,16 @@ AGAIN = 4
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write the figures to this file, as a baseline.",
 )
+@sealed_option
 @json_option
 def cpu(
-    runs: int, seconds: float, idle_seconds: float, baseline: Path | None, into: Path | None, as_json: bool
+    runs: int,
+    seconds: float,
+    idle_seconds: float,
+    baseline: Path | None,
+    into: Path | None,
+    sealed: bool,
+    as_json: bool,
 ) -> None:
     """CPU time of daemons per message, and of idle daemons.
 
@@ -202,6 +210,11 @@ def cpu(
         raise click.BadParameter(
             f"there is no directory {into.parent}; choose another file", param_hint="--record"
         )
+    if sealed:
+        if baseline is not None or into is not None:
+            raise click.UsageError("a baseline is of daemons without encryption: leave --sealed out")
+        _compare(runs, seconds, idle_seconds, as_json)
+        return
     with Steps(plain=True) as steps, BenchDaemons({"a": 3}, say=steps.say) as daemons:
         seen = measure_cpu(daemons, BenchWorkload(seconds=seconds), runs, idle_seconds, steps.say)
         problems = _problems(seen, known)
@@ -220,6 +233,20 @@ def cpu(
         record(seen, into)
     if problems:
         raise Failure("\n".join(problems))
+
+
+def _compare(runs: int, seconds: float, idle_seconds: float, as_json: bool) -> None:
+    """Measures without and with encryption, one run of each in turn, and prints both."""
+
+    def measure(daemons: BenchDaemons, _number: int) -> CpuResult:
+        return measure_cpu(daemons, BenchWorkload(seconds=seconds), 1, idle_seconds, steps.say)
+
+    with Steps(plain=True) as steps:
+        both = in_clear_and_sealed({"a": 3}, runs, steps.say, measure)
+    figures = both_columns(*[summary([msgspec.to_builtins(one) for one in some]) for some in both.values()])
+    click.echo(json.dumps({"bench": "cpu", **figures}) if as_json else both_columns_text(figures))
+    if any(one.lost or not one.order_ok for some in both.values() for one in some):
+        raise Failure("messages were lost or reordered")
 
 
 def _problems(seen: CpuResult, baseline: Baseline | None) -> list[str]:

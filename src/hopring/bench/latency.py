@@ -10,8 +10,8 @@ from typing import Final
 import click
 import msgspec
 
-from hopring.bench.harness.daemons import BenchDaemons, sites_of
-from hopring.bench.harness.figures import Figures, spread_percent, summary
+from hopring.bench.harness.daemons import BenchDaemons, in_clear_and_sealed, sites_of
+from hopring.bench.harness.figures import Figures, both_columns, both_columns_text, spread_percent, summary
 from hopring.bench.harness.processes import (
     READY_SECONDS,
     BenchSystem,
@@ -22,7 +22,7 @@ from hopring.bench.harness.processes import (
     with_run_number,
 )
 from hopring.bench.harness.workload import RECEIVER_READY, BenchWorkload, WorkerTask
-from hopring.bench.options import receivers_option, runs_option, size_option, topology_options
+from hopring.bench.options import receivers_option, runs_option, sealed_option, size_option, topology_options
 from hopring.bench.throughput import counters_for, measure_throughput, start_flood, stop_flood
 from hopring.cli.daemon_session import json_option, service_option
 from hopring.cli.progress import Steps
@@ -125,6 +125,7 @@ LOAD = BenchWorkload(size_bytes=1024, seconds=1.0, warm_seconds=0.5)
     help="Meanwhile send this many 1 KB messages a second.",
 )
 @runs_option
+@sealed_option
 @json_option
 def latency(
     daemons: int,
@@ -137,6 +138,7 @@ def latency(
     half_load: bool,
     load_per_second: int,
     runs: int,
+    sealed: bool,
     as_json: bool,
 ) -> None:
     """Round-trip times, one message at a time.
@@ -145,12 +147,12 @@ def latency(
     p99_us are those of pong.
     """
     workload = BenchWorkload(size_bytes=size_bytes, service=service, receivers=receivers)
-    with (
-        Steps(plain=True) as steps,
-        BenchDaemons(sites_of(daemons, min(sites, daemons)), say=steps.say) as system,
-    ):
-        if half_load:
-            most = measure_throughput(system, LOAD, "most", say=with_prefix(steps.say, "full load"))
+    shape, pause_us = sites_of(daemons, min(sites, daemons)), int(every_ms * 1000)
+
+    def measure(system: BenchDaemons, number: int, say: ReportStep) -> Figures:
+        nonlocal load_per_second
+        if half_load and not load_per_second:
+            most = measure_throughput(system, LOAD, "most", say=with_prefix(say, "full load"))
             load_per_second = int(most.messages_per_second / 2)
         # The same bundles as in the flood, at a lower rate: smaller bundles would be another kind of load.
         load = (
@@ -158,18 +160,29 @@ def latency(
             if load_per_second
             else None
         )
-        results: list[Figures] = []
-        for number in range(runs):
-            trips, say = {}, with_run_number(steps.say, number, runs)
-            for kind in ("pong", "own"):
-                probing = ProbeOptions(probes, int(every_ms * 1000), kind == "own", load)
-                trip = measure_latency(system, workload, probing, f"{kind}{number}", say)
-                trips[kind] = msgspec.to_builtins(trip)
-            results.append(trips)
-    figures: Figures = {
-        "bench": "latency",
-        **{"daemons": daemons, "sites": sites, "size_bytes": size_bytes, "service": service},
-        "load_per_second": load_per_second,
+        trips: Figures = {}
+        for kind in ("pong", "own"):
+            probing = ProbeOptions(probes, pause_us, kind == "own", load)
+            trips[kind] = msgspec.to_builtins(
+                measure_latency(system, workload, probing, f"{kind}{number}", say)
+            )
+        return trips
+
+    with Steps(plain=True) as steps:
+        if sealed:
+            both = in_clear_and_sealed(
+                shape, runs, steps.say, lambda system, number: measure(system, number, steps.say)
+            )
+        else:
+            with BenchDaemons(shape, say=steps.say) as system:
+                results = [measure(system, one, with_run_number(steps.say, one, runs)) for one in range(runs)]
+    about = {"daemons": daemons, "sites": sites, "size_bytes": size_bytes, "service": service}
+    figures: Figures = {"bench": "latency", **about, "load_per_second": load_per_second}
+    if sealed:
+        figures |= both_columns(*[summary(some) for some in both.values()])
+        click.echo(json.dumps(figures) if as_json else both_columns_text(figures))
+        return
+    figures |= {
         **summary([one["pong"] for one in results]),
         "spread_percent": spread_percent([one["pong"]["p50_us"] for one in results]),
         **summary(results),

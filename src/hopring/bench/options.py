@@ -84,3 +84,12 @@ def seconds_option(default: float) -> Callable[[Command], Command]:
         )(command)
 
     return add
+
+
+def sealed_option(command: Command) -> Command:
+    """A decorator that adds the option --sealed."""
+    return click.option(
+        "--sealed",
+        is_flag=True,
+        help="Measure daemons without and with encryption in turn; print both and the ratio.",
+    )(command)

@@ -12,8 +12,8 @@ from typing import Final
 import click
 import msgspec
 
-from hopring.bench.harness.daemons import BenchDaemons, sites_of
-from hopring.bench.harness.figures import Figures, spread_percent, summary
+from hopring.bench.harness.daemons import BenchDaemons, in_clear_and_sealed, sites_of
+from hopring.bench.harness.figures import Figures, both_columns, both_columns_text, spread_percent, summary
 from hopring.bench.harness.processes import (
     READY_SECONDS,
     BenchSystem,
@@ -48,6 +48,7 @@ from hopring.bench.harness.workload import (
 from hopring.bench.options import (
     receivers_option,
     runs_option,
+    sealed_option,
     seconds_option,
     size_option,
     topology_options,
@@ -223,10 +224,18 @@ def _result(
 )
 @seconds_option(2.0)
 @runs_option
+@sealed_option
 @json_option
 @click.pass_context
 def throughput(
-    context: click.Context, /, daemons: int, sites: int, runs: int, as_json: bool, **wishes: object
+    context: click.Context,
+    /,
+    daemons: int,
+    sites: int,
+    runs: int,
+    sealed: bool,
+    as_json: bool,
+    **wishes: object,
 ) -> None:
     """Messages per second that reach the slowest receiver.
 
@@ -236,20 +245,32 @@ def throughput(
     workload = msgspec.convert(wishes, BenchWorkload)
     if workload.bundle and not workload.many:
         raise click.UsageError("many at once go to one group: --bundle is not for --single, --by-one, --groups")
-    with (
-        Steps(plain=True) as steps,
-        BenchDaemons(sites_of(daemons, min(sites, daemons)), say=steps.say) as system,
-    ):
-        results = []
-        for number in range(runs):
-            say = with_run_number(steps.say, number, runs)
-            results.append(msgspec.to_builtins(measure_throughput(system, workload, f"flood{number}", say=say)))
+    shape = sites_of(daemons, min(sites, daemons))
+
+    def measure(system: BenchDaemons, number: int, say: ReportStep) -> Figures:
+        result: Figures = msgspec.to_builtins(measure_throughput(system, workload, f"flood{number}", say=say))
+        return result
+
+    with Steps(plain=True) as steps:
+        if sealed:
+            both = in_clear_and_sealed(
+                shape, runs, steps.say, lambda system, number: measure(system, number, steps.say)
+            )
+        else:
+            with BenchDaemons(shape, say=steps.say) as system:
+                results = [measure(system, one, with_run_number(steps.say, one, runs)) for one in range(runs)]
     figures: Figures = {
         "bench": "throughput",
         "daemons": daemons,
         "sites": sites,
         **msgspec.to_builtins(workload),
     }
+    if sealed:
+        figures |= both_columns(*[summary(some) for some in both.values()])
+        click.echo(json.dumps(figures) if as_json else both_columns_text(figures))
+        if any(figures[kind]["lost"] or not figures[kind]["order_ok"] for kind in both):
+            context.exit(Exit.FAILURE)
+        return
     figures |= summary(results)
     rates = [one["messages_per_second"] for one in results]
     figures |= {"spread_percent": spread_percent(rates), "runs": rates}

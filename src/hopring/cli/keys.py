@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 DIRECTORY_DEFAULT: Final = "keys"
+LOCAL: Final = "local"
+"""The name of the cluster of `hop up`."""
 
 
 def _checked_name(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
@@ -75,7 +77,12 @@ def keys() -> None:
     type=click.Path(path_type=Path),
     help="Directory to make.",
 )
-@click.option("--cluster", metavar="NAME", callback=_checked_name, help="Name of the cluster.")
+@click.option(
+    "--cluster",
+    metavar="NAME",
+    callback=_checked_name,
+    help=f"Name of the cluster.  [default: {LOCAL}, which is that of `hop up`]",
+)
 @click.option(
     "--config",
     "file",
@@ -96,8 +103,7 @@ def new(root: Path, cluster: str | None, file: str | None, ca_days: int, days: i
         if cluster not in (None, config.cluster):
             raise click.UsageError(f"{file} describes the cluster {config.cluster}; leave --cluster out")
         cluster, daemons = config.cluster, [one.name for one in config.daemons]
-    if cluster is None:
-        raise click.UsageError("name the cluster with --cluster, or a configuration with --config")
+    cluster = cluster or LOCAL
     there = _open(root)
     made = there.create(cluster, daemons, datetime.now(UTC), ca_days, days)
     say(f"{there.keys_path}  key {made.used.key.id:08x}")

@@ -166,3 +166,20 @@ def test_a_role_that_fails_is_reported_with_its_output() -> None:
 
 def test_a_bundle_goes_to_one_group(hop: Hop) -> None:
     assert hop("bench", "throughput", "--bundle", "8", "--groups", "2").exit_code == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("throughput", "--seconds", "0.2"),
+        ("latency", "--probes", "100"),
+        ("cpu", "--runs", "1", "--seconds", "0.2", "--idle-seconds", "0.1"),
+    ],
+    ids=["throughput", "latency", "cpu"],
+)
+def test_a_bench_measures_in_the_clear_and_sealed(arguments: tuple[str, ...]) -> None:
+    figures = bench(*arguments, "--sealed")
+
+    assert figures["clear"].keys() == figures["sealed"].keys()
+    assert figures["ratio"]

@@ -11,7 +11,7 @@ import pytest
 
 from hopring.bench.cpu import CpuResult, above_baseline, least, record
 from hopring.bench.harness.daemons import sites_of
-from hopring.bench.harness.figures import spread_percent, summary, table
+from hopring.bench.harness.figures import both_columns, both_columns_text, spread_percent, summary, table
 from hopring.bench.harness.processes import cpu_seconds, others_share, read_cpu
 from hopring.bench.harness.worker import batch_tags, run_tags
 from hopring.bench.harness.workload import (
@@ -215,3 +215,20 @@ def test_a_repeated_measurement_keeps_the_lesser_cpu_time_and_all_losses() -> No
     both = least(cpu(10.0, 9.0), msgspec.structs.replace(cpu(12.0, 8.0), lost=3))
 
     assert (both.sending_ratio, both.receiving_ratio, both.lost) == (10.0, 8.0, 3)
+
+
+def test_figures_in_the_clear_and_sealed_stand_beside_their_ratio() -> None:
+    clear = {"us": 2.0, "lost": 0, "ok": True, "cpu": {"a1": 4.0}}
+    both = both_columns(clear, {"us": 3.0, "lost": 0, "ok": True, "cpu": {"a1": 5.0}})
+
+    assert both["ratio"] == {"us": 1.5, "lost": None, "cpu": {"a1": 1.25}}
+    assert [
+        [cell.strip() for cell in line.split("|")[1:-1]] for line in both_columns_text(both).splitlines()
+    ] == [
+        ["figure", "clear", "sealed", "ratio"],
+        [":-----", "----:", "-----:", "----:"],
+        ["us", "2.0", "3.0", "1.5"],
+        ["lost", "0", "0", "-"],
+        ["ok", "True", "True", "-"],
+        ["cpu a1", "4.0", "5.0", "1.25"],
+    ]

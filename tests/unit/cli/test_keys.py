@@ -237,7 +237,6 @@ def test_a_file_that_others_can_read_is_exit_code_7_and_stays(
         ("check none", 7, "name the directory of `hop keys new --out`"),
         ("show .", 7, ".: has no keys; name the directory"),
         ("add hop.toml", 7, "is no directory"),
-        ("new", 2, "name the cluster with --cluster"),
         ("new --config none.toml", 7, "check the path and its permissions"),
         ("new --config hop.toml --cluster other", 2, "leave --cluster out"),
         ("new --cluster a/b", 2, "use at most 32 of"),

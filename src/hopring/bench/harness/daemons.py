@@ -4,26 +4,32 @@ import asyncio
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 import msgspec
 
+from hopring.bench.harness.figures import CLEAR, SEALED
 from hopring.bench.harness.processes import (
     ReportStep,
     child_environment,
     cpu_seconds,
     no_progress,
     terminate_all,
+    with_prefix,
+    with_run_number,
 )
 from hopring.bench.harness.workload import WorkerTask
 from hopring.cli.terminal import Failure
 from hopring.client.aio import Session, connect
-from hopring.config import dump_toml, local_config
+from hopring.config import SecurityTuning, dump_toml, local_config
+from hopring.credentials.directory import KeyDirectory
 from hopring.local.plan import ClusterPlan, free_base_port
 
 START_SECONDS: Final = 30.0
@@ -36,11 +42,17 @@ HOLDERS: Final = 10
 AT_ONCE: Final = 50
 TWO_SITES: Final[Mapping[str, int]] = {"eu": 1, "us": 1}
 _PORTS_EACH: Final = 2
+_KEY_DAYS: Final = 30
 
 
 def sites_of(daemons: int, sites: int) -> dict[str, int]:
     """A number of daemons, divided evenly among sites."""
     return {chr(ord("a") + at): daemons // sites + (at < daemons % sites) for at in range(sites)}
+
+
+def ports_for(sites: Mapping[str, int]) -> int:
+    """The first of free ports for all daemons of these sites."""
+    return free_base_port(_PORTS_EACH * sum(sites.values()))
 
 
 class BenchDaemons:
@@ -50,15 +62,28 @@ class BenchDaemons:
     members_send = False
 
     def __init__(
-        self, sites: Mapping[str, int] = TWO_SITES, patience: str = "", say: ReportStep = no_progress
+        self,
+        sites: Mapping[str, int] = TWO_SITES,
+        patience: str = "",
+        say: ReportStep = no_progress,
+        *,
+        sealed: bool = False,
+        base_port: int | None = None,
     ) -> None:
-        """With the configuration's defaults, except for the patience with silent daemons if given."""
+        """With the configuration's defaults, except for the patience with silent daemons if given.
+
+        Datagrams are in the clear unless `sealed`; ports are free ones unless `base_port` is the first of them.
+        """
         self._say = say
         self._directory = TemporaryDirectory(prefix="hop-bench-")
         if patience:
             config = ClusterPlan(sites, patience=patience).config()
         else:
-            config = local_config(sites, base_port=free_base_port(_PORTS_EACH * sum(sites.values())))
+            config = local_config(sites, base_port=base_port or ports_for(sites))
+        if sealed:
+            keys = KeyDirectory(Path(self._directory.name) / "keys")
+            keys.create(config.cluster, [], datetime.now(UTC), _KEY_DAYS, _KEY_DAYS)
+            config = replace(config, security=SecurityTuning(str(keys.root)))
         self.names = [daemon.name for daemon in config.daemons]
         self.urls = [f"hop://127.0.0.1:{daemon.client_port}" for daemon in config.daemons]
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -156,3 +181,23 @@ async def join_all(wanted: list[tuple[Session, str]]) -> None:
 
 async def _join(session: Session, name: str) -> None:
     await session.join(name)
+
+
+Measured = TypeVar("Measured")
+
+
+def in_clear_and_sealed(
+    sites: Mapping[str, int], runs: int, say: ReportStep, measure: Callable[[BenchDaemons, int], Measured]
+) -> dict[str, list[Measured]]:
+    """Measures daemons without and with encryption in turn, on the same ports, so that other load affects both.
+
+    `measure` is called with running daemons and the number of the run.
+    """
+    base_port = ports_for(sites)
+    results: dict[str, list[Measured]] = {CLEAR: [], SEALED: []}
+    for number in range(runs):
+        for kind, some in results.items():
+            told = with_run_number(with_prefix(say, kind), number, runs)
+            with BenchDaemons(sites, say=told, sealed=kind == SEALED, base_port=base_port) as daemons:
+                some.append(measure(daemons, number))
+    return results

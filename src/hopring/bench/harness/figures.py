@@ -8,6 +8,8 @@ Row = Sequence[str]
 WORST: Final = frozenset({"lost", "others_cpu_share", "max_us"})
 
 Figures = dict[str, Any]
+CLEAR: Final = "clear"
+SEALED: Final = "sealed"
 
 
 def summary(runs: Sequence[Figures]) -> Figures:
@@ -29,6 +31,50 @@ def spread_percent(values: Sequence[float]) -> float:
     """The range of values, in percent of their median."""
     middle = median(values)
     return round((max(values) - min(values)) / middle * 100, 1) if middle else 0.0
+
+
+def both_columns(clear: Figures, sealed: Figures) -> Figures:
+    """The figures without and with encryption, and the ratio of each: sealed by clear."""
+    return {CLEAR: clear, SEALED: sealed, "ratio": _ratios(clear, sealed)}
+
+
+def _ratios(clear: Figures, sealed: Figures) -> Figures:
+    ratios: Figures = {}
+    for name, value in clear.items():
+        if isinstance(value, dict):
+            ratios[name] = _ratios(value, sealed[name])
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            ratios[name] = round(sealed[name] / value, 3) if value else None
+    return ratios
+
+
+def both_columns_text(both: Figures) -> str:
+    """The same as a table: figure, clear, sealed, ratio."""
+    rows = [
+        [name, _shown(value), _shown(_find(both[SEALED], name)), _shown(_find(both["ratio"], name))]
+        for name, value in _flat(both[CLEAR])
+    ]
+    return table(["figure", CLEAR, SEALED, "ratio"], rows)
+
+
+def _flat(figures: Figures, prefix: str = "") -> list[tuple[str, Any]]:
+    flat: list[tuple[str, Any]] = []
+    for name, value in figures.items():
+        flat += _flat(value, f"{prefix}{name} ") if isinstance(value, dict) else [(f"{prefix}{name}", value)]
+    return flat
+
+
+def _find(figures: Figures, name: str) -> Any:
+    found: Any = figures
+    for part in name.split(" "):
+        found = found.get(part)
+    return found
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
 
 
 def table(head: Row, rows: Sequence[Row]) -> str:

@@ -19,7 +19,7 @@ KEY_FILE: Final = "cluster.keys"
 
 INSECURE: Final = "insecure = true: whoever reaches this daemon's ports can read, forge and end the cluster"
 _REMEDY: Final = (
-    "make keys with `hop keys new --out keys`, copy them to all hosts and set keys in [security]; "
+    "make keys with `hop keys new --config FILE`, copy them to all hosts and set keys in [security]; "
     "or set insecure = true there, if everybody who reaches these addresses is trusted"
 )
 
