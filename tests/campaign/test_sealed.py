@@ -1,18 +1,25 @@
-"""The campaign with sealed datagrams, and an attacker who has no key on the network."""
+"""The campaign with sealed datagrams: an attacker who has no key on the network, and a faulty daemon."""
 
 import os
+from collections import Counter
 
 import pytest
 
 from hopring.errors import Drop
 from hopring.sim.campaign.bugs.planting import all_bugs, plant
+from hopring.sim.campaign.fault_schedule import CHAOS_US
 from hopring.sim.campaign.parallel import run_many
-from hopring.sim.campaign.runner import OPENED_ONCE, WorldRun, run_seed
+from hopring.sim.campaign.runner import NO_CRASH, OPENED_ONCE, SELF_SENDING, WorldRun, run_seed
 from hopring.sim.campaign.world import WorldKind, draw_world
 
 JOBS = os.cpu_count() or 1
 SEALED = WorldKind(sealed=True)
-CAUGHT = {"replay-taken": 1, "challenge-skipped": 3}
+CAUGHT = {
+    "replay-taken": (1, OPENED_ONCE),
+    "challenge-skipped": (3, OPENED_ONCE),
+    "own-bundle-believed": (32, SELF_SENDING),
+    "promise-unbounded": (12, NO_CRASH),
+}
 
 
 @pytest.mark.slow
@@ -37,14 +44,42 @@ def test_the_attacker_acts_and_everything_that_it_sends_is_refused() -> None:
     assert run.judge().broken == ()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [SEALED, WorldKind(clients=True, sealed=True)])
+def test_no_daemon_ends_or_stays_apart_because_of_one_that_sends_wrong_packets(kind: WorldKind) -> None:
+    reports = list(run_many(range(24, 84, 4), JOBS, None, kind))
+
+    assert [report for report in reports if report.failed] == []
+
+
+@pytest.mark.slow
+def test_a_faulty_daemon_changes_packets_of_all_layers_until_the_heal_and_others_drop_some() -> None:
+    kinds: Counter[str] = Counter()
+    drops: Counter[Drop] = Counter()
+    for seed in range(4, 64, 4):
+        run = WorldRun(draw_world(seed, SEALED))
+        run.live()
+        assert run.cluster.faulty is not None
+        assert run.cluster.faulty.lies
+        for lie in run.cluster.faulty.lies:
+            at_ms, _, rest = lie.partition(" ms ")
+            assert float(at_ms) < CHAOS_US / 1_000
+            kinds[rest.split()[0].split(".")[0].strip(":'")] += 1
+        for host in run.cluster.hosts.values():
+            drops += host.membership.drops
+
+    assert {"A", "J", "Token", "Data", "Ack", "Update", "Routed", "Control"} <= set(kinds)
+    assert {Drop.OUT_OF_WINDOW, Drop.INCONSISTENT, Drop.FOREIGN_SENDER} <= set(drops)
+
+
 @pytest.mark.interpreted
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(CAUGHT))
-def test_a_planted_bug_of_the_sealing_is_caught(name: str) -> None:
-    seed = CAUGHT[name]
+def test_a_planted_bug_of_the_sealing_or_of_bounds_is_caught(name: str) -> None:
+    seed, property_broken = CAUGHT[name]
     with plant(all_bugs()[name]) as planted:
         outcome = run_seed(seed, SEALED)
 
     assert planted.runs > 0
-    assert OPENED_ONCE in [verdict.property for verdict in outcome.broken]
+    assert property_broken in [verdict.property for verdict in outcome.broken]
     assert run_seed(seed, SEALED).broken == ()

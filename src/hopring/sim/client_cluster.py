@@ -12,6 +12,7 @@ from typing import Final
 from hopring.check import trace
 from hopring.config.model import Config
 from hopring.engine import Delivered, Installed, Resume, Rift, Stamped, TransitionalSignal, Withdraw
+from hopring.errors import PeerError
 from hopring.groups import events as group_events
 from hopring.groups.events import (
     Connect,
@@ -36,6 +37,7 @@ from hopring.ordering.destinations import Destinations
 from hopring.ordering.entry import MESSAGE_HEAD_BYTES, OrderedMessage
 from hopring.sim.cluster import SimCluster, SimDaemon, stamp, view_name
 from hopring.sim.driver import Driver
+from hopring.sim.faulty_daemon import FaultyPlan
 from hopring.sim.path import Quality
 from hopring.stack_events import DEFAULTS, StackOptions
 from hopring.wire.bundle import Bundle, BundleKey, decode_bundle, encode_bundle
@@ -204,7 +206,11 @@ class SimClientDaemon(SimDaemon):
         if is_group_message(message.payload):
             key: Key = (output.view, output.position)
         else:
-            key = first_name(message.payload)
+            try:
+                key = first_name(message.payload)
+            except PeerError:
+                assert self.home.faulty is not None, "only a faulty daemon sends bundles that do not decode"
+                return
         if key in self.home.pruned:
             return
         number = self.home.messages.setdefault(key, len(self.home.messages) + 1)
@@ -254,7 +260,11 @@ class SimClientDaemon(SimDaemon):
         for place, body in enumerate(bundle.messages()):
             if output.only is not None and place not in output.only:
                 continue
+            if self.home.faulty is not None and len(body) < NAME.size:
+                continue
             daemon, incarnation, session, number = NAME.unpack_from(body)
+            if self.home.faulty is not None and daemon not in names:
+                continue
             name = trace.MessageId(names[daemon], incarnation, number, session)
             ord = stamp(view, output.position)._replace(place=place)
             parts = self.home.engine.now_us, bundle.groups_of(place), name, bundle.key.service, ord
@@ -279,8 +289,9 @@ class SimClientCluster(SimCluster):
         link_counters_us: int = 0,
         groups_options: GroupsOptions | None = None,
         sealed: bool = False,
+        faulty: FaultyPlan | None = None,
     ) -> None:
-        super().__init__(config, seed, quality, options, stack_options, link_counters_us, sealed)
+        super().__init__(config, seed, quality, options, stack_options, link_counters_us, sealed, faulty)
         self.groups_options = groups_options or GroupsOptions()
         self.sessions = 0  # How many there were; session numbers are unique in the cluster.
         self.pruned: set[Key] = set()

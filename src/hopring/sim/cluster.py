@@ -46,6 +46,7 @@ from hopring.services import Service
 from hopring.sim.attacker import Attacker
 from hopring.sim.driver import Driver
 from hopring.sim.engine import SimEngine, generator
+from hopring.sim.faulty_daemon import FaultyDaemon, FaultyPlan
 from hopring.sim.network import Address, SentDatagram, SimNetwork
 from hopring.sim.path import Quality
 from hopring.sim.tcp.links import SimTcpLinks
@@ -75,6 +76,8 @@ EVENTS_MAX: Final = 20_000_000
 
 # daemon, incarnation, number: a message's name, in front of its payload.
 _NAME: Final = Struct("<HQI")
+NAMELESS: Final = trace.MessageId("?", 0, 0)
+"""Stands for a message that a faulty daemon has put together wrongly."""
 
 
 class SimDaemon:
@@ -214,6 +217,8 @@ class SimDaemon:
         self.cluster.network.timer(self.name, self.cluster.engine.now_us, self.driver.step, happened)
 
     def _datagrams(self, own: Identity, family: Family, frames: tuple[Frame, ...], to: DaemonId) -> list[bytes]:
+        if self.cluster.faulty is not None:
+            frames = self.cluster.faulty.change_frames(self.name, frames)
         key = (family, own.generation)
         if key not in self._heads:
             self._heads[key] = encode_header(own.header(family))
@@ -225,6 +230,8 @@ class SimDaemon:
         return [datagram for train in trains for datagram in train.datagrams()]
 
     def _say(self, to: tuple[DaemonId, ...], payload: bytes) -> None:
+        if self.cluster.faulty is not None:
+            payload = self.cluster.faulty.change_message(self.name, payload)
         head = membership_head(self.me)
         (train,) = encode_frames(head, (MembershipFrame(payload),), MEMBERSHIP_DATAGRAM_BYTES_MAX)
         for daemon in to:
@@ -277,7 +284,11 @@ class SimDaemon:
         assert_never(output)
 
     def _name(self, message: OrderedMessage) -> trace.MessageId:
+        if self.cluster.faulty is not None and len(message.payload) < _NAME.size:
+            return NAMELESS
         daemon, incarnation, number = _NAME.unpack_from(message.payload)
+        if self.cluster.faulty is not None and daemon not in self.cluster.names:
+            return NAMELESS
         return trace.MessageId(self.cluster.names[daemon], incarnation, number)
 
     def _processes(self, processes: tuple[Process, ...]) -> tuple[trace.ProcessName, ...]:
@@ -297,6 +308,7 @@ class SimCluster:
         stack_options: StackOptions = DEFAULTS,
         link_counters_us: int = 0,
         sealed: bool = False,
+        faulty: FaultyPlan | None = None,
     ) -> None:
         self.config = config
         self.keys = KeyRing([CLUSTER_KEY], CLUSTER_KEY.id) if sealed else None
@@ -317,6 +329,10 @@ class SimCluster:
             clear_head = membership_head(Process(DaemonId(0), Incarnation(1)))
             self.attacker = Attacker(self.network, self.addresses, self.sealed, clear_head)
             self.network.on_send = self._sent
+        self.faulty: FaultyDaemon | None = None
+        if faulty is not None:
+            segment_bytes = stack_options.ring.segment_bytes
+            self.faulty = FaultyDaemon(self.engine, seed, faulty, len(self.numbers), segment_bytes)
         self.counters = dict.fromkeys(self.numbers, 0)  # View counters, which survive a crash on disk.
         self.hosts: dict[str, SimDaemon] = {}
         self.history: list[trace.Event] = []

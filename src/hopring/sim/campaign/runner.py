@@ -4,15 +4,18 @@ Daemons are judged by EVS-S, clients by EVS-C. An exception in the code under te
 """
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from traceback import extract_tb
+
+import msgspec
 
 from hopring.check.history import index
 from hopring.check.judge import check_evs, check_evs_c
 from hopring.check.properties.order import FIFO_ORDER
 from hopring.check.properties.property import Verdict, broken
-from hopring.check.trace import Event, MessageDelivered, MessageSent, ViewInstalled
+from hopring.check.trace import Event, MessageDelivered, MessageSent, ProcessName, Recover, ViewInstalled
 from hopring.groups.groups import GroupsOptions, GroupsState
 from hopring.sim.campaign.fault_injector import FaultInjector, sides
 from hopring.sim.campaign.fault_schedule import CHAOS_US
@@ -61,7 +64,7 @@ class WorldRun:
     def _make_cluster(self, link_counters_us: int) -> SimCluster:
         world = self.world
         parts = world.config, world.seed, world.quality, world.membership, world.stack
-        return SimCluster(*parts, link_counters_us, world.sealed)
+        return SimCluster(*parts, link_counters_us, world.sealed, world.faulty)
 
     def _load(self) -> Workload:
         return Workload(self.world, self.cluster)
@@ -93,6 +96,9 @@ class WorldRun:
 
     def _heal(self) -> None:
         self.injector.end()
+        if self.world.faulty is not None:
+            self.cluster.crash(self.world.faulty.name)
+            self.cluster.restart(self.world.faulty.name)
         for fault in self.world.lasting:
             self.injector.happen(fault)
 
@@ -126,7 +132,21 @@ class WorldRun:
         """The outcome of a world that did not come to its end."""
         cluster = self.cluster
         return WorldOutcome(
-            self.world.seed, cluster.engine.events, (verdict,), cluster.history, len(self.world.schedule)
+            self.world.seed,
+            cluster.engine.events,
+            (self._with_lie(verdict),),
+            cluster.history,
+            len(self.world.schedule),
+        )
+
+    def _with_lie(self, verdict: Verdict) -> Verdict:
+        """The verdict with the last wrong packet of a faulty daemon, if there is one."""
+        faulty = self.cluster.faulty
+        if faulty is None or not faulty.lies:
+            return verdict
+        count, last = len(faulty.lies), faulty.lies[-1]
+        return broken(
+            verdict.property, f"{verdict.witness} ({faulty.plan.name} lied {count} times, last {last})"
         )
 
     def judge(self) -> WorldOutcome:
@@ -135,8 +155,9 @@ class WorldRun:
         settled, components = self._settled(), self._components
         quiet = settled and self._rested and components is not None
         forgets = any(fault.kind == "forget" for fault in self.world.schedule)
+        history = self._history(settled)
         verdicts = check_evs(
-            cluster.history,
+            history,
             quiet_end=quiet,
             components=components,
             counters_survive=not forgets,
@@ -144,10 +165,11 @@ class WorldRun:
         if self._has_sessions:
             # FIFO order holds for each session, not for all sessions of a daemon together.
             verdicts = [
-                self._fifo() if verdict.property == FIFO_ORDER.name else verdict for verdict in verdicts
+                self._fifo(history) if verdict.property == FIFO_ORDER.name else verdict for verdict in verdicts
             ]
-        wrong = [verdict for verdict in verdicts if not verdict]
-        wrong.extend([broken(SAME_TREES, witness) for witness in cluster.misrouted[:1]])
+        # Without a shared view after a faulty daemon, convergence is broken and nothing else can be judged.
+        wrong = [verdict for verdict in verdicts if not verdict] if history else []
+        wrong.extend([broken(SAME_TREES, witness) for witness in self._misrouted()[:1]])
         wrong.extend([broken(OPENED_ONCE, witness) for witness in cluster.opened_wrongly[:1]])
         wrong.extend(self._further_checks(quiet))
         if not settled:
@@ -155,8 +177,20 @@ class WorldRun:
         elif self._late_views:
             after = f"{self.world.settle_us / 1_000:g} ms after the heal"
             wrong.append(broken(CONVERGENCE, f"{after} {self._late_views}"))
-        events = cluster.engine.events
+        events, wrong = cluster.engine.events, [self._with_lie(verdict) for verdict in wrong]
         return WorldOutcome(self.world.seed, events, tuple(wrong), cluster.history, len(self.world.schedule))
+
+    def _history(self, settled: bool) -> list[Event]:
+        """The history that is judged: after a faulty daemon, that of the last views if they are shared."""
+        if self.world.faulty is None:
+            return self.cluster.history
+        return last_stays(self.cluster.history, self.cluster.hosts.values()) if settled else []
+
+    def _misrouted(self) -> list[str]:
+        if self.world.faulty is None:
+            return self.cluster.misrouted
+        last = {host.state().view.counter for host in self.cluster.hosts.values()}
+        return [one for one in self.cluster.misrouted if any(one.endswith(f" {view}") for view in last)]
 
     @property
     def _has_sessions(self) -> bool:
@@ -166,16 +200,18 @@ class WorldRun:
         """Checks beyond the properties of daemons."""
         return self._unstamped() if quiet else []
 
-    def _fifo(self) -> Verdict:
+    def _fifo(self, history: list[Event]) -> Verdict:
         """2.11 for each session by itself."""
         sessions = self.world.load.sessions
-        verdicts = [FIFO_ORDER.judge(index(self._of_session(one, sessions), False)) for one in range(sessions)]
+        verdicts = [
+            FIFO_ORDER.judge(index(self._of_session(history, one, sessions), False)) for one in range(sessions)
+        ]
         return min(verdicts, key=bool)
 
-    def _of_session(self, session: int, sessions: int) -> list[Event]:
+    def _of_session(self, history: list[Event], session: int, sessions: int) -> list[Event]:
         return [
             event
-            for event in self.cluster.history
+            for event in history
             if not isinstance(event, MessageSent | MessageDelivered)
             or session_of(event.message.number, sessions) == session
         ]
@@ -194,6 +230,25 @@ class WorldRun:
             f"{name} is {one.phase} in view {one.view.counter} of {len(one.members)}"
             for name, one in [(name, host.state()) for name, host in sorted(self.cluster.hosts.items())]
         )
+
+
+def last_stays(history: list[Event], hosts: Iterable[SimDaemon]) -> list[Event]:
+    """The events of these daemons in their last views, as if they had started with them."""
+    started: dict[ProcessName, int] = {}
+    living = {host.process for host in hosts}
+    for at, event in enumerate(history):
+        if isinstance(event, ViewInstalled) and event.process in living:
+            started[event.process] = at
+    out: list[Event] = []
+    for at, event in enumerate(history):
+        if at < started.get(event.process, len(history)):
+            continue
+        if isinstance(event, ViewInstalled):
+            out.append(Recover(event.process, event.at_us))
+            out.append(msgspec.structs.replace(event, together=(event.process,)))
+        else:
+            out.append(event)
+    return out
 
 
 def _share_a_view(hosts: list[SimDaemon]) -> bool:
@@ -218,7 +273,7 @@ class ClientWorldRun(WorldRun):
         parts = world.config, world.seed, world.quality, world.membership, world.stack
         clients = world.clients
         options = GroupsOptions(linger_us=clients.linger_us, groups_bytes_max=clients.groups_bytes_max)
-        self.clients = SimClientCluster(*parts, link_counters_us, options, world.sealed)
+        self.clients = SimClientCluster(*parts, link_counters_us, options, world.sealed, world.faulty)
         return self.clients
 
     def _load(self) -> Workload:
@@ -228,7 +283,7 @@ class ClientWorldRun(WorldRun):
     def _has_sessions(self) -> bool:
         return True
 
-    def _fifo(self) -> Verdict:
+    def _fifo(self, history: list[Event]) -> Verdict:
         """2.11 for each session by itself; daemons have one more, for the control messages of groups."""
         session_of = self.clients.session_of
         named = [
@@ -242,12 +297,14 @@ class ClientWorldRun(WorldRun):
             )
             if isinstance(event, MessageSent | MessageDelivered)
             else event
-            for event in self.cluster.history
+            for event in history
         ]
         return FIFO_ORDER.judge(index(named, False))
 
     def _further_checks(self, quiet: bool) -> list[Verdict]:
         """The properties of clients, and that all daemons have the same groups."""
+        if self.world.faulty is not None:
+            return self._different_groups() if quiet else []
         verdicts = check_evs_c(self.cluster.history, quiet, self._components)
         wrong = [verdict for verdict in verdicts if not verdict]
         for name in sorted(self.clients.hosts):

@@ -20,6 +20,7 @@ from hopring.sim.campaign.fault_schedule import (
     draw_shuffle,
 )
 from hopring.sim.engine import generator
+from hopring.sim.faulty_daemon import FaultyPlan
 from hopring.sim.path import Quality
 from hopring.stack_events import StackOptions
 
@@ -72,6 +73,9 @@ def _draw_links(dice: Random, protocols: Random, counts: dict[str, int], weights
 
 DRAW: Final = 4
 """Changes whenever a seed comes to mean another world; `tests/seeds.txt` says of which draw its seeds are."""
+
+FAULTY: Final = (0, 4)
+"""Remainder and divisor of the seeds whose sealed worlds have a faulty daemon."""
 
 HEALED_US: Final = 2_000_000
 TCP_BACK_OFF_US: Final = 1_400_000
@@ -175,6 +179,7 @@ class SimWorld:
     clients: ClientLoad | None = None  # None: the daemons send the load themselves.
     paths: tuple[PathDelay, ...] = ()  # Paths whose delay differs from the others'.
     sealed: bool = False  # Datagrams are sealed, and an attacker without the key is on the network.
+    faulty: FaultyPlan | None = None  # A daemon that has the key and sends wrong packets.
 
     @property
     def settle_us(self) -> int:
@@ -246,7 +251,15 @@ def draw_world(seed: int, kind: WorldKind = PLAIN) -> SimWorld:
     world = replace(_draw_daemons(seed), sealed=kind.sealed)
     if _has(MEASURED, seed):
         world = _with_measured_weights(world)
+    if kind.sealed and _has(FAULTY, seed):
+        world = _with_faulty_daemon(world, kind.clients)
     return _with_clients(world) if kind.clients else world
+
+
+def _with_faulty_daemon(world: SimWorld, clients: bool) -> SimWorld:
+    dice = generator(world.seed, "which daemon is faulty")
+    name = dice.choice(targets_of(world.config).daemons)
+    return replace(world, faulty=FaultyPlan(name, dice.choice([5, 10, 20]), CHAOS_US, clients))
 
 
 def _with_measured_weights(world: SimWorld) -> SimWorld:
