@@ -9,8 +9,9 @@ import click
 from hopring.cli.terminal import Exit, Failure, say
 from hopring.client.arguments import SECONDS_MAX, URL_DEFAULT, Reconnect, parse_urls
 from hopring.client.blocking import Session, connect
-from hopring.client.errors import ConnectError, NameInUse, TimedOut
+from hopring.client.errors import ConnectError, NameInUse, NotAllowed, TimedOut
 from hopring.client.events import Event, Reconnected
+from hopring.credentials.files import CredentialError
 from hopring.errors import HopError
 from hopring.printable import printable
 from hopring.services import Service
@@ -26,6 +27,12 @@ class Unreachable(Failure):
     """No daemon is there, or it does not answer."""
 
     exit_code = int(Exit.UNREACHABLE)
+
+
+class NotGranted(Failure):
+    """The daemon does not grant this, or does not accept the credentials."""
+
+    exit_code = int(Exit.AUTH)
 
 
 class Late(Failure):
@@ -58,7 +65,40 @@ def at_daemon(command: Command) -> Command:
         help="Daemon: hop://host:port or hop+unix:///path; of several, with commas, the first that answers.",
     )
     name = click.option("--name", metavar="NAME", help="Name of the session; by default one is generated.")
-    return at(name(command))
+    return at(name(identity_options(command)))
+
+
+def identity_options(command: Command) -> Command:
+    """Adds the options --user, --key and --token; `identity` returns their values."""
+    texts = {
+        "user": "User at a daemon with grants; with --key.",
+        "key": "File of the user's private key.",
+        "token": "File with a token, instead of --user and --key.",
+    }
+    for option, text in texts.items():
+        command = click.option(
+            f"--{option}",
+            metavar="NAME" if option == "user" else "FILE",
+            envvar=f"HOP_{option.upper()}",
+            show_envvar=True,
+            expose_value=False,
+            callback=_keep_identity,
+            help=text,
+        )(command)
+    return command
+
+
+_IDENTITY: Final = "hopring.identity"
+
+
+def _keep_identity(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    context.meta.setdefault(_IDENTITY, {})[parameter.name] = value
+
+
+def identity() -> dict[str, Any]:
+    """The arguments `user`, `key` and `token` of `connect`, as the command line gives them."""
+    context = click.get_current_context(silent=True)  # None while names are completed.
+    return {} if context is None else dict(context.meta.get(_IDENTITY, {}))
 
 
 def service_option(command: Command) -> Command:
@@ -76,6 +116,10 @@ def client_errors() -> Iterator[None]:
         yield
     except NameInUse as error:
         raise Failure(printable(str(error))) from None
+    except NotAllowed as error:
+        raise NotGranted(printable(str(error))) from None
+    except CredentialError:
+        raise
     except ConnectError as error:
         raise Unreachable(printable(str(error))) from None
     except TimedOut as error:
@@ -88,7 +132,9 @@ def client_errors() -> Iterator[None]:
 def query_session(url: str, name: str | None, seconds: float) -> Iterator[Session]:
     """A session for queries, aborted at the end: the command ends at once even without a view."""
     with client_errors():
-        session = connect(url, name=name, membership=False, timeout_seconds=seconds, reconnect=False)
+        session = connect(
+            url, name=name, membership=False, timeout_seconds=seconds, reconnect=False, **identity()
+        )
         try:
             yield session
         finally:

@@ -14,6 +14,7 @@ from hopring.cli.daemon_session import (
     client_errors,
     events_of,
     give_up_option,
+    identity,
     reconnect_of,
     service_option,
 )
@@ -47,7 +48,10 @@ def sub(
     and reports on stderr for how long messages are missing; with --json also as an object among the others.
     """
     reconnect = reconnect_of(give_up_seconds)
-    with client_errors(), connect(url, name=name, membership=views, reconnect=reconnect) as session:
+    with (
+        client_errors(),
+        connect(url, name=name, membership=views, reconnect=reconnect, **identity()) as session,
+    ):
         for group in groups:
             session.join(group)
         say(f"hop: {session.private_group} is in {', '.join(groups)}", err=True)
@@ -162,7 +166,7 @@ def pub(group: str, data: str, url: str, name: str | None, service: str, message
     The command ends when all messages have their place in the order. It warns on stderr if GROUP had no members
     at the place of the first one. Unreliable messages have no place.
     """
-    with client_errors(), connect(url, name=name, membership=False, reconnect=False) as session:
+    with client_errors(), connect(url, name=name, membership=False, reconnect=False, **identity()) as session:
         messages = _lines() if data == "-" else iter([data.encode()])
         promise = Service[service.upper()]
         first = None if promise.loose else next(messages, None)

@@ -14,6 +14,7 @@ from hopring.cli.daemon_session import (
     at_daemon,
     client_errors,
     give_up_option,
+    identity,
     reconnect_of,
     timeout_option,
 )
@@ -151,7 +152,10 @@ def shell(
     typed = sys.stdin.isatty()
     failed = False
     reconnect = reconnect_of(give_up_seconds)
-    with client_errors(), connect(url, name=name, timeout_seconds=seconds, reconnect=reconnect) as session:
+    with (
+        client_errors(),
+        connect(url, name=name, timeout_seconds=seconds, reconnect=reconnect, **identity()) as session,
+    ):
         one = InteractiveShell(session, seconds)
         say(f"hop: {session.private_group} at {session.daemon}; help lists the commands", err=True)
         for line in _lines(session, one.show_all, typed):

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from hopring.cli.completion import spool_names
-from hopring.cli.daemon_session import at_daemon, client_errors, json_option
+from hopring.cli.daemon_session import at_daemon, client_errors, identity, json_option
 from hopring.cli.progress import Amounts
 from hopring.cli.terminal import Failure, say, say_payload
 from hopring.client.arguments import Reconnect
@@ -293,7 +293,9 @@ def run(
     with (
         spool_errors(),
         client_errors(),
-        connect(url, name=name, slow=slow, window_bytes=WINDOW_BYTES, reconnect=comes_back) as session,
+        connect(
+            url, name=name, slow=slow, window_bytes=WINDOW_BYTES, reconnect=comes_back, **identity()
+        ) as session,
     ):
         spooler = Spooler(session, root, patterns, options, lambda line: say(f"hop: {line}", err=True))
         for number in (signal.SIGTERM, signal.SIGINT):

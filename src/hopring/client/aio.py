@@ -32,7 +32,7 @@ from hopring.client.events import Event, Message, Receipt
 from hopring.client.outgoing import Data
 from hopring.client.queries import DaemonFacts, DaemonView, GroupInfo, GroupMembers, LinkWeights, Query
 from hopring.client.sequence import EventSequence
-from hopring.client.session_base import SessionProperties, core_of, message_of, series_of
+from hopring.client.session_base import PathName, SessionProperties, core_of, message_of, series_of
 from hopring.client.sockets import now_us
 from hopring.ids import NEVER
 from hopring.services import Service
@@ -528,6 +528,9 @@ def connect(
     window_bytes: int = WINDOW_BYTES_DEFAULT,
     slow: SlowPolicy = "kick",
     priority: bool = False,
+    user: str | None = None,
+    key: PathName | None = None,
+    token: PathName | None = None,
     timeout_seconds: float = CONNECT_SECONDS,
     reconnect: bool | Reconnect = True,
 ) -> Connecting:
@@ -540,8 +543,15 @@ def connect(
     the session (SlowConsumer), "drop" drops messages (Gap), "spill" writes them to disk, "block" lets senders
     wait. With `priority` the session's messages and events go first.
 
+    A daemon with grants asks who the client is: `user` with the file `key` of that user's private key, or the
+    file `token` with a token, which is read again for each connection. NotAllowed says that it was refused.
+
     When the connection is lost the session reconnects, joins its groups again, and puts a `Reconnected` among
     its events; meanwhile calls wait. `reconnect=False` ends it with SessionClosed instead, and a `Reconnect`
     sets how long it tries. The first connection is tried once at each daemon.
     """
-    return Connecting(core_of(url, name, membership, window_bytes, slow, priority, timeout_seconds, reconnect))
+    return Connecting(
+        core_of(
+            url, name, membership, window_bytes, slow, priority, timeout_seconds, reconnect, user, key, token
+        )
+    )

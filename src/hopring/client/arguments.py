@@ -223,9 +223,11 @@ def unix_url(path: Path) -> str:
     return f"hop+unix:{'//' if path.is_absolute() else ''}{quote(str(path))}"
 
 
-def random_name() -> str:
-    """A unique name for a session that was given none."""
-    return f"c{os.getpid()}-{os.urandom(NAME_BYTES).hex()}"
+def random_name(user: str | None = None) -> str:
+    """A unique name for a session that was given none; it begins with that of the user, if there is one."""
+    name = f"c{os.getpid()}-{os.urandom(NAME_BYTES).hex()}"
+    named = f"{user}-{name}"
+    return named if user is not None and is_legal_session(named, "") else name
 
 
 def parse_urls(url: str | Sequence[str]) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ from hopring.client.events import Event, Message, Receipt
 from hopring.client.outgoing import Data
 from hopring.client.queries import DaemonFacts, DaemonView, GroupInfo, GroupMembers, LinkWeights, Query
 from hopring.client.sequence import EventSequence
-from hopring.client.session_base import SessionProperties, core_of, message_of, series_of
+from hopring.client.session_base import PathName, SessionProperties, core_of, message_of, series_of
 from hopring.client.sockets import now_us
 from hopring.ids import NEVER
 from hopring.services import Service
@@ -390,11 +390,16 @@ def connect(
     window_bytes: int = WINDOW_BYTES_DEFAULT,
     slow: SlowPolicy = "kick",
     priority: bool = False,
+    user: str | None = None,
+    key: PathName | None = None,
+    token: PathName | None = None,
     timeout_seconds: float = CONNECT_SECONDS,
     reconnect: bool | Reconnect = True,
 ) -> Session:
     """Connects to a daemon; `with connect(...) as session` closes it in the end. See `hopring.connect`."""
-    core = core_of(url, name, membership, window_bytes, slow, priority, timeout_seconds, reconnect)
+    core = core_of(
+        url, name, membership, window_bytes, slow, priority, timeout_seconds, reconnect, user, key, token
+    )
     session = Session(core)
     core.begin(now_us())
     while core.welcome is None and core.ended is None:

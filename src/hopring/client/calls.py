@@ -126,6 +126,8 @@ def multicast_wait(
         yield from _wait(lambda: ticket.receipt is not None or ticket.lost, end_us, seconds, what)
     except TimedOut:
         raise NoReceipt(sending.groups, seconds or 0.0) from None
+    if ticket.denied is not None:
+        raise ticket.denied
     if ticket.receipt is None:
         raise InDoubt(sending.groups, "the connection was lost before its receipt came")
     return ticket.receipt
@@ -233,6 +235,7 @@ def close(core: ClientCore, now_us: int) -> Call[None]:
     core.quit()
     yield from _until(lambda: core.ended is not None, now_us, GOODBYE_SECONDS, "close")
     _raise_if_in_doubt(core)
+    core.raise_denied()
 
 
 def _raise_if_in_doubt(core: ClientCore) -> None:
@@ -368,6 +371,8 @@ class _BatchSender:
         """Takes receipts; whether all have arrived."""
         while self.tickets and self.tickets[0].receipt is not None:
             self.last = self.tickets.popleft().receipt
+        if self.tickets and self.tickets[0].denied is not None:
+            raise self.tickets[0].denied
         if self.tickets and self.tickets[0].lost:
             raise self._lost()
         return not self.tickets

@@ -4,7 +4,7 @@
 """
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 from hopring.client.dedup import BatchDedup
 from hopring.client.errors import (
@@ -36,20 +36,25 @@ from hopring.session.frames import (
 )
 from hopring.session.options import (
     ALREADY_MEMBER,
+    DENIALS,
     HELD_BACK_PART,
     NAME_IN_USE,
     NOT_A_MEMBER,
-    NOT_ALLOWED,
     SLOW_RECEIVER,
 )
 from hopring.session.protocol import (
     Answer,
+    AuthRequest,
+    ChallengeReply,
+    ControlMessage,
     Credit,
+    DeniedNotice,
     ErrorNotice,
     GapNotice,
     GoodbyeReply,
     HelloRequest,
     LeftNotice,
+    ProofRequest,
     QueryReply,
     ReceiptNotice,
     RefusedReply,
@@ -62,6 +67,21 @@ from hopring.session.protocol import (
     encode_control,
 )
 from hopring.wire.bundle import BUNDLE_BYTES_MAX
+
+
+class ClientIdentity(Protocol):
+    """Credentials of a session, used at each connection; see credentials/client_identity.py."""
+
+    @property
+    def proves(self) -> bool:
+        """Whether a challenge of the daemon is awaited before HELLO."""
+
+    def introduce(self) -> AuthRequest:
+        """The first message; a HopError ends the session."""
+
+    def prove(self, challenge: ChallengeReply, binding: bytes) -> ProofRequest:
+        """The signature of a challenge, bound to the channel below."""
+
 
 Request = tuple[str, str]
 """A request, join or leave, and its group."""
@@ -76,6 +96,7 @@ class SessionState:
     answers: dict[Request, HopError | None] = field(default_factory=dict)
     pending: list[Request] = field(default_factory=list)  # Not answered, the oldest first.
     last: Place | None = None  # Of the last message received.
+    denied: HopError | None = None  # The first refusal of messages that no call has raised.
     dedup: BatchDedup = field(default_factory=BatchDedup)
     query_answers: dict[int, Answer | None] = field(
         default_factory=dict
@@ -133,6 +154,8 @@ class DaemonConnection:
     """Whether another connection may succeed after this end."""
     quit_done: bool = False
     outgoing: OutgoingRequests | None = None
+    identity: ClientIdentity | None = None
+    binding: bytes = b""  # Identifies the encrypted channel below; empty without one.
     _reader: FrameReader = field(default_factory=lambda: FrameReader(_FRAME_BYTES_MAX, VIEW_BYTES_MAX))
     _first: list[bytes] = field(default_factory=list)
     _credit_bytes: int = 0
@@ -144,8 +167,23 @@ class DaemonConnection:
         return self.ended is None and self.outgoing is not None
 
     def begin(self) -> None:
-        """Starts the handshake with HELLO."""
-        self._first = [PREAMBLE, encode_control(self.hello)]
+        """Starts the handshake with HELLO, or with AUTH before it."""
+        self._first = [PREAMBLE]
+        identity = self.identity
+        if identity is not None:
+            try:
+                self._first.append(encode_control(identity.introduce()))
+            except HopError as error:  # A file that cannot be used any more.
+                self.ended = error
+                return
+        if identity is None or not identity.proves:
+            self._first.append(encode_control(self.hello))
+
+    def _prove(self, challenge: ChallengeReply) -> None:
+        if self.identity is None or not self.identity.proves or self.outgoing is not None:
+            raise PeerError(Drop.INCONSISTENT, "CHALLENGE that was not asked for")
+        proof = self.identity.prove(challenge, self.binding)
+        self._first += [encode_control(proof), encode_control(self.hello)]
 
     @property
     def has_output(self) -> bool:
@@ -267,9 +305,18 @@ class DaemonConnection:
             self._query_answered(message.serial, message.body)
         elif isinstance(message, ReceiptNotice) and self.outgoing is not None:
             self.outgoing.settle(message)
+        else:
+            self._rare(message, frame.kind)
+
+    def _rare(self, message: ControlMessage, kind: FrameKind) -> None:
+        """Handles frames that come at most a few times in a connection."""
+        if isinstance(message, DeniedNotice) and self.outgoing is not None:
+            self._denied(message, self.outgoing)
+        elif isinstance(message, ChallengeReply):
+            self._prove(message)
         elif isinstance(message, ErrorNotice):
-            kind = SlowConsumer if message.reason == SLOW_RECEIVER else SessionClosed
-            error = kind(
+            ended = SlowConsumer if message.reason == SLOW_RECEIVER else SessionClosed
+            error = ended(
                 f"{message.reason} ({message.detail})" if message.detail else message.reason, message.remedy
             )
             self._end(error, may_retry=message.reason in RETRY_REASONS)
@@ -277,7 +324,7 @@ class DaemonConnection:
             self.quit_done = True
             self._end(SessionClosed("it was closed here"), may_retry=False)
         else:
-            raise PeerError(Drop.INCONSISTENT, f"{frame.kind.name} of a daemon")
+            raise PeerError(Drop.INCONSISTENT, f"{kind.name} of a daemon")
 
     def _messages(self, body: bytes | memoryview, cost: int) -> None:
         messages = decode_delivered(body)
@@ -326,10 +373,18 @@ class DaemonConnection:
             raise PeerError(Drop.OUT_OF_WINDOW, f"a credit of {size_bytes} bytes")
         self.outgoing.credited(size_bytes)
 
+    def _denied(self, message: DeniedNotice, outgoing: OutgoingRequests) -> None:
+        denied = NotAllowed(self.url, message.reason, message.remedy, "send", message.name)
+        outgoing.deny(message.tickets, denied)
+        if not message.tickets and self.state.denied is None:
+            self.state.denied = denied
+
     def _refused(self, message: RefusedReply) -> None:
         if message.request == "hello":
-            errors: dict[str, type[ConnectError]] = {NAME_IN_USE: NameInUse, NOT_ALLOWED: NotAllowed}
-            error = errors.get(message.reason, ConnectError)
+            if message.reason in DENIALS:
+                self.ended = NotAllowed(self.url, message.reason, message.remedy, "hello", message.name)
+                return
+            error = NameInUse if message.reason == NAME_IN_USE else ConnectError
             self.ended = error(self.url, f"{message.reason}: {message.name!r}", message.remedy)
             self.may_retry = message.reason == NAME_IN_USE
             return
@@ -338,7 +393,11 @@ class DaemonConnection:
             ALREADY_MEMBER: AlreadyMember,
         }
         request = (message.request, message.name)
-        refused = kinds.get(message.reason, RequestRefused)(message.name, message.reason, message.remedy)
+        refused: HopError = kinds.get(message.reason, RequestRefused)(
+            message.name, message.reason, message.remedy
+        )
+        if message.reason in DENIALS:
+            refused = NotAllowed(self.url, message.reason, message.remedy, message.request, message.name)
         if message.request == "join" and request not in self.state.pending:
             # It was repeated automatically: no call waits for the answer.
             reason = f"{message.name} could not be joined again: {message.reason}"

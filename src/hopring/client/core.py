@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hopring.client.arguments import Reconnect
-from hopring.client.connection import DaemonConnection, Request, SessionState
+from hopring.client.connection import ClientIdentity, DaemonConnection, Request, SessionState
 from hopring.client.errors import ConnectError, SessionClosed
 from hopring.client.events import Event, Reconnected, ReconnectGap
 from hopring.client.outgoing import TYPE_MAX, OutgoingMessage, OutgoingRequests, OutgoingSeries, Ticket
@@ -114,6 +114,7 @@ class SessionConnections:
     membership: bool = True
     slow: SlowPolicy = field(default="kick", kw_only=True)
     priority: bool = field(default=False, kw_only=True)
+    identity: ClientIdentity | None = field(default=None, kw_only=True)
     reconnect: Reconnect | None = field(default=None, kw_only=True)
     answer_seconds: float = field(default=CONNECT_SECONDS, kw_only=True)  # For each try to connect.
     epoch_us: int = field(default=0, kw_only=True)  # The wall clock at time zero of the driver's clock.
@@ -183,7 +184,8 @@ class SessionConnections:
         self.answer_by_us = now_us + int(self.answer_seconds * 1_000_000)
         self.connection = self._new_connection()
         self.connection.begin()
-        return self.tries.url
+        self._follow_connection(self.connection, now_us)  # Its credentials may be unusable.
+        return None if self.ended is not None else self.tries.url
 
     def hello(self) -> None:
         """Starts the handshake on a connection that exists already."""
@@ -228,7 +230,7 @@ class SessionConnections:
             self.ended.__cause__ = cause
 
     def _new_connection(self) -> DaemonConnection:
-        return DaemonConnection(self.tries.url, self._hello(), self.state)
+        return DaemonConnection(self.tries.url, self._hello(), self.state, identity=self.identity)
 
     def _hello(self) -> HelloRequest:
         return HelloRequest(self.name, self.window_bytes, self.membership, self.slow, self.priority)
@@ -357,6 +359,12 @@ class ClientCore(SessionConnections):
             raise self.ended
         return self.connection.is_open and not self._to_repeat
 
+    def raise_denied(self) -> None:
+        """Raises the refusal of earlier messages, once."""
+        denied, self.state.denied = self.state.denied, None
+        if denied is not None:
+            raise denied
+
     def may_ask(self) -> bool:
         """Whether the window has room for another join, leave or query; an error if the session has ended."""
         return self._ready and self._outgoing.has_room_for_request()
@@ -402,6 +410,8 @@ class ClientCore(SessionConnections):
         outgoing = connection.outgoing
         if outgoing is None or connection.ended is not None or self.ended is not None or self._to_repeat:
             return False
+        if self.state.denied is not None:
+            return False
         if type(groups) is not str or type(data) is not bytes or type(message_type) is not int:
             return False
         if not isinstance(service, Service) or not isinstance(self_discard, bool):
@@ -411,7 +421,8 @@ class ClientCore(SessionConnections):
         return outgoing.try_append(groups, data, service, message_type, self_discard)
 
     def has_room(self, sending: OutgoingMessage) -> bool:
-        """Whether the window has room for a message now; an error if it is too large."""
+        """Whether the window has room for a message now; an error if it is too large or others were refused."""
+        self.raise_denied()
         return self._ready and self._outgoing.has_room(sending)
 
     def send(self, sending: OutgoingMessage) -> None:
@@ -428,6 +439,7 @@ class ClientCore(SessionConnections):
 
     def has_room_for_some(self, many: OutgoingSeries) -> bool:
         """Whether the window has room for the next message of a series; an error if one is too large."""
+        self.raise_denied()
         return self._ready and self._outgoing.has_room_for_next(many)
 
     def send_some(self, many: OutgoingSeries) -> None:
@@ -436,6 +448,7 @@ class ClientCore(SessionConnections):
 
     def has_room_for_bundle(self, group: GroupName, messages: int, bodies_bytes: int) -> bool:
         """Whether there is room for a bundle of a batch, and a free ticket for its receipt."""
+        self.raise_denied()
         return self._ready and self._outgoing.has_room_for_bundle(group, messages, bodies_bytes)
 
     def quit(self) -> None:

@@ -36,7 +36,19 @@ class NameInUse(ConnectError):
 
 
 class NotAllowed(ConnectError):
-    """The daemon does not allow `slow="block"` or `priority=True`; the remedy names the key to set."""
+    """The client has no right to this, or was not authenticated; the remedy names the key to set.
+
+    Refused after the session was made (`request` is not "hello"), the session goes on. Plain messages are sent
+    without waiting, so a refusal of one is raised by the next call that sends or closes.
+    """
+
+    def __init__(self, url: str, reason: str, remedy: str, request: str = "hello", name: str = "") -> None:
+        super().__init__(url, reason if not name else f"{request} {name!r}: {reason}", remedy)
+        self.url = url
+        self.reason = reason
+        self.remedy = remedy
+        self.request = request  # hello, join, send or members.
+        self.name = name  # The session's name, the group, the application or the right.
 
 
 class TimedOut(HopError, TimeoutError):

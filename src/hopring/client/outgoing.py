@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, final
 from hopring.client.errors import MessageTooLarge, RequestRefused
 from hopring.client.events import Receipt
 from hopring.client.fast_path import SendTemplate
-from hopring.errors import Drop, PeerError
+from hopring.errors import Drop, HopError, PeerError
 from hopring.groups.private_groups import PRIVATE, is_private, split_private
 from hopring.ids import DaemonId, GroupName
 from hopring.services import Service
@@ -162,6 +162,7 @@ class Ticket(Mutable):
     def __init__(self, receipt: Receipt | None = None, lost: bool = False) -> None:
         self.receipt = receipt
         self.lost = lost  # No receipt will arrive.
+        self.denied: HopError | None = None  # The message was refused.
 
 
 @dataclass(slots=True)
@@ -339,6 +340,14 @@ class OutgoingRequests:
         for number, members in zip(message.tickets, message.members, strict=True):
             ticket, sending = self.tickets.pop(number)
             ticket.receipt = Receipt(sending.groups, sending.service, message.place, message.closing, members)
+
+    def deny(self, numbers: tuple[int, ...], error: HopError) -> None:
+        """Marks the tickets of refused messages."""
+        if not self.tickets.keys() >= set(numbers):
+            raise PeerError(Drop.INCONSISTENT, "a refusal of messages that were not sent")
+        for number in numbers:
+            ticket, _ = self.tickets.pop(number)
+            ticket.denied, ticket.lost = error, True
 
     def lose_tickets(self) -> None:
         """Marks all tickets as lost."""

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from hopring.client.arguments import got, group_named
-from hopring.client.errors import RequestRefused, WrongType
+from hopring.client.errors import NotAllowed, RequestRefused, WrongType
 from hopring.client.events import Member
 from hopring.groups.names import GroupViewId
 from hopring.ids import ViewId
+from hopring.session.options import DENIALS
 from hopring.session.protocol import (
     Answer,
     DaemonAnswer,
@@ -232,6 +233,8 @@ Kind = TypeVar("Kind", bound=Answer)
 
 
 def _expect(kind: type[Kind], answer: Answer | None) -> Kind:
+    if isinstance(answer, NoAnswer) and answer.reason in DENIALS:
+        raise NotAllowed("", answer.reason, answer.remedy, "query", kind.__name__)
     if isinstance(answer, NoAnswer):
         raise RequestRefused("", answer.reason, answer.remedy)
     if not isinstance(answer, kind):

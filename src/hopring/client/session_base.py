@@ -3,6 +3,10 @@
 import random
 import time
 from collections.abc import Mapping, Sequence
+from importlib import import_module
+from os import PathLike
+from pathlib import Path
+from typing import Final
 
 from hopring.client.arguments import (
     Reconnect,
@@ -19,6 +23,7 @@ from hopring.client.arguments import (
     parse_urls,
     random_name,
 )
+from hopring.client.connection import ClientIdentity
 from hopring.client.core import ClientCore
 from hopring.client.errors import WrongType, WrongValue
 from hopring.client.outgoing import Data, OutgoingMessage, OutgoingSeries
@@ -26,6 +31,11 @@ from hopring.client.sockets import now_us
 from hopring.errors import HopError
 from hopring.services import Service
 from hopring.session.options import WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, Slow, SlowPolicy
+
+PathName = str | PathLike[str]
+"""The path of a file, as applications give it."""
+
+USER_CHARACTERS_MAX: Final = 256
 
 
 class SessionProperties:
@@ -89,6 +99,9 @@ def core_of(
     priority: bool,
     timeout_seconds: float,
     reconnect: bool | Reconnect,
+    user: str | None = None,
+    key: PathName | None = None,
+    token: PathName | None = None,
 ) -> ClientCore:
     """Checks the arguments of `connect`, and makes the core of the session."""
     urls = parse_urls(url)
@@ -107,13 +120,15 @@ def core_of(
         reconnect = Reconnect()
     elif reconnect is not False and not isinstance(reconnect, Reconnect):
         raise WrongType("reconnect", got(reconnect), "give True, False or a Reconnect")
+    identity = _identity_of(user, key, token)
     core = ClientCore(
         urls,
-        random_name() if name is None else name,
+        random_name(user) if name is None else name,
         window_bytes,
         membership,
         slow=slow,
         priority=priority,
+        identity=identity,
         reconnect=reconnect or None,
         answer_seconds=timeout_seconds,
         epoch_us=time.time_ns() // 1000 - now_us(),
@@ -121,6 +136,31 @@ def core_of(
     )
     core.named = name is not None
     return core
+
+
+def _identity_of(user: str | None, key: PathName | None, token: PathName | None) -> ClientIdentity | None:
+    """Checks `user`, `key` and `token`, and loads the files; None without any of them."""
+    for argument, value in (("key", key), ("token", token)):
+        if value is not None and not isinstance(value, str | PathLike):
+            raise WrongType(argument, got(value), "give the path of a file")
+    if user is not None and not isinstance(user, str):
+        raise WrongType("user", got(user), "give the name that [[users]] of the daemon has")
+    if token is not None and (user is not None or key is not None):
+        raise WrongValue("token", "given beside user or key", "give a token, or a user and a key")
+    if (user is None) != (key is None):
+        raise WrongValue(
+            "user" if user is None else "key", "missing", "give both, a user and the file of a key"
+        )
+    if user is not None and not 0 < len(user) <= USER_CHARACTERS_MAX:
+        raise WrongValue("user", "empty or too long", "give the name that [[users]] of the daemon has")
+    if user is None and token is None:
+        return None
+    # It takes long to import, and most sessions do not need it.
+    files = import_module("hopring.credentials.client_identity")
+    identity: ClientIdentity = (
+        files.TokenIdentity(Path(token)) if token else files.KeyIdentity(user, Path(key or ""))
+    )
+    return identity
 
 
 def message_of(

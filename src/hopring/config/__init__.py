@@ -1,5 +1,6 @@
 """The configuration of a cluster: sites, daemons and links; TOML in, frozen values out."""
 
+from hopring.config.access import ANONYMOUS, GrantConfig, UserConfig
 from hopring.config.builder import local_config
 from hopring.config.error import ConfigError
 from hopring.config.model import (
@@ -27,6 +28,7 @@ from hopring.config.spread_conf import import_spread_conf
 from hopring.config.toml_file import cluster_hash, config_digest, dump_toml, load_config, parse_config
 
 __all__ = [
+    "ANONYMOUS",
     "AdminTuning",
     "AdminVerb",
     "ClientRight",
@@ -34,6 +36,7 @@ __all__ = [
     "Config",
     "ConfigError",
     "Daemon",
+    "GrantConfig",
     "LinkConfig",
     "LinkProtocol",
     "LinkTuning",
@@ -46,6 +49,7 @@ __all__ = [
     "SecurityTuning",
     "Site",
     "SpreadSlow",
+    "UserConfig",
     "Weights",
     "cluster_hash",
     "config_digest",

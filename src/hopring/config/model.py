@@ -8,9 +8,12 @@ their default.
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from hopring.ids import DaemonId, SiteId
+
+if TYPE_CHECKING:
+    from hopring.config.access import GrantConfig, UserConfig
 
 PORT_DEFAULT: Final = 4892
 WEIGHT_DEFAULT: Final = 50_000
@@ -133,6 +136,7 @@ class ClientTuning:
     allow: tuple[ClientRight, ...] | None = None
     spread_slow: SpreadSlow | None = None
     spread_access: tuple[str, ...] | None = None
+    spread_identity: str | None = None  # Of Spread clients by TCP.
 
     def given(self) -> dict[str, Any]:
         """The fields that are set; for `dataclasses.replace` on the options of sessions."""
@@ -188,6 +192,7 @@ class SecurityTuning:
 
     keys: str | None = None  # The directory that `hop keys new` made, relative to the configuration file.
     insecure: bool = False  # Whether addresses beyond loopback may be used without keys.
+    audit: str | None = None  # The file of the audit, relative to the configuration file.
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +251,9 @@ class Config:
     log: LogTuning = LogTuning()
     admin: AdminTuning = AdminTuning()
     security: SecurityTuning = SecurityTuning()
+    users: "tuple[UserConfig, ...]" = ()
+    grants: "tuple[GrantConfig, ...] | None" = None  # None: there are no grants, and clients may do all but
+    # what `clients.allow` is for.
     listed: tuple[str, ...] = field(default=(), compare=False)  # Daemons as the file has them.
 
     @cached_property

@@ -13,6 +13,7 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, Final
 
+from hopring.config.access import ANONYMOUS, is_user, read_grants, read_users, write_grants, write_users
 from hopring.config.builder import ConfigBuilder, ConfigPlace
 from hopring.config.error import ConfigError, find_line, read_limited
 from hopring.config.model import (
@@ -83,8 +84,11 @@ _TOP: Final = (
     "log",
     "admin",
     "security",
+    "users",
+    "grants",
 )
 _DIGEST_PREFIX: Final = b"digest\n"
+_SPREAD: Final = ("spread_slow", "spread_access", "spread_identity")
 _SITE: Final = ("daemons", "multicast", "ring")
 _DAEMON: Final = ("name", "address", "port", "client_port", "spread_port")
 _LINK: Final = ("between", "weight", "protocol")
@@ -173,6 +177,9 @@ def _read(top: ConfigTable) -> Config:
     sites = top.table("sites")
     for name in sites.values:
         _read_site(builder, name, sites.table(name))
+    if "grants" in top.values and "allow" in top.table("clients").values:
+        remedy = "give the rights by slow and priority in [grants]"
+        top.table("clients").refuse("allow", "beside [grants], which decide alone", remedy)
     for link in top.tables("links"):
         builder.add_link(ConfigPlace(link.path), _read_link(link, builder))
     return replace(
@@ -182,6 +189,8 @@ def _read(top: ConfigTable) -> Config:
         log=_read_log(top.table("log")),
         admin=_read_admin(top.table("admin")),
         security=_read_security(top.table("security")),
+        users=read_users(top.tables("users")),
+        grants=read_grants(top.table("grants")) if "grants" in top.values else None,
     )
 
 
@@ -191,14 +200,24 @@ def _read_membership(table: ConfigTable) -> MembershipTuning:
 
 
 def _read_clients(table: ConfigTable) -> ClientTuning:
-    table.allow([*[setting.key for setting in CLIENT_SETTINGS], "allow", "spread_slow", "spread_access"])
+    table.allow([*[setting.key for setting in CLIENT_SETTINGS], "allow", *_SPREAD])
     slow = table.choice("spread_slow", SpreadSlow.KICK) if "spread_slow" in table.values else None
     return ClientTuning(
         **table.tuning(CLIENT_SETTINGS, ()),
         allow=_client_rights(table),
         spread_slow=slow,
         spread_access=_networks(table, "spread_access"),
+        spread_identity=_spread_identity(table),
     )
+
+
+def _spread_identity(table: ConfigTable) -> str | None:
+    if "spread_identity" not in table.values:
+        return None
+    name = table.text("spread_identity")
+    if not is_user(name) and name != ANONYMOUS:
+        table.refuse("spread_identity", f"{show(name)} is no identity", 'write spread_identity = "spread"')
+    return name
 
 
 def _client_rights(table: ConfigTable) -> tuple[ClientRight, ...] | None:
@@ -255,14 +274,17 @@ def _read_admin(table: ConfigTable) -> AdminTuning:
 
 
 def _read_security(table: ConfigTable) -> SecurityTuning:
-    table.allow(("keys", "insecure"))
+    table.allow(("keys", "insecure", "audit"))
     keys = table.text("keys") if "keys" in table.values else None
     if keys is not None and (not keys or not keys.isprintable() or set(keys) & set('"\\')):
         table.refuse("keys", f"{show(keys)} is no directory", 'write keys = "keys", as `hop keys new` made it')
     insecure = table.flag("insecure", False)
     if insecure and keys is not None:
         table.refuse("insecure", "true beside keys", "remove one of the two")
-    return SecurityTuning(keys, insecure)
+    audit = table.text("audit") if "audit" in table.values else None
+    if audit is not None and (not audit or not audit.isprintable() or set(audit) & set('"\\')):
+        table.refuse("audit", f"{show(audit)} is no file", 'write audit = "audit.jsonl"')
+    return SecurityTuning(keys, insecure, audit)
 
 
 def _read_allow(table: ConfigTable) -> tuple[AdminVerb, ...]:
@@ -357,10 +379,11 @@ def dump_toml(config: Config) -> str:
         lines += ["", "[log]", *_log(config.log)]
     if config.admin != AdminTuning():
         lines += ["", "[admin]", *_admin(config.admin)]
-    if config.security.keys is not None:
-        lines += ["", "[security]", f'keys = "{config.security.keys}"']
-    elif config.security.insecure:
-        lines += ["", "[security]", "insecure = true"]
+    if config.security != SecurityTuning():
+        lines += ["", "[security]", *_security(config.security)]
+    lines += write_users(config.users)
+    if config.grants is not None:
+        lines += write_grants(config.grants)
     place = {config.daemons[number].name: at for at, number in enumerate(config.order)}
     for site in sorted(config.sites, key=lambda site: min([place[one.name] for one in site.daemons])):
         lines += _site(site, place)
@@ -379,7 +402,15 @@ def _clients(clients: ClientTuning) -> list[str]:
     if clients.spread_access is not None:
         networks = ", ".join([f'"{one}"' for one in clients.spread_access])
         lines.append(f"spread_access = [{networks}]")
+    if clients.spread_identity is not None:
+        lines.append(f"spread_identity = {json.dumps(clients.spread_identity, ensure_ascii=False)}")
     return lines
+
+
+def _security(security: SecurityTuning) -> list[str]:
+    lines = [] if security.keys is None else [f'keys = "{security.keys}"']
+    lines += ["insecure = true"] if security.insecure else []
+    return lines + ([] if security.audit is None else [f'audit = "{security.audit}"'])
 
 
 def _log(log: LogTuning) -> list[str]:

@@ -33,7 +33,11 @@ def load_user_key(path: Path | str) -> Ed25519PrivateKey:
 
 def load_user_public_key(path: Path | str) -> Ed25519PublicKey:
     """The public key of a user in a file of one line."""
-    content = read_public(path)
+    return parse_user_public_key(read_public(path), path)
+
+
+def parse_user_public_key(content: bytes, path: Path | str) -> Ed25519PublicKey:
+    """The public key of a user in one line; the path is for errors."""
     if len(content.splitlines()) != 1:
         raise CredentialError(path, "has more than one line", "give a file for each key")
     try:

@@ -48,18 +48,29 @@ from hopring.daemon.process.environment import (
 from hopring.daemon.process.health_log import HealthLog
 from hopring.daemon.process.rejoin import Rejoin, RejoinParts, addresses_of, names_of, sites_of
 from hopring.daemon.process.reload import ConfigReload, tune_log
-from hopring.daemon.process.security import check_exposure, load_keys, load_tls, warnings_of
+from hopring.daemon.process.security import (
+    check_exposure,
+    load_access,
+    load_keys,
+    load_tls,
+    open_audit,
+    warnings_of,
+)
 from hopring.daemon.process.trace_file import Number, TraceFile, leading_number, place_number
 from hopring.engine import EngineOutput
 from hopring.groups.groups import Groups
 from hopring.ids import NEVER, Incarnation, Process
 from hopring.printable import printable
 from hopring.sealing.keys import KeyRing
+from hopring.session.events import AccessNote
 
 DRAIN_US_MAX: Final = 2_000_000
 """How long a daemon that is asked to end waits until all others have its messages."""
 
 DRAIN_CHECK_US: Final = 5_000
+
+_AUDITED: Final = ("session", "identity", "name", "request", "subject", "reason")
+"""The fields of a note that the audit has."""
 
 Above = Callable[[Loop, EngineHost], OutputHandler]
 """Makes the layer above an engine; returns the function that handles the engine's outputs."""
@@ -73,8 +84,11 @@ class Hopd:
     ) -> None:
         name: str = arguments.name
         check_exposure(config, arguments)
-        keys = load_keys(config, arguments.file)
-        tls = load_tls(config, arguments)
+        keys, tls = load_keys(config, arguments.file), load_tls(config, arguments)
+        self._access, self._audit = (
+            load_access(config, arguments.file, name),
+            open_audit(config, arguments.file, name, loop.now_us),
+        )
         self.log = DaemonLog(name)
         self.failed = False
         tune_log(self.log, config, arguments)
@@ -154,6 +168,8 @@ class Hopd:
         self._description = description
         if self._clients is not None:
             description.problems = tuple(self._clients.problems)
+            self._clients.audit = None if self._audit is None else self._note_access
+            self._clients.grant(*self._access)
         if session_server is not None:
             session_server.queries.describe = lambda: description.answer(self._loop.now_us())
             session_server.queries.weigh = description.weights
@@ -168,6 +184,8 @@ class Hopd:
             except BindError as error:
                 description.problems += (f"{error}, and restart: there are no metrics",)
         self.reloading = ConfigReload(arguments, config, self.log, session_server, self._change_keys)
+        self.reloading.audit = self._audit
+        self.reloading.apply_access = None if self._clients is None else self._clients.grant
         reload = self.reloading.reload_for_admin
         controls = DaemonControls(
             self._loop, description, self._deliveries, self.log, reload=reload, terminate=self.leave
@@ -177,6 +195,7 @@ class Hopd:
             allowed = admin_verbs(arguments, config)
             self._admin = AdminSocket(self._loop, self.log, place, controls, allowed, config.admin.mode)
             self.reloading.admin = self._admin
+            self._admin.audit = self._audit
         self._rejoin: Rejoin | None = None
         if self._clients is not None and isinstance(self._host, ReconfigurableHost):
             parts = RejoinParts(self._host, self._clients, description, self._health_log, self._trace, controls)
@@ -188,6 +207,14 @@ class Hopd:
         self._host.change_keys(keys)
         if tls is not None:
             self._host.change_tls(tls)
+
+    def _note_access(self, note: AccessNote, address: str) -> None:
+        assert self._audit is not None, "there is one"
+        told = {key: value for key in _AUDITED if (value := getattr(note, key))}
+        was_failing = self._audit.failing
+        self._audit.write(note.event, **told, address=address)
+        if self._audit.failing and not was_failing:
+            self.log.say("warning", text="the audit cannot be written; make room on its disk")
 
     def _fail(self) -> None:
         self.failed = True
@@ -233,6 +260,8 @@ class Hopd:
         if self._trace is not None:
             self._trace.close()
         self._counter.settle()
+        if self._audit is not None:
+            self._audit.close()
         self.log.say("end")
 
     def _note(self, events: Sequence[EngineOutput]) -> None:

@@ -10,11 +10,13 @@ from typing import Protocol
 from hopring.groups.events import DeliverBundle, LeftGroup, Send, ShowSignal, ShowView
 from hopring.session.backlog import SharedFrame
 from hopring.session.protocol import (
+    AuthRequest,
     ControlMessage,
     Credit,
     HelloRequest,
     JoinRequest,
     LeaveRequest,
+    ProofRequest,
     QueryRequest,
     QuitRequest,
 )
@@ -29,7 +31,16 @@ class Admitted:
 
 
 ClientRequest = (
-    HelloRequest | Credit | JoinRequest | LeaveRequest | QuitRequest | QueryRequest | Send | Admitted
+    HelloRequest
+    | AuthRequest
+    | ProofRequest
+    | Credit
+    | JoinRequest
+    | LeaveRequest
+    | QuitRequest
+    | QueryRequest
+    | Send
+    | Admitted
 )
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Final, final
 
+from hopring.config.access import ANONYMOUS
 from hopring.engine import Resume, Withdraw
 from hopring.groups.events import FromBelow
 from hopring.links.events import Tick
@@ -17,6 +18,8 @@ class ConnectionOpened:
     session: int
     dialect: Dialect | None = None  # None is the native one.
     address: str = ""  # The client's address, if it is known.
+    identity: str = ANONYMOUS  # As far as the connection tells it.
+    binding: bytes = b""  # Identifies the encrypted channel, for signatures; empty if there is none.
 
 
 @final
@@ -68,5 +71,18 @@ class Close:
     refused: bool = False  # The session was never admitted.
 
 
+@dataclass(frozen=True, slots=True)
+class AccessNote:
+    """For the audit: a session was admitted, or a request was refused."""
+
+    session: int
+    event: str  # connect or refused.
+    identity: str
+    name: str  # Of the session.
+    request: str = ""  # hello, auth, join, send, app, or the subject of a query.
+    subject: str = ""  # The group, the application or the right.
+    reason: str = ""
+
+
 Input = ConnectionOpened | BytesReceived | ConnectionLost | FromBelow | Tick
-Output = Ready | Pause | Listen | Close | Resume | Withdraw
+Output = Ready | Pause | Listen | Close | AccessNote | Resume | Withdraw

@@ -42,6 +42,8 @@ class FrameKind(IntEnum):
     SEND = 4
     CREDIT = 5
     QUIT = 6
+    AUTH = 7
+    PROOF = 8
     ASK = 12
     WELCOME = 16
     REFUSED = 17
@@ -54,6 +56,8 @@ class FrameKind(IntEnum):
     RECEIPT = 24
     GAP = 28
     WARNING = 29
+    CHALLENGE = 30
+    DENIED = 31
     ANSWER = 40
 
 

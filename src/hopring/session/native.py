@@ -12,12 +12,14 @@ from hopring.session.dialect import ClientRequest
 from hopring.session.frames import PREAMBLE, FrameKind, FrameReader, delivered_parts
 from hopring.session.options import WINDOW_BYTES_MAX, WINDOW_BYTES_MIN
 from hopring.session.protocol import (
+    AuthRequest,
     ControlMessage,
     Credit,
     HelloRequest,
     JoinRequest,
     LeaveRequest,
     LeftNotice,
+    ProofRequest,
     QueryRequest,
     QuitRequest,
     SignalNotice,
@@ -113,7 +115,15 @@ class NativeConversation:
         ):
             raise PeerError(Drop.LIMIT, f"a window of {message.window_bytes} bytes")
         if not isinstance(
-            message, HelloRequest | Credit | JoinRequest | LeaveRequest | QuitRequest | QueryRequest
+            message,
+            HelloRequest
+            | AuthRequest
+            | ProofRequest
+            | Credit
+            | JoinRequest
+            | LeaveRequest
+            | QuitRequest
+            | QueryRequest,
         ):
             raise PeerError(Drop.INCONSISTENT, f"{frame.kind.name} may be sent by a daemon only")
         return message

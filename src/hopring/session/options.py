@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Literal
 
+from hopring.config.access import ANONYMOUS
+
 REQUEST_COST_BYTES: Final = 256
 """The cost of a request in the window, beside its bundle; the same as in groups/sessions.py."""
 
@@ -49,6 +51,16 @@ NOT_ALLOWED: Final = "not allowed at this daemon"
 """The reason in REFUSED for a HELLO that asks for a right that clients do not have."""
 
 
+NOT_AUTHENTICATED: Final = "not authenticated"
+"""The reason in REFUSED for a client whose key, signature or token is not accepted."""
+
+DENIALS: Final = frozenset({NOT_ALLOWED, NOT_AUTHENTICATED})
+"""Reasons that are errors of the kind NotAllowed at the client."""
+
+RATE_CHECK_US: Final = 20_000
+"""How often credit is looked at that waits because an identity sends more than its rate."""
+
+
 class Slow(StrEnum):
     """The policy for a slow receiver, chosen by the client."""
 
@@ -85,6 +97,7 @@ class SessionOptions:
     spread_messages_max: int = 1000  # The backlog of a Spread client that takes nothing for STALLED_US.
     spread_slow: SlowPolicy = "kick"  # The policy for Spread clients, which cannot choose.
     spread_access: tuple[str, ...] = ()  # Networks from which Spread clients may connect; all if empty.
+    spread_identity: str = ANONYMOUS  # Of Spread clients by TCP.
 
     def limit_bytes(self, policy: Slow) -> int:
         """The backlog in memory at which a policy acts."""

@@ -28,6 +28,56 @@ class ControlMessage(msgspec.Struct, frozen=True, array_like=True, forbid_unknow
     """The base of all control messages."""
 
 
+PROOF_PREFIX: Final = b"hopring client proof 1"
+NONCE_BYTES: Final = 32
+TOKEN_BYTES_MAX: Final = 3 * 1024
+Method = Literal["key", "token"]
+
+
+def proof_text(nonce: bytes, cluster: str, daemon: str, user: str, binding: bytes) -> bytes:
+    """The bytes that a user's key signs: each part is preceded by its length, so no two lists are alike.
+
+    `binding` identifies the channel below; it is empty on a connection without encryption.
+    """
+    parts = (PROOF_PREFIX, nonce, cluster.encode(), daemon.encode(), user.encode(), binding)
+    return b"".join([len(part).to_bytes(4, "little") + part for part in parts])
+
+
+class AuthRequest(ControlMessage, frozen=True):
+    """Says who the client is, before HELLO: a user, to be proved by a key, or a token."""
+
+    method: Method
+    user: Name  # Empty with a token.
+    token: Annotated[str, msgspec.Meta(max_length=TOKEN_BYTES_MAX)] = ""
+
+    def __repr__(self) -> str:
+        """A token is a secret, and never shown."""
+        return f"AuthRequest({self.method!r}, {self.user!r})"
+
+
+class ProofRequest(ControlMessage, frozen=True):
+    """The signature of `proof_text` by the user's key."""
+
+    signature: Annotated[bytes, msgspec.Meta(min_length=64, max_length=64)]
+
+
+class ChallengeReply(ControlMessage, frozen=True):
+    """The answer to AUTH with a key: the nonce to sign, used once, and the names to sign with it."""
+
+    nonce: Annotated[bytes, msgspec.Meta(min_length=NONCE_BYTES, max_length=NONCE_BYTES)]
+    cluster: Name
+    daemon: Name
+
+
+class DeniedNotice(ControlMessage, frozen=True):
+    """Messages that were not sent because the client lacks a right; the session goes on."""
+
+    name: Name  # The group, or the application of a batch.
+    reason: Text
+    remedy: Text
+    tickets: tuple[Count, ...]  # Of the messages that waited for receipts.
+
+
 class HelloRequest(ControlMessage, frozen=True):
     """Opens a session: the client's first message."""
 
@@ -176,6 +226,10 @@ class GoodbyeReply(ControlMessage, frozen=True):
 
 _KIND: Final[dict[type[ControlMessage], FrameKind]] = {
     HelloRequest: FrameKind.HELLO,
+    AuthRequest: FrameKind.AUTH,
+    ProofRequest: FrameKind.PROOF,
+    ChallengeReply: FrameKind.CHALLENGE,
+    DeniedNotice: FrameKind.DENIED,
     JoinRequest: FrameKind.JOIN,
     LeaveRequest: FrameKind.LEAVE,
     Credit: FrameKind.CREDIT,

@@ -15,6 +15,7 @@ from hopring.groups.groups import Groups
 from hopring.groups.names import GroupMember
 from hopring.groups.private_groups import split_private
 from hopring.ids import NEVER, DaemonId, GroupName, ViewId
+from hopring.session.grants import ClientRights
 from hopring.session.options import REQUEST_COST_BYTES
 from hopring.session.protocol import (
     Answer,
@@ -52,6 +53,7 @@ class Queries:
     """The pending queries of all sessions of a daemon."""
 
     groups: Groups
+    rights: Callable[[ConnectedSession], ClientRights | None] = lambda _: None  # None: no grants.
     describe: Callable[[], DaemonAnswer] | None = None  # Set by the driver: this package knows neither the
     weigh: Callable[[], WeightsPage] | None = None  # daemon's description nor its links.
     page_items: int = PAGE_ITEMS
@@ -121,15 +123,15 @@ class Queries:
             self._waiting.append(session.number)
         else:
             del self._asked[session.number]
-        answer, cost = self._compose(question, now_us)
+        answer, cost = self._compose(session, question, now_us)
         self._next_us = now_us + PAUSE_US + cost * PAUSE_US_PER_ITEM
         session.send_control(QueryReply(question.serial, encode_answer(answer)))
 
-    def _compose(self, question: QueryRequest, now_us: int) -> tuple[Answer, int]:
+    def _compose(self, session: ConnectedSession, question: QueryRequest, now_us: int) -> tuple[Answer, int]:
         """The answer, and its cost in items."""
         match question.what:
             case "groups":
-                return self._groups(question.after), len(self.groups.table.groups)
+                return self._groups(question.after, self.rights(session)), len(self.groups.table.groups)
             case "members":
                 return self._members(GroupName(question.name), question.after)
             case "view":
@@ -142,9 +144,9 @@ class Queries:
             case _:
                 return NoAnswer(f"unknown question {question.what}", "use a daemon of the client's version"), 0
 
-    def _groups(self, after: str) -> GroupsPage:
+    def _groups(self, after: str, rights: ClientRights | None) -> GroupsPage:
         table = self.groups.table.groups
-        names = sorted([name for name in table if name > after])
+        names = sorted([name for name in table if name > after and (rights is None or rights.may_see(name))])
         lines = [
             GroupLine(one, len(table[one].members), len(table[one].local)) for one in names[: self.page_items]
         ]

@@ -41,19 +41,33 @@ from hopring.groups.groups import Groups, renumber
 from hopring.groups.names import SESSION_NAME_BYTES_MAX
 from hopring.groups.payloads import is_group_message
 from hopring.groups.sessions import REQUEST_COST_BYTES as QUEUED_COST_BYTES
-from hopring.ids import DaemonId, GroupName, Process, SiteId
+from hopring.ids import NEVER, DaemonId, GroupName, Process, SiteId
 from hopring.links.events import Tick
 from hopring.ordering.entry import CONTROL_SESSION
 from hopring.session import render
+from hopring.session.access import Authenticator, ClientAccess
 from hopring.session.backlog import SharedFrame, Spills
 from hopring.session.dialect import Admitted, ClientRequest, Dialect
-from hopring.session.events import BytesReceived, ConnectionLost, ConnectionOpened, Input, Listen, Output, Pause
+from hopring.session.events import (
+    AccessNote,
+    BytesReceived,
+    ConnectionLost,
+    ConnectionOpened,
+    Input,
+    Listen,
+    Output,
+    Pause,
+)
+from hopring.session.grants import GrantsTable
 from hopring.session.native import Native
 from hopring.session.options import (
     BLOCK_RIGHT,
     CREDIT_DELAY_US,
     CREDIT_PART,
+    DENIALS,
+    NOT_ALLOWED,
     PRIORITY_RIGHT,
+    RATE_CHECK_US,
     REQUEST_COST_BYTES,
     SLOW_RECEIVER,
     TOO_MANY_CLIENTS,
@@ -62,6 +76,8 @@ from hopring.session.options import (
 )
 from hopring.session.pace import Pace
 from hopring.session.protocol import (
+    AuthRequest,
+    ChallengeReply,
     ControlMessage,
     Credit,
     ErrorNotice,
@@ -69,11 +85,14 @@ from hopring.session.protocol import (
     HelloRequest,
     JoinRequest,
     LeaveRequest,
+    ProofRequest,
+    QueryReply,
     QueryRequest,
     QuitRequest,
     ReceiptNotice,
     RefusedReply,
     WelcomeReply,
+    encode_answer,
 )
 from hopring.session.queries import Queries
 from hopring.session.receipts import Receipts
@@ -107,11 +126,13 @@ class SessionServer:
         self._registry = SessionRegistry()
         self.sessions = self._registry.sessions
         self.ended = self._registry.ended
-        self.queries = Queries(groups)
+        self.access = ClientAccess(groups)
+        self.queries = Queries(groups, self.access.rights)
         self.slow = SlowReceivers(groups, self.options, spills)
         self.pace = Pace()
         self._receipts = Receipts(groups)
         self._charged: set[int] = set()  # Sessions that are owed credit, or whose input is paused.
+        self._rates_at_us = NEVER
         self._owing_until_us: dict[int, int] = {}  # The latest time to send each session's credit.
 
     @property
@@ -121,9 +142,33 @@ class SessionServer:
         wake_us = min(wake_us, self.pace.wake_at_us)
         wake_us = min(wake_us, self.queries.wake_at_us)
         wake_us = min(wake_us, self.slow.wake_at_us)
+        wake_us = min(wake_us, self._rates_at_us)
         for until_us in self._owing_until_us.values():
             return min(wake_us, until_us)  # The first is the earliest.
         return wake_us
+
+    def grant(
+        self, grants: GrantsTable | None, authenticator: Authenticator | None, now_us: int
+    ) -> list[Output]:
+        """Applies other grants and users from now on, to existing sessions too.
+
+        A session is ended if its user or key is gone, or if it may not have its name any more; a group that it
+        may not join any more is left.
+        """
+        self.access.grants, self.access.authenticator = grants, authenticator
+        for session in [one for one in self.sessions.values() if one.state is SessionPhase.OPEN]:
+            if why := self.access.lost(session):
+                self._note_refusal(session, "hello", session.name, NOT_ALLOWED)
+                self._end(session, NOT_ALLOWED, why, "ask the operator of the daemon", now_us)
+                continue
+            rights = self.access.rights(session)
+            if rights is not None:
+                session.priority = session.priority and rights.priority
+                for group in sorted(self.groups.groups_wanted(session.number)):
+                    if not rights.may_join(group):
+                        self._note_refusal(session, "join", group, NOT_ALLOWED)
+                        self._step_groups(LeaveGroup(session.number, group), now_us)
+        return self._registry.flush()
 
     def tune(self, options: SessionOptions) -> None:
         """Applies other limits from now on, to existing sessions too."""
@@ -165,13 +210,14 @@ class SessionServer:
             if session is None:
                 self._charged.discard(number)
                 continue
-            queued_bytes = self._queued_bytes(number)
+            queued_bytes = self._queued_bytes(number) + self.access.debt_bytes(session, now_us)
             if session.credit(queued_bytes, self.options.window_bytes):
                 self._owe_credit(session, now_us)
             if not session.charged_bytes:
                 self._charged.discard(number)
             if session.paused and 2 * queued_bytes <= self.options.window_bytes:
                 self._handle_input(session, now_us)
+        self._rates_at_us = now_us + RATE_CHECK_US if self.access.in_debt and self._charged else NEVER
         return self._registry.flush()
 
     def _owe_credit(self, session: ConnectedSession, now_us: int) -> None:
@@ -238,6 +284,7 @@ class SessionServer:
         conversation = dialect.converse(number, event.address)
         backlog = self.slow.backlog(number, conversation.encode)
         session = ConnectedSession(number, dialect, conversation, now_us + self.options.hello_us, backlog)
+        session.identity, session.binding = event.identity, event.binding
         self._registry.add(session)
         if len(self.sessions) > self.options.sessions_max:
             self._end(session, TOO_MANY_CLIENTS, "", "connect to another daemon, or later", now_us)
@@ -273,7 +320,9 @@ class SessionServer:
         """Handles all requests received so far, or as many as the window has room for."""
         number, conversation = session.number, session.conversation
         try:
-            while (full := self._full(session)) is False and (request := conversation.next()) is not None:
+            while (full := self._full(session, now_us)) is False and (
+                request := conversation.next()
+            ) is not None:
                 check_and_charge(session, request, self.options.window_bytes)
                 self._handle(session, request, now_us)
                 if number not in self.sessions:
@@ -285,28 +334,31 @@ class SessionServer:
             session.paused = full
             self._registry.out.append(Pause(number) if full else Listen(number))
 
-    def _full(self, session: ConnectedSession) -> bool:
+    def _full(self, session: ConnectedSession, now_us: int) -> bool:
         if session.dialect.native or session.charged_bytes < self.options.window_bytes:
             return False
-        return self._queued_bytes(session.number) >= self.options.window_bytes
+        queued_bytes = self._queued_bytes(session.number) + self.access.debt_bytes(session, now_us)
+        return queued_bytes >= self.options.window_bytes
 
     # Requests of clients.
 
     def _handle(self, session: ConnectedSession, request: ClientRequest, now_us: int) -> None:
         number = session.number
         if isinstance(request, Send):
-            self._request(request, now_us)
+            self._send(session, request, now_us)
         elif isinstance(request, JoinRequest):
-            self._request(JoinGroup(number, GroupName(request.group)), now_us)
+            self._join(session, request, now_us)
         elif isinstance(request, LeaveRequest):
             self._request(LeaveGroup(number, GroupName(request.group)), now_us)
         elif isinstance(request, Credit):
             self._registry.ready(session)
         elif isinstance(request, QueryRequest):
             self._charged.add(number)
-            self.queries.ask(number, request)
+            self._ask(session, request, now_us)
         elif isinstance(request, HelloRequest):
             self._hello(session, request, now_us)
+        elif isinstance(request, (AuthRequest, ProofRequest)):
+            self._authenticate(session, request, now_us)
         elif isinstance(request, Admitted):
             self._admitted(session, request, now_us)
         elif isinstance(request, QuitRequest):
@@ -324,21 +376,66 @@ class SessionServer:
             self._refused(session.number, refused, now_us)
             return
         # A client of another dialect cannot be told why it is refused, and is served without priority.
-        session.priority = hello.priority and PRIORITY_RIGHT in self.options.allow
+        session.priority = hello.priority and self.access.may_have_priority(session, self.options.allow)
         self._step_groups(Connect(session.number, hello.name, session.priority), now_us)
 
     def _not_allowed(self, session: ConnectedSession, hello: HelloRequest) -> RefusedReply | None:
         """The refusal of a HELLO that asks for more than this daemon allows; Spread clients cannot ask."""
         policy, options = Slow(hello.slow), self.options
-        if not session.dialect.native:
-            return None
-        if policy is Slow.BLOCK and policy in options.slow_allowed and BLOCK_RIGHT not in options.allow:
+        refused = self.access.refuse_hello(session, hello, self.sessions.values())
+        if refused is not None or not session.dialect.native:
+            return refused
+        may_block = self.access.may_block(session, options.allow)
+        if policy is Slow.BLOCK and policy in options.slow_allowed and not may_block:
             return render.no_such_right(BLOCK_RIGHT)
-        if policy not in self.slow.allowed():
-            return render.no_such_policy(policy, self.slow.allowed())
-        if hello.priority and PRIORITY_RIGHT not in options.allow:
+        if policy not in self.slow.allowed(may_block):
+            return render.no_such_policy(policy, self.slow.allowed(may_block))
+        if hello.priority and not self.access.may_have_priority(session, options.allow):
             return render.no_such_right(PRIORITY_RIGHT)
         return None
+
+    def _authenticate(
+        self, session: ConnectedSession, request: AuthRequest | ProofRequest, now_us: int
+    ) -> None:
+        answer: ChallengeReply | RefusedReply | None
+        if isinstance(request, AuthRequest):
+            answer = self.access.begin(session, request)
+        else:
+            answer = self.access.prove(session, request)
+        if isinstance(answer, RefusedReply):
+            self._refused(session.number, answer, now_us)
+        elif answer is not None:
+            self._send_control(session, answer, now_us)
+
+    def _join(self, session: ConnectedSession, request: JoinRequest, now_us: int) -> None:
+        refused = self.access.refuse_join(session, request, self.sessions)
+        if refused is None:
+            self._request(JoinGroup(session.number, GroupName(request.group)), now_us)
+        else:
+            self._charged.add(session.number)
+            self._refused(session.number, refused, now_us)
+
+    def _ask(self, session: ConnectedSession, request: QueryRequest, now_us: int) -> None:
+        refused = self.access.refuse_query(session, request)
+        if refused is None:
+            self.queries.ask(session.number, request)
+            return
+        self._note_refusal(session, request.what, request.name, refused.reason)
+        self._send_control(session, QueryReply(request.serial, encode_answer(refused)), now_us)
+
+    def _send(self, session: ConnectedSession, request: Send, now_us: int) -> None:
+        """Sends the part of a bundle for which the session has the right."""
+        if self.access.grants is None:
+            self._request(request, now_us)
+            return
+        allowed, denied = self.access.filter_send(session, request)
+        self._charged.add(session.number)
+        if denied is not None:
+            self._note_refusal(session, "send", denied.name, denied.reason)
+            self._send_control(session, denied, now_us)
+        if allowed is not None and session.number in self.sessions:
+            self.access.sent(session, len(allowed.bundle), now_us)
+            self._request(allowed, now_us)
 
     def _request(self, request: JoinGroup | LeaveGroup | Send, now_us: int) -> None:
         number = request.session
@@ -410,6 +507,7 @@ class SessionServer:
 
     def _connected(self, session: ConnectedSession, private_group: GroupName) -> None:
         session.known = True
+        self._registry.out.append(AccessNote(session.number, "connect", session.identity, session.name))
         me = self.groups.me.daemon
         session.send_control(
             WelcomeReply(
@@ -435,10 +533,19 @@ class SessionServer:
 
     def _refused(self, number: int, message: RefusedReply, now_us: int) -> None:
         session = self.sessions[number]
+        if message.reason in DENIALS:
+            self._note_refusal(session, message.request, message.name, message.reason)
         if session.state is SessionPhase.STRANGER:
             self._close(session, session.rest() + session.conversation.encode(message), message.reason)
             return
         self._send_control(session, message, now_us)
+
+    def _note_refusal(self, session: ConnectedSession, request: str, subject: str, reason: str) -> None:
+        """Counts a refused request, and reports it for the audit."""
+        self.access.refusals[request] += 1
+        self._registry.out.append(
+            AccessNote(session.number, "refused", session.identity, session.name, request, subject, reason)
+        )
 
     def _send_control(self, session: ConnectedSession, message: ControlMessage, now_us: int) -> None:
         session.send_control(message)

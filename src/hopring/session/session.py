@@ -12,6 +12,7 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 from enum import Enum
 
+from hopring.config.access import ANONYMOUS
 from hopring.errors import Drop, PeerError
 from hopring.groups.events import Send
 from hopring.ids import NEVER
@@ -20,11 +21,13 @@ from hopring.session.dialect import Admitted, ClientRequest, Conversation, Diale
 from hopring.session.events import Close, Output, Ready
 from hopring.session.options import CREDIT_PART, HELD_BACK_PART, REQUEST_COST_BYTES
 from hopring.session.protocol import (
+    AuthRequest,
     ControlMessage,
     Credit,
     HelloRequest,
     JoinRequest,
     LeaveRequest,
+    ProofRequest,
     QueryRequest,
     QuitRequest,
     kind_of_control,
@@ -60,6 +63,12 @@ class ConnectedSession:
     control: deque[bytes] = field(default_factory=deque)
     control_bytes: int = 0
     credit_bytes: int = 0  # To be sent to the client in one CREDIT.
+    identity: str = ANONYMOUS
+    binding: bytes = b""
+    user: str = ""  # Whose proof is awaited.
+    nonce: bytes = b""  # That the proof has to sign; empty when none is awaited.
+    key: bytes | None = None  # The public key that its user proved to have.
+    authenticated: bool = False  # AUTH was answered, and may not come again.
 
     def __post_init__(self) -> None:
         self.put(self.conversation.greeting)
@@ -163,6 +172,12 @@ def check_and_charge(session: ConnectedSession, request: ClientRequest, window_b
             session.charge(REQUEST_COST_BYTES, window_bytes)
         case ((SessionPhase.OPEN | SessionPhase.ENDING), Credit()):
             session.apply_credit(request)
+        case SessionPhase.STRANGER, AuthRequest() if not session.authenticated and not session.nonce:
+            pass
+        case SessionPhase.STRANGER, ProofRequest() if session.nonce:
+            pass
+        case SessionPhase.STRANGER, HelloRequest() if session.nonce:
+            raise PeerError(Drop.INCONSISTENT, "HELLO before the proof that AUTH promised")
         case (SessionPhase.STRANGER, HelloRequest() | Admitted()) | (SessionPhase.OPEN, QuitRequest()):
             pass
         case _:

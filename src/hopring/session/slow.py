@@ -10,7 +10,7 @@ from hopring.groups.groups import Groups
 from hopring.groups.private_groups import private_group
 from hopring.ids import NEVER, GroupName
 from hopring.session.backlog import Backlog, Pool, SharedFrame, Spills
-from hopring.session.options import BLOCK_RIGHT, STALLED_US, SessionOptions, Slow
+from hopring.session.options import STALLED_US, SessionOptions, Slow
 from hopring.session.protocol import ControlMessage, WarningNotice
 from hopring.session.session import ConnectedSession
 
@@ -41,12 +41,12 @@ class SlowReceivers:
         for session in sessions:
             session.backlog.options = options
 
-    def allowed(self) -> list[Slow]:
-        """The policies that a client may choose at this daemon."""
+    def allowed(self, may_block: bool) -> list[Slow]:
+        """The policies that a client may choose at this daemon; BLOCK is a right of its own."""
         allowed = [one for one in Slow if one in self._options.slow_allowed]
         if self._spills is None:
             allowed = [one for one in allowed if one is not Slow.SPILL]
-        if BLOCK_RIGHT not in self._options.allow:
+        if not may_block:
             allowed = [one for one in allowed if one is not Slow.BLOCK]
         return allowed
 

@@ -27,6 +27,7 @@ from hopring import (
     connect,
     sync,
 )
+from hopring.credentials.files import CredentialError
 
 NAME = "give a group's name as a str"
 NAMES = "give a group's name as a str, or a list of names"
@@ -306,6 +307,18 @@ CONNECT: dict[str, list[Case]] = {
         ("wait", WrongValue, f"slow: got 'wait'; {POLICY}"),
     ],
     "priority": [kind("priority", one, FLAG) for one in (None, 1)],
+    "user": [
+        kind("user", 5, "give the name that [[users]] of the daemon has"),
+        ("anna", WrongValue, "key: missing; give both, a user and the file of a key"),
+    ],
+    "key": [
+        kind("key", 5, "give the path of a file"),
+        ("anna.key", WrongValue, "user: missing; give both, a user and the file of a key"),
+    ],
+    "token": [
+        kind("token", 5, "give the path of a file"),
+        ("/nowhere/token", CredentialError, "/nowhere/token: does not exist"),
+    ],
     "timeout_seconds": [
         *[kind("timeout_seconds", one, TRY) for one in (None, "1", True)],
         *[(one, WrongValue, f"timeout_seconds: {one:g} s is out of range; {TRY}") for one in (0, -1, math.nan)],

@@ -14,6 +14,7 @@ from hopring.config import (
     ClientTuning,
     Config,
     Daemon,
+    GrantConfig,
     LinkConfig,
     LinkProtocol,
     LinkTuning,
@@ -23,8 +24,10 @@ from hopring.config import (
     MembershipTuning,
     MulticastConfig,
     RingTuning,
+    SecurityTuning,
     Site,
     SpreadSlow,
+    UserConfig,
     Weights,
     cluster_hash,
     dump_toml,
@@ -193,6 +196,23 @@ def test_the_hash_leaves_out_settings_that_each_daemon_may_choose() -> None:
     )
 
     assert cluster_hash(tuned) == cluster_hash(CONFIG)
+
+
+def test_users_and_grants_are_written_as_they_are_read() -> None:
+    config = replace(
+        CONFIG,
+        security=SecurityTuning(audit="audit.jsonl"),
+        clients=ClientTuning(spread_identity="old"),
+        users=(UserConfig("anna", "ssh-ed25519 AAAA anna"), UserConfig("", "a.pub", "login", "x")),
+        grants=(
+            GrantConfig("*", ("a*", 'quo"te'), deny_send=("\\",), priority=False),
+            GrantConfig("uid:root", slow=("block",), sessions_max=0, rate_bytes_per_second=125_000),
+        ),
+    )
+
+    assert parse_config(dump_toml(config)) == config
+    assert parse_config(dump_toml(replace(config, grants=()))).grants == ()
+    assert cluster_hash(config) == cluster_hash(CONFIG)
 
 
 def test_a_link_listed_with_default_values_does_not_change_the_hash() -> None:

@@ -22,10 +22,12 @@ from hopring.daemon.admin.protocol import (
     garbage_answer,
     too_long_answer,
 )
+from hopring.daemon.clients.authentication import uid_identity
 from hopring.daemon.clients.connection import ClientConnection, ClientListener
 from hopring.daemon.clients.listening import open_unix
 from hopring.daemon.log import DaemonLog
 from hopring.daemon.loop.event_loop import Loop
+from hopring.daemon.process.audit import AuditFile
 
 CALLERS_MAX: Final = 16
 """One more closes the connection that was silent for longest, so idle callers do not keep others out."""
@@ -46,10 +48,11 @@ _NO_ADMIN: Final = "call as the daemon's own user, or as root"
 class _Caller:
     """A connection, the incomplete line that it sent last, and the answers that wait for it."""
 
-    def __init__(self, connection: ClientConnection) -> None:
+    def __init__(self, connection: ClientConnection, uid: int) -> None:
         self.connection = connection
         self.line = b""
         self.answers: list[bytes] = []
+        self.uid = uid
 
 
 class AdminSocket:
@@ -70,6 +73,7 @@ class AdminSocket:
         self.path = path
         self._controls = controls
         self.allowed = allowed
+        self.audit: AuditFile | None = None
         self._mode = mode
         self._callers: dict[int, _Caller] = {}  # In the order of their last requests.
         self._count = 0
@@ -88,6 +92,7 @@ class AdminSocket:
         if uid not in (_ROOT, os.geteuid()) and not self._in_group(sock):
             remedy = _NO_ADMIN if self._mode == OWNER_ONLY else f"{_NO_ADMIN}, or in the socket's group"
             self._log.say("refused", admin=f"user {uid}", remedy=remedy)
+            self._note("refused", uid, request="admin")
             with contextlib.suppress(OSError):
                 sock.send(denial_answer(f"user {uid} is no admin of this daemon", remedy))
             sock.close()
@@ -95,7 +100,11 @@ class AdminSocket:
         if len(self._callers) == CALLERS_MAX:
             next(iter(self._callers.values())).connection.close()
         self._count += 1
-        self._callers[self._count] = _Caller(ClientConnection(self._loop, sock, self._count, self))
+        self._callers[self._count] = _Caller(ClientConnection(self._loop, sock, self._count, self), uid)
+
+    def _note(self, event: str, uid: int, **fields: object) -> None:
+        if self.audit is not None:
+            self.audit.write(event, identity=uid_identity(uid), **fields)
 
     def _in_group(self, sock: socket.socket) -> bool:
         return self._mode != OWNER_ONLY and self.path.stat().st_gid in caller_gids(sock)
@@ -125,6 +134,7 @@ class AdminSocket:
         if line.strip():
             said = answer(line, self._controls, self.allowed)
             if b'"status"' not in line:  # Requests for the status are not logged.
+                self._note("admin", caller.uid, request=line.decode(errors="replace"))
                 self._log.say("admin", request=line.decode(errors="replace"), answer=said.decode().strip())
             caller.answers.append(said)
 

@@ -178,6 +178,8 @@ class Metrics:
         yield _one("clients_backlog_max_bytes", "gauge", "The same, of the worst.", max(backlog, default=0))
         waiting = sum(one.charged_bytes for one in sessions)
         yield _one("requests_waiting_bytes", "gauge", "What clients asked for and is not credited.", waiting)
+        refusals = session_server.access.refusals
+        yield _by_reason("client_refusals_total", "Requests without their right, by request.", refusals)
         yield _by_reason("clients_ended_total", "Clients that had to go.", session_server.ended)
 
     def _messages(self, snapshot: Snapshot) -> Iterator[str]:

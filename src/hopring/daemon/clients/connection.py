@@ -277,6 +277,16 @@ class ClientListener:
         self._again.set(at_us)
 
 
+def peer_uid(sock: socket.socket) -> int | None:
+    """The user at the other end of a Unix socket, as the kernel reports it; None for TCP."""
+    if sock.family != socket.AF_UNIX:
+        return None
+    try:
+        return int(_CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1])
+    except OSError:
+        return None  # Closed already.
+
+
 def peer_of(sock: socket.socket) -> str:
     """The other end of a connection: its address and port, or the process and user on this host."""
     try:

@@ -2,16 +2,19 @@
 
 import contextlib
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from hopring.config.access import ANONYMOUS
+from hopring.daemon.clients.authentication import uid_identity
 from hopring.daemon.clients.connection import (
     CONNECTS_BURST,
     CONNECTS_PER_SECOND,
     ClientConnection,
     ClientListener,
+    peer_uid,
 )
 from hopring.daemon.clients.listening import ClientAddresses, open_spread, open_tcp, open_unix
 from hopring.daemon.engines.host import EngineHost
@@ -22,9 +25,11 @@ from hopring.engine import EngineOutput, Resume, Withdraw
 from hopring.groups.groups import Groups
 from hopring.links.events import Tick
 from hopring.links.hop.pacing import Bucket
+from hopring.session.access import Authenticator
 from hopring.session.backlog import Spills
 from hopring.session.dialect import Dialect
 from hopring.session.events import (
+    AccessNote,
     BytesReceived,
     Close,
     ConnectionLost,
@@ -35,6 +40,7 @@ from hopring.session.events import (
     Pause,
     Ready,
 )
+from hopring.session.grants import GrantsTable
 from hopring.session.options import SessionOptions
 from hopring.session.server import SessionServer
 from hopring.spread.dialect import SpreadDialect
@@ -78,6 +84,8 @@ class ClientServer:
         self._rate = Bucket(CONNECTS_PER_SECOND, CONNECTS_BURST)
         self._leaving = False
         self._spread: SpreadDialect | None = None
+        self.audit: Callable[[AccessNote, str], None] | None = None
+        """Called with each note for the audit, and the address of the client."""
         self.problems: list[str] = []
         """Why optional listeners are missing, with remedies."""
         self.places = places
@@ -175,9 +183,22 @@ class ClientServer:
 
     def _welcome(self, sock: socket.socket, dialect: Dialect | None) -> None:
         self._count += 1
-        address = _address_of(sock)
+        address, identity = _address_of(sock), self._identity_of(sock, dialect)
         self._connections[self._count] = ClientConnection(self._loop, sock, self._count, self)
-        self._step(ConnectionOpened(self._count, dialect, address))
+        self._step(ConnectionOpened(self._count, dialect, address, identity))
+
+    def _identity_of(self, sock: socket.socket, dialect: Dialect | None) -> str:
+        """The identity that the connection itself tells, without credentials of the client."""
+        uid = peer_uid(sock)
+        if uid is not None:
+            return uid_identity(uid)
+        return ANONYMOUS if dialect is None else self.session_server.options.spread_identity
+
+    def grant(self, grants: GrantsTable | None, authenticator: Authenticator | None) -> None:
+        """Applies other grants and users, to existing sessions too."""
+        self._carry_out(self.session_server.grant(grants, authenticator, self._loop.now_us()))
+        if self._connections:
+            self.go_on()
 
     # Called by connections (`ConnectionOwner`).
 
@@ -223,21 +244,26 @@ class ClientServer:
                     self._ready[output.session] = None
                 else:
                     self._connections[output.session].flush_soon()
-            elif isinstance(output, Pause):
-                self._connections[output.session].pause(True)
-            elif isinstance(output, Listen):
-                self._connections[output.session].pause(False)
+            elif isinstance(output, (Pause, Listen)):
+                self._connections[output.session].pause(isinstance(output, Pause))
             elif isinstance(output, Close):
-                if output.reason:
-                    self._log_end(output)
+                self._log_end(output)
                 self._connections[output.session].finish(output.last)
+            elif isinstance(output, AccessNote):
+                self._note_access(output)
             elif isinstance(output, (Resume, Withdraw)):
                 self._host.give(output)
         for waiting in hurried:
             if waiting in self._connections:  # Closed by a failure of an earlier one.
                 self._connections[waiting].flush()
 
+    def _note_access(self, note: AccessNote) -> None:
+        if self.audit is not None and note.session in self._connections:
+            self.audit(note, self._connections[note.session].peer)
+
     def _log_end(self, close: Close) -> None:
+        if not close.reason:
+            return
         who: dict[str, object] = {"session": close.session, "address": self._connections[close.session].peer}
         if close.name:
             who["name"] = close.name

@@ -42,10 +42,11 @@ def changes(old: Config, new: Config, name: str) -> ConfigChanges:
     """The changes for the daemon of this name, which is in both configurations."""
     clients = _tuned("clients", old.clients, new.clients, CLIENT_SETTINGS)
     live = [key for key in clients if key != "clients.window"]
-    others = "allow", "spread_slow", "spread_access"
+    others = "allow", "spread_slow", "spread_access", "spread_identity"
     live += [f"clients.{key}" for key in others if getattr(old.clients, key) != getattr(new.clients, key)]
     live += [f"log.{key}" for key in ("format", "level") if getattr(old.log, key) != getattr(new.log, key)]
     live += _tuned("log", old.log, new.log, LOG_SETTINGS)
+    live += [key for key in ("users", "grants") if getattr(old, key) != getattr(new, key)]
     live += ["admin.allow"] if old.admin.allow != new.admin.allow else []
     restart = [key for key in clients if key == "clients.window"]
     restart += [

@@ -10,15 +10,19 @@ from hopring.config import (
     LogFormat,
 )
 from hopring.credentials.daemon_tls import DaemonTls
+from hopring.credentials.files import CredentialError
 from hopring.daemon.admin.admin_socket import AdminSocket
 from hopring.daemon.admin.protocol import AdminRefusal
+from hopring.daemon.clients.authentication import UserAuthenticator
 from hopring.daemon.log import DaemonLog
-from hopring.daemon.process.command_line import StartRefused, load
+from hopring.daemon.process.audit import AuditFile
+from hopring.daemon.process.command_line import HopdExit, StartRefused, load
 from hopring.daemon.process.config_changes import ConfigChanges, changes, tuned_sessions
 from hopring.daemon.process.environment import admin_verbs
 from hopring.daemon.process.rejoin import Rejoin
-from hopring.daemon.process.security import load_keys, load_tls
+from hopring.daemon.process.security import load_access, load_keys, load_tls
 from hopring.sealing.keys import KeyRing
+from hopring.session.grants import GrantsTable
 from hopring.session.server import SessionServer
 
 _STAYS = "the old configuration stays in force"
@@ -40,6 +44,9 @@ class ConfigReload:
         self._log = log
         self._session_server = session_server
         self._change_keys = change_keys
+        self.audit: AuditFile | None = None
+        self.apply_access: Callable[[GrantsTable | None, UserAuthenticator | None], None] | None = None
+        """Applies other grants and users of clients."""
         self.admin: AdminSocket | None = None
         self.rejoin: Rejoin | None = None
         """Applies changes that need another view; without it they need a restart."""
@@ -61,7 +68,13 @@ class ConfigReload:
         """Records the configuration that the protocols use now; clients, log and admin keep their settings."""
         ours = self._config
         self._config = replace(
-            config, clients=ours.clients, log=ours.log, admin=ours.admin, security=ours.security
+            config,
+            clients=ours.clients,
+            log=ours.log,
+            admin=ours.admin,
+            security=ours.security,
+            users=ours.users,
+            grants=ours.grants,
         )
 
     def _read(self) -> ConfigChanges:
@@ -69,18 +82,26 @@ class ConfigReload:
         try:
             config = load(file, name)
             keys, tls = load_keys(config, file), load_tls(config, self._arguments)
+            access = load_access(config, file, name)
+            if self.audit is not None:
+                self._reopen(self.audit)
         except StartRefused as refused:
+            self._note("reload_refused", problem=refused)
             self._log.say("refused", reload=file, problem=refused, then=_STAYS)
             raise
         found = changes(self._config, config, name)
         if self.rejoin is None:
             found = ConfigChanges(found.live, (), (*found.rebuild, *found.restart))
         self._take_at_once(config)
+        if self.apply_access is not None:
+            self.apply_access(*access)
         if keys is not None and self._config.security == config.security:
             self._change_keys(keys, tls)
             self._log.say(
                 "keys", use=f"{keys.use:08x}", live=",".join(f"{one:08x}" for one in sorted(keys.keys))
             )
+            self._note("keys", use=f"{keys.use:08x}", live=len(keys.keys))
+        self._note("reload", changed=",".join([*found.live, *found.rebuild]) or "nothing")
         self._log.say("reload", file=file, changed=",".join([*found.live, *found.rebuild]) or "nothing")
         if found.restart:
             self._log.say("refused", reload=file, needs_restart=",".join(found.restart))
@@ -88,11 +109,30 @@ class ConfigReload:
             self.rejoin.begin(config)
         return found
 
+    def _note(self, event: str, **fields: object) -> None:
+        if self.audit is not None:
+            self.audit.write(event, **fields)
+
+    @staticmethod
+    def _reopen(audit: AuditFile) -> None:
+        """Opens the audit again, so that its file may be moved away before a reload."""
+        try:
+            audit.reopen()
+        except CredentialError as error:
+            raise StartRefused(HopdExit.BAD_CONFIGURATION, str(error)) from None
+
     def _take_at_once(self, config: Config) -> None:
         # The rest stays as it was until it is had, so that it is told again next time.
         clients = replace(config.clients, window_bytes=self._config.clients.window_bytes)
         admin = replace(self._config.admin, allow=config.admin.allow)
-        self._config = replace(self._config, clients=clients, log=config.log, admin=admin)
+        self._config = replace(
+            self._config,
+            clients=clients,
+            log=config.log,
+            admin=admin,
+            users=config.users,
+            grants=config.grants,
+        )
         if self.admin is not None:
             self.admin.allowed = admin_verbs(self._arguments, config)
         tune_log(self._log, config, self._arguments)

@@ -1,7 +1,7 @@
 """The keys of a daemon, and its refusal to run without them where other hosts can reach it."""
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from ipaddress import ip_address
 from pathlib import Path
@@ -11,9 +11,12 @@ from hopring.config import Config
 from hopring.credentials.cluster_keys import load_key_ring
 from hopring.credentials.daemon_tls import DaemonTls, load_daemon_tls
 from hopring.credentials.files import CredentialError
+from hopring.daemon.clients.authentication import UserAuthenticator
 from hopring.daemon.net.peer_sockets import uses_streams
+from hopring.daemon.process.audit import AuditFile
 from hopring.daemon.process.command_line import HopdExit, StartRefused
 from hopring.sealing.keys import KeyRing
+from hopring.session.grants import GrantsTable
 
 KEY_FILE: Final = "cluster.keys"
 
@@ -43,6 +46,25 @@ def load_tls(config: Config, arguments: argparse.Namespace) -> DaemonTls | None:
     root = Path(arguments.file).parent / config.security.keys
     try:
         return load_daemon_tls(root, config.cluster, arguments.name, datetime.now(UTC))
+    except CredentialError as error:
+        raise StartRefused(HopdExit.BAD_CONFIGURATION, str(error)) from None
+
+
+def load_access(config: Config, file: str, daemon: str) -> tuple[GrantsTable | None, UserAuthenticator | None]:
+    """The grants of clients, and the users with their keys; None for what the configuration does not have."""
+    grants = None if config.grants is None else GrantsTable(config.grants)
+    try:
+        return grants, UserAuthenticator(config, file, daemon) if config.users else None
+    except CredentialError as error:
+        raise StartRefused(HopdExit.BAD_CONFIGURATION, str(error)) from None
+
+
+def open_audit(config: Config, file: str, daemon: str, now_us: Callable[[], int]) -> AuditFile | None:
+    """The audit that the configuration names; None if it names none."""
+    if config.security.audit is None:
+        return None
+    try:
+        return AuditFile(Path(file).parent / config.security.audit, daemon, now_us)
     except CredentialError as error:
         raise StartRefused(HopdExit.BAD_CONFIGURATION, str(error)) from None
 
