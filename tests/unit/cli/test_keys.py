@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -287,6 +288,8 @@ def test_the_commands_of_the_page_work_in_their_order(hop_keys: HopKeys, triangl
     names: dict[str, str] = {}
     ran = []
     for arguments in lines:
+        if arguments[0] == "new":
+            shutil.rmtree("keys", ignore_errors=True)  # Each example of the page begins without keys.
         if arguments[0] == "add":
             names["OLD"] = ids(hop_keys)["use"]
         result = hop_keys(
