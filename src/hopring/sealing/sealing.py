@@ -29,7 +29,7 @@ processes heard lately have announced it, and with the other one until then.
 import hmac
 from collections.abc import Sequence
 from struct import Struct
-from typing import Final, NamedTuple, final
+from typing import Final, NamedTuple, NoReturn, final
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -463,7 +463,7 @@ class Sealing:
 
     # Challenges.
 
-    def _challenge(self, head: SealedHead, process: Process, now_us: int) -> None:
+    def _challenge(self, head: SealedHead, process: Process, now_us: int) -> NoReturn:
         """Asks an unknown process, whose packet had a right seal, to answer."""
         last_us = self._challenged_us.get(process.daemon)
         if last_us is None or now_us - last_us >= CHALLENGE_PAUSE_US:
@@ -491,7 +491,7 @@ class Sealing:
             slot = now_us // CHALLENGE_SLOT_US
             fresh = [self._nonce(process, slot), self._nonce(process, slot - 1)]
             if not any(hmac.compare_digest(nonce, one) for one in fresh):
-                raise PeerError(Drop.UNMET, f"daemon {process.daemon} answers no challenge of ours")
+                self._challenge(head, process, now_us)  # It met this daemon, which has not met it yet.
             life = self._meet(process, head.counter, now_us)
         else:
             life.window.accept(head.counter)

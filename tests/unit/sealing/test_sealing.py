@@ -358,6 +358,20 @@ def test_a_new_key_is_not_used_before_everybody_heard_lately_has_it() -> None:
     assert give(two, say(one, b"new key", TWO), 7_000_001) == [b"new key"]
 
 
+def test_an_announcement_of_an_unknown_process_is_challenged_so_that_both_meet() -> None:
+    one, two = make(1), make(2)
+    give(one, say(two, b"alive", ONE))
+    settle({1: one, 2: two})
+    assert one.met == [process(2)]
+    assert two.met == []  # It has heard a challenge, and no packet.
+
+    one.change_keys(rings()[0], 5_000_000)
+    settle({1: one, 2: two}, 5_000_000)
+
+    assert two.met == [process(1)]
+    assert two.keys_of(process(1)) == {KEY.id, OTHER_KEY.id}
+
+
 def test_a_process_that_is_silent_for_long_does_not_delay_a_new_key() -> None:
     one, two = met()
     three = make(3)
