@@ -27,7 +27,6 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a fil
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """A good secret file."""
     path = tmp_path / "secret"
     path.write_bytes(SECRET)
     path.chmod(0o600)
