@@ -34,7 +34,7 @@ from hopring.engine import (
     Withdraw,
 )
 from hopring.ids import NEVER, Process, SiteId, ViewId
-from hopring.ordering.entry import CONTROL_SESSION, OrderedMessage, Position
+from hopring.ordering.entry import DAEMON_SESSION, OrderedMessage, Position
 from hopring.sealing.keys import KeyRing
 
 PAYLOAD_BYTES_MAX = 1 << 20
@@ -63,7 +63,7 @@ class SoloEngine(Engine[Never, Never]):
     def step(self, event: EngineInput, now_us: int) -> Sequence[EngineOutput]:  # noqa: ARG002
         """Orders a message, or releases those that wait."""
         match event:
-            case SubmitMessage(session=session) if session == CONTROL_SESSION or not self._held:
+            case SubmitMessage(session=session) if session == DAEMON_SESSION or not self._held:
                 self._order(event)
             case SubmitMessage():
                 self._waiting.append(event)

@@ -63,7 +63,7 @@ from hopring.groups.requests import Requests
 from hopring.groups.views import GroupViews, ViewNumbering
 from hopring.ids import DaemonId, GroupName, Incarnation, Process, SiteId, ViewId
 from hopring.links.events import Tick
-from hopring.ordering.entry import CONTROL_SESSION, Position
+from hopring.ordering.entry import DAEMON_SESSION, Position
 from hopring.wire.bundle import with_daemon
 
 NOWHERE: Final = ViewId(0, DaemonId(0), Incarnation(0))
@@ -124,7 +124,7 @@ class Groups:
         self._ahead: list[Delivered] = []
         self._exchanged: list[GroupName] = []  # The interest in this daemon's GROUPS.
         self._parts: list[GroupsPart] = []  # This daemon's GROUPS of the exchange.
-        self._control: deque[SubmitMessage] = deque()
+        self._daemon_messages: deque[SubmitMessage] = deque()  # GROUPS to submit; they precede all else.
 
     @property
     def wake_at_us(self) -> int:
@@ -166,16 +166,16 @@ class Groups:
 
     @property
     def idle(self) -> bool:
-        """Whether no request or control message is queued."""
-        return not self._control and self.requests.idle
+        """Whether no request of a session or message of the daemon is queued."""
+        return not self._daemon_messages and self.requests.idle
 
     def next_submission(self, queue_open: bool, bulk_open: bool = True) -> SubmitMessage | None:
         """Takes the next message for the engine, if there is one; clients' messages only if `queue_open`.
 
         Sessions without priority also need `bulk_open`.
         """
-        if self._control:
-            return self._control.popleft()
+        if self._daemon_messages:
+            return self._daemon_messages.popleft()
         if self.state is not GroupsState.GOP or self.view is None:
             return None
         held = self.backpressure.next_message()
@@ -227,10 +227,10 @@ class Groups:
     def _stamped(self, event: Stamped) -> None:
         message = event.message
         if message.service is CHANGES_BY and is_group_message(message.payload):
-            control = decode_group_message(message.payload, message.service)
-            if isinstance(control, GroupJoin):
-                self.requests.check_join(message.session, control)
-                self.early.stamped(message.session, GroupName(control.group), event.position)
+            group_message = decode_group_message(message.payload, message.service)
+            if isinstance(group_message, GroupJoin):
+                self.requests.check_join(message.session, group_message)
+                self.early.stamped(message.session, GroupName(group_message.group), event.position)
 
     def _delivered(self, event: Delivered, now_us: int) -> None:
         message = event.message
@@ -242,27 +242,27 @@ class Groups:
                 self.views.close_addressed(groups_of(event))
             self.views.out.extend(self.delivery.deliver(event))
             return
-        control = decode_group_message(message.payload, message.service)
-        if isinstance(control, GroupsPart | GroupInterest | GroupHold | GroupPresence) is not (
-            message.session == CONTROL_SESSION
+        group_message = decode_group_message(message.payload, message.service)
+        if isinstance(group_message, GroupsPart | GroupInterest | GroupHold | GroupPresence) is not (
+            message.session == DAEMON_SESSION
         ):
-            raise PeerError(Drop.INCONSISTENT, f"{type(control).__name__} of session {message.session}")
-        if isinstance(control, GroupsPart):
-            self._groups(event.sender, control)
-        elif isinstance(control, GroupInterest):
-            self.interest.delivered(event.sender.daemon, control)
+            raise PeerError(Drop.INCONSISTENT, f"{type(group_message).__name__} of session {message.session}")
+        if isinstance(group_message, GroupsPart):
+            self._groups(event.sender, group_message)
+        elif isinstance(group_message, GroupInterest):
+            self.interest.delivered(event.sender.daemon, group_message)
             if event.sender == self.me:
-                self.requests.known(self.own.announced(control))
-        elif isinstance(control, GroupHold):
+                self.requests.known(self.own.announced(group_message))
+        elif isinstance(group_message, GroupHold):
             if event.sender != self.me:
-                self.backpressure.apply(event.sender.daemon, control)
-        elif isinstance(control, GroupPresence):
-            self._present(event.sender, control)
-        elif isinstance(control, (GroupJoin, GroupLeave, GroupKill)):
+                self.backpressure.apply(event.sender.daemon, group_message)
+        elif isinstance(group_message, GroupPresence):
+            self._present(event.sender, group_message)
+        elif isinstance(group_message, (GroupJoin, GroupLeave, GroupKill)):
             if self._exchange is not None:
                 # Clients' messages are held until all GROUPS are delivered, and GROUPS are Safe.
-                raise PeerError(Drop.INCONSISTENT, f"{type(control).__name__} before GROUPS are complete")
-            self._change(control, event, now_us)
+                raise PeerError(Drop.INCONSISTENT, f"{type(group_message).__name__} before GROUPS are complete")
+            self._change(group_message, event, now_us)
 
     def _catch_up(self) -> None:
         """Delivers the messages that came ahead of the last GROUPS."""
@@ -274,20 +274,20 @@ class Groups:
                 # The others are delivered all the same, and the change of view goes on.
                 self.drops[error.reason] += 1
 
-    def _present(self, sender: Process, control: GroupPresence) -> None:
-        if control.view != self.view or sender == self.me:
+    def _present(self, sender: Process, presence: GroupPresence) -> None:
+        if presence.view != self.view or sender == self.me:
             return
-        for one in control.answers:
+        for one in presence.answers:
             if one.daemon == self.me.daemon:
                 self._emit(PresenceReport(one.session, Position(one.lts, one.site), sender, one.present))
 
-    def _change(self, control: GroupJoin | GroupLeave | GroupKill, event: Delivered, now_us: int) -> None:
+    def _change(self, change: GroupJoin | GroupLeave | GroupKill, event: Delivered, now_us: int) -> None:
         sender, message = event.sender, event.message
-        if isinstance(control, GroupJoin):
-            self._join(control, event)
-        elif isinstance(control, GroupLeave):
-            self._remove(event, GroupName(control.group), Cause.LEAVE, now_us)
-        elif isinstance(control, GroupKill):
+        if isinstance(change, GroupJoin):
+            self._join(change, event)
+        elif isinstance(change, GroupLeave):
+            self._remove(event, GroupName(change.group), Cause.LEAVE, now_us)
+        elif isinstance(change, GroupKill):
             if sender == self.me:
                 self.requests.check_kill(message.session)
             for name in self.table.groups_of(sender, message.session):
@@ -295,17 +295,17 @@ class Groups:
             if sender == self.me:
                 self._emit(SessionGone(message.session, self.requests.sessions.end(message.session)))
 
-    def _join(self, control: GroupJoin, event: Delivered) -> None:
-        sender, message, name = event.sender, event.message, GroupName(control.group)
-        if not is_legal_group(name) or not is_legal_session(control.name, self.names[sender.daemon]):
-            raise PeerError(Drop.INCONSISTENT, f"JOIN of {control.name!r} to {name!r}")
+    def _join(self, change: GroupJoin, event: Delivered) -> None:
+        sender, message, name = event.sender, event.message, GroupName(change.group)
+        if not is_legal_group(name) or not is_legal_session(change.name, self.names[sender.daemon]):
+            raise PeerError(Drop.INCONSISTENT, f"JOIN of {change.name!r} to {name!r}")
         if self.table.member(sender, message.session, name) is not None:
             raise PeerError(Drop.INCONSISTENT, f"second JOIN of session {message.session} to {name!r}")
-        if (self.table.name_of(sender, message.session) or control.name) != control.name:
-            raise PeerError(Drop.INCONSISTENT, f"session {message.session} joins as {control.name!r} too")
+        if (self.table.name_of(sender, message.session) or change.name) != change.name:
+            raise PeerError(Drop.INCONSISTENT, f"session {message.session} joins as {change.name!r} too")
         if sender == self.me:
-            self.requests.check_join(message.session, control)
-        joiner = GroupMember(sender.daemon, control.name, sender.incarnation, message.session)
+            self.requests.check_join(message.session, change)
+        joiner = GroupMember(sender.daemon, change.name, sender.incarnation, message.session)
         self.views.join(joiner, name, event.position)
         if sender == self.me:
             self.requests.joined(name)
@@ -380,7 +380,7 @@ class Groups:
         self._exchange = GroupsExchange(view, self.members, alike)
         if alike:
             self._parts = [GroupsPart(view, 0, 1, self.own.version)]
-            self._control.append(_submission(self._parts[0]))
+            self._daemon_messages.append(_submission(self._parts[0]))
             return
         self._exchanged = sorted(self.own.for_exchange())
         self.interest.stop_pruning()
@@ -388,17 +388,17 @@ class Groups:
         bytes_max = self.options.groups_bytes_max
         self._parts = groups_parts(view, self.me, local, self._exchanged, version, bytes_max)
         # Messages left in the queue are of a failed exchange, or an interest that GROUPS includes.
-        self._control.clear()
+        self._daemon_messages.clear()
         self._emit(Withdraw())
-        self._control.extend([_submission(part) for part in self._parts])
+        self._daemon_messages.extend([_submission(part) for part in self._parts])
 
-    def _groups(self, sender: Process, control: GroupsPart) -> None:
+    def _groups(self, sender: Process, part: GroupsPart) -> None:
         exchange = self._exchange
         if exchange is None:
             return
-        if sender == self.me and control.view == exchange.view and control not in self._parts:
+        if sender == self.me and part.view == exchange.view and part not in self._parts:
             raise PeerError(Drop.FOREIGN_SENDER, "GROUPS of this daemon that it has not sent")
-        exchange.add(sender, control)
+        exchange.add(sender, part)
         if not exchange.complete:
             return
         self._exchange = None
@@ -417,8 +417,8 @@ class Groups:
             self._trans(self._signal)
 
 
-def _submission(control: GroupMessage) -> SubmitMessage:
-    return SubmitMessage(service_of(control), encode_group_message(control), CONTROL_SESSION)
+def _submission(message: GroupMessage) -> SubmitMessage:
+    return SubmitMessage(service_of(message), encode_group_message(message), DAEMON_SESSION)
 
 
 def renumber(groups: Groups, me: Process, site_of: Mapping[DaemonId, SiteId], names: Sequence[str]) -> None:

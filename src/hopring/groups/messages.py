@@ -13,7 +13,7 @@ import msgspec
 from hopring.errors import Drop, PeerError
 from hopring.groups.names import SESSION_NAME_BYTES_MAX, GroupViewId, is_legal_group, is_legal_name
 from hopring.ids import GroupName, ViewId
-from hopring.ordering.entry import CONTROL_SESSION
+from hopring.ordering.entry import DAEMON_SESSION
 from hopring.services import Service
 from hopring.wire.bundle import GROUP_NAME_BYTES_MAX, GROUPS_MAX
 
@@ -34,7 +34,7 @@ PARTS_MAX: Final = 1 << 16
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Version = Annotated[int, msgspec.Meta(ge=0, le=VERSION_MAX)]
-Session = Annotated[int, msgspec.Meta(ge=0, lt=CONTROL_SESSION)]
+Session = Annotated[int, msgspec.Meta(ge=0, lt=DAEMON_SESSION)]
 Group = Annotated[str, msgspec.Meta(min_length=1, max_length=GROUP_NAME_BYTES_MAX)]
 SessionName = Annotated[str, msgspec.Meta(min_length=1, max_length=SESSION_NAME_BYTES_MAX)]
 

@@ -25,7 +25,7 @@ from hopring.groups.names import is_legal_group, is_legal_session
 from hopring.groups.private_groups import private_group
 from hopring.groups.sessions import LocalSession, LocalSessions
 from hopring.ids import DaemonId, GroupName
-from hopring.ordering.entry import CONTROL_SESSION
+from hopring.ordering.entry import DAEMON_SESSION
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class Requests:
 
     def connect(self, event: Connect) -> SessionConnected | GroupRequestRefused:
         """A session begins, if its name is legal and free."""
-        assert 0 <= event.session < CONTROL_SESSION, "no such number"
+        assert 0 <= event.session < DAEMON_SESSION, "no such number"
         assert event.session not in self.sessions.by_number, "numbers are not used twice"
         if not is_legal_session(event.name, self.daemon_name):
             return GroupRequestRefused(event.session, RefusalReason.ILLEGAL_NAME, event.name)

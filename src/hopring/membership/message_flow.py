@@ -7,7 +7,7 @@ Below       the view's network.
 Above       the membership, which passes in the view and passes on the outputs.
 Invariants  the window limits a daemon's own bundles that are sent and not stable. The slowest receiver holds
             back the stability line, so it governs all senders; all daemons have the same window, so none gets
-            more than the others for long. A daemon's own messages (session CONTROL_SESSION) go before clients'
+            more than the others for long. A daemon's own messages (session DAEMON_SESSION) go before clients'
             messages and are outside of the window's limit.
             An Unreliable message is never stable. It leaves the window when the stability line has passed a
             clock value that no site had promised when it was sent: then a round of promises has crossed the
@@ -33,7 +33,7 @@ from hopring.membership.recovery import Decision
 from hopring.membership.view import InstalledView
 from hopring.ordering.destinations import Destinations
 from hopring.ordering.entry import (
-    CONTROL_SESSION,
+    DAEMON_SESSION,
     Entry,
     OrderedMessage,
     Position,
@@ -95,7 +95,7 @@ class SendWindow:
 
     def put(self, message: OrderedMessage) -> None:
         """Queues a message of a client or of the daemon."""
-        if message.session == CONTROL_SESSION:
+        if message.session == DAEMON_SESSION:
             self.control.append(message)
             return
         assert self.open, "look at queue_open before SubmitMessage"
@@ -141,7 +141,7 @@ class SendWindow:
     def put_back(self, messages: Iterable[OrderedMessage]) -> None:
         """Returns messages that were admitted and not sent to the head of the queue; the oldest comes first."""
         for message in reversed(list(messages)):
-            if message.session == CONTROL_SESSION:
+            if message.session == DAEMON_SESSION:
                 self.control.appendleft(message)
                 continue
             self.waiting.appendleft(message)
@@ -229,7 +229,7 @@ class MessageFlow:
             raise PeerError(
                 Drop.FOREIGN_SENDER, f"bundle {received.seq} in the name of this daemon, which did not send it"
             )
-        if message is not None and message.session == CONTROL_SESSION:
+        if message is not None and message.session == DAEMON_SESSION:
             self.destinations.heard(message)
         # Meta-data does not include the service.
         ordered = message is None or not message.service.early

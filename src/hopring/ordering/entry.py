@@ -13,7 +13,7 @@ from hopring.wire.objects import VIEW_BYTES_MIN
 _HEAD: Final = Struct("<BHI")
 MESSAGE_HEAD_BYTES: Final = _HEAD.size
 
-CONTROL_SESSION: Final = 0xFFFF_FFFF
+DAEMON_SESSION: Final = 0xFFFF_FFFF
 """The session number of messages of daemons themselves, such as GROUPS and INTEREST.
 
 They are ordered like those of clients, unlike CONTROL objects (wire/control.py), which have no stamp."""

@@ -43,7 +43,7 @@ from hopring.groups.payloads import is_group_message
 from hopring.groups.sessions import REQUEST_COST_BYTES as QUEUED_COST_BYTES
 from hopring.ids import NEVER, DaemonId, GroupName, Process, SiteId
 from hopring.links.events import Tick
-from hopring.ordering.entry import CONTROL_SESSION
+from hopring.ordering.entry import DAEMON_SESSION
 from hopring.session import render
 from hopring.session.access import Authenticator, ClientAccess
 from hopring.session.backlog import SharedFrame, Spills
@@ -185,7 +185,7 @@ class SessionServer:
         """Takes the next message for the engine, if there is one; bulk only while the pace allows it."""
         self.pace.update(now_us)
         submit = self.groups.next_submission(queue_open and self.pace.priority_open, self.pace.bulk_open)
-        if submit is not None and submit.session != CONTROL_SESSION:
+        if submit is not None and submit.session != DAEMON_SESSION:
             self.pace.submitted(len(submit.payload), now_us, not self.has_priority(submit.session))
         return submit
 
@@ -462,7 +462,7 @@ class SessionServer:
 
     def _step_groups(self, event: Request | FromBelow | Tick, now_us: int) -> None:
         if isinstance(event, Delivered) and event.sender == self.groups.me:
-            if event.message.session != CONTROL_SESSION:
+            if event.message.session != DAEMON_SESSION:
                 self.pace.delivered(len(event.message.payload), now_us)
         elif isinstance(event, Installed):
             self.pace.begin()

@@ -1,8 +1,8 @@
 """A cluster with clients in virtual time: sessions at its daemons, and groups above the real membership.
 
 The requests and events of sessions are recorded in the same history as those of their daemons. A daemon's
-messages are the control messages of its groups and the bundles of its sessions. A bundle whose body does not
-go to all sites is left out of the daemons' history, because not all of them deliver it; the clients' has it.
+messages are group messages and the bundles of its sessions. A bundle whose body does not go to all sites is
+left out of the daemons' history, because not all of them deliver it; the clients' has it.
 """
 
 from collections import deque
@@ -46,7 +46,7 @@ from hopring.wire.bundle import Bundle, BundleKey, decode_bundle, encode_bundle
 NAME: Final = Struct("<HQII")
 
 Key = bytes | tuple[object, ...]
-"""Identifies a message of a daemon: a bundle by its first message, a control message by its position."""
+"""Identifies a message of a daemon: a bundle by its first message, a group message by its position."""
 
 
 class RecordedDestinations(Destinations):

@@ -25,7 +25,7 @@ from hopring.groups.events import (
 )
 from hopring.groups.groups import Groups, GroupsOptions
 from hopring.ids import DaemonId, GroupName, Incarnation, Process, SiteId, SiteMask, ViewId, mask_of
-from hopring.ordering.entry import CONTROL_SESSION, OrderedMessage, Position, encode_message
+from hopring.ordering.entry import DAEMON_SESSION, OrderedMessage, Position, encode_message
 from hopring.services import Service
 from hopring.wire.bundle import BundleKey, encode_bundle
 
@@ -60,7 +60,7 @@ class IdealDaemon:
     frozen: bool = False
     commit: frozenset[Process] = frozenset()
     bound: frozenset[int] = frozenset()  # Messages to which it has committed itself in an attempt.
-    control: deque[OrderedMessage] = field(default_factory=deque)
+    own: deque[OrderedMessage] = field(default_factory=deque)
     client: deque[OrderedMessage] = field(default_factory=deque)
     held: bool = False
     alive: bool = True
@@ -119,7 +119,7 @@ class IdealWorld:
     def _pump(self, host: IdealDaemon) -> None:
         while (submit := host.groups.next_submission(len(host.client) < 6)) is not None:
             message = OrderedMessage(submit.service, host.process.daemon, submit.session, submit.payload)
-            (host.control if submit.session == CONTROL_SESSION else host.client).append(message)
+            (host.own if submit.session == DAEMON_SESSION else host.client).append(message)
 
     def _carry(self, host: IdealDaemon, outputs: list[Output]) -> None:
         self.book.record(host.process, outputs)
@@ -127,7 +127,7 @@ class IdealWorld:
             if isinstance(output, Resume) and output.view == host.view.id:
                 host.held = False
             elif isinstance(output, Withdraw):
-                host.control.clear()
+                host.own.clear()
 
     def _trace(self, host: IdealDaemon, session: int) -> Trace:
         return self.book.traces[host.process, session]
@@ -168,8 +168,8 @@ class IdealWorld:
     def stamp(self, host: IdealDaemon) -> bool:
         if host.frozen or not host.alive:
             return False
-        if host.control:
-            message = host.control.popleft()
+        if host.own:
+            message = host.own.popleft()
         elif host.client and not host.held:
             message = host.client.popleft()
         else:
@@ -196,7 +196,7 @@ class IdealWorld:
         entry = host.view.log[at]
         host.received.add(at)
         host.view.acked[host.process].add(at)
-        if self._here(host, entry) and entry.message.session == CONTROL_SESSION:
+        if self._here(host, entry) and entry.message.session == DAEMON_SESSION:
             host.groups.interest.heard(entry.message)
         if entry.message.service is Service.RELIABLE:
             self._deliver(host, at)

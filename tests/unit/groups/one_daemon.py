@@ -7,7 +7,7 @@ from hopring.groups.messages import GroupMessage, GroupsPart, encode_group_messa
 from hopring.groups.names import GroupMember
 from hopring.groups.payloads import append_sender
 from hopring.ids import DaemonId, GroupName, Incarnation, Process, SiteId, ViewId
-from hopring.ordering.entry import CONTROL_SESSION, OrderedMessage, Position
+from hopring.ordering.entry import DAEMON_SESSION, OrderedMessage, Position
 from hopring.services import Service
 from hopring.wire.bundle import BundleKey, encode_bundle
 
@@ -46,8 +46,8 @@ class FedGroups:
             out.append(submit)
         return out
 
-    def deliver(self, sender: Process, session: int, control: GroupMessage, now_us: int = 0) -> list[Output]:
-        message = OrderedMessage(service_of(control), sender.daemon, session, encode_group_message(control))
+    def deliver(self, sender: Process, session: int, group_message: GroupMessage, now_us: int = 0) -> list[Output]:
+        message = OrderedMessage(service_of(group_message), sender.daemon, session, encode_group_message(group_message))
         self.at += 1
         return self.step(Delivered(self.view, message, sender, Position(self.at, 0)), now_us)
 
@@ -95,8 +95,8 @@ class FedGroups:
         out = self.delivered(ME, self.taken())
         for one in members:
             if one != ME:
-                control = (said or {}).get(one, GroupsPart(self.view, 0, 1, 0))
-                out.extend(self.deliver(one, CONTROL_SESSION, control))
+                group_message = (said or {}).get(one, GroupsPart(self.view, 0, 1, 0))
+                out.extend(self.deliver(one, DAEMON_SESSION, group_message))
         return out
 
     def join(self, session: int, name: str, group: GroupName) -> list[Output]:

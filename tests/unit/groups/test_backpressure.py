@@ -1,17 +1,17 @@
 """Senders that wait for slow receivers at other daemons."""
 
 from tests.unit.groups.one_daemon import ALL, BLUE, FAR, ME, NEAR, RED, FedGroups, delivers
-from tests.unit.groups.submissions import control_messages
+from tests.unit.groups.submissions import group_messages
 
 from hopring.groups.groups import NOWHERE
 from hopring.groups.messages import HELD_MAX, GroupHold
 from hopring.ids import GroupName
-from hopring.ordering.entry import CONTROL_SESSION
+from hopring.ordering.entry import DAEMON_SESSION
 from hopring.services import Service
 
 
 def sent(fed: FedGroups) -> list[int]:
-    return [one.session for one in fed.taken() if one.session != CONTROL_SESSION]
+    return [one.session for one in fed.taken() if one.session != DAEMON_SESSION]
 
 
 def test_a_daemon_announces_held_groups_once_and_their_release() -> None:
@@ -19,13 +19,13 @@ def test_a_daemon_announces_held_groups_once_and_their_release() -> None:
     fed.groups.block((RED, BLUE))
     fed.groups.block((RED,))
 
-    (control,) = fed.taken()
-    assert (control.service, control_messages([control])) == (Service.FIFO, [GroupHold(("red", "blue"), ())])
+    (group_message,) = fed.taken()
+    assert (group_message.service, group_messages([group_message])) == (Service.FIFO, [GroupHold(("red", "blue"), ())])
 
     fed.groups.unblock((RED, BLUE))
-    assert control_messages(fed.taken()) == [GroupHold((), ("blue",))]
+    assert group_messages(fed.taken()) == [GroupHold((), ("blue",))]
     fed.groups.unblock((RED,))
-    assert control_messages(fed.taken()) == [GroupHold((), ("red",))]
+    assert group_messages(fed.taken()) == [GroupHold((), ("red",))]
 
 
 def test_a_hold_that_ends_before_it_was_sent_is_not_sent() -> None:
@@ -40,7 +40,7 @@ def test_many_groups_are_sent_in_several_messages() -> None:
     fed = FedGroups(*ALL)
     fed.groups.block([GroupName(f"g{at}") for at in range(HELD_MAX + 1)])
 
-    assert [len(one.on) for one in control_messages(fed.taken()) if isinstance(one, GroupHold)] == [HELD_MAX, 1]
+    assert [len(one.on) for one in group_messages(fed.taken()) if isinstance(one, GroupHold)] == [HELD_MAX, 1]
 
 
 def test_messages_wait_until_all_daemons_release_the_group_and_other_groups_do_not() -> None:
@@ -48,15 +48,15 @@ def test_messages_wait_until_all_daemons_release_the_group_and_other_groups_do_n
     fed.join(1, "ann", RED)
     fed.join(2, "bob", BLUE)
     for one in (NEAR, FAR):
-        fed.deliver(one, CONTROL_SESSION, GroupHold(("red",), ()))
-    fed.deliver(FAR, CONTROL_SESSION, GroupHold(("red",), ()))  # A repeated message counts once.
+        fed.deliver(one, DAEMON_SESSION, GroupHold(("red",), ()))
+    fed.deliver(FAR, DAEMON_SESSION, GroupHold(("red",), ()))  # A repeated message counts once.
     fed.send(1, Service.AGREED, "blue", "red")
     fed.send(2, Service.AGREED, "blue")
 
     assert sent(fed) == [2]
-    fed.deliver(NEAR, CONTROL_SESSION, GroupHold((), ("red", "blue")))
+    fed.deliver(NEAR, DAEMON_SESSION, GroupHold((), ("red", "blue")))
     assert sent(fed) == []
-    fed.deliver(FAR, CONTROL_SESSION, GroupHold((), ("red",)))
+    fed.deliver(FAR, DAEMON_SESSION, GroupHold((), ("red",)))
     assert sent(fed) == [1]
 
 
@@ -64,8 +64,8 @@ def test_a_new_view_ends_the_holds_of_lost_daemons_and_repeats_the_own_holds() -
     fed = FedGroups(*ALL)
     fed.join(1, "ann", RED)
     fed.groups.block((BLUE,))
-    assert control_messages(fed.taken()) == [GroupHold(("blue",), ())]
-    fed.deliver(FAR, CONTROL_SESSION, GroupHold(("red",), ()))
+    assert group_messages(fed.taken()) == [GroupHold(("blue",), ())]
+    fed.deliver(FAR, DAEMON_SESSION, GroupHold(("red",), ()))
     fed.send(1, Service.AGREED, "red")
     assert sent(fed) == []
 
@@ -73,7 +73,7 @@ def test_a_new_view_ends_the_holds_of_lost_daemons_and_repeats_the_own_holds() -
     fed.exchange(ME, NEAR)
 
     taken = fed.taken()
-    assert control_messages(taken) == [GroupHold(("blue",), ())]
+    assert group_messages(taken) == [GroupHold(("blue",), ())]
     assert delivers(fed.delivered(ME, [one for one in taken if one.session == 1])) == [(1,)]
 
 

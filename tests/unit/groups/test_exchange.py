@@ -41,14 +41,14 @@ def test_groups_in_parts_are_the_same_as_in_one(
             table.add(group, member(ME, f"s{session}", session))
         table.add(group, member(NEAR, "near", 1))
     interested = {GroupName(name) for name in wanted}
-    control_messages = groups_parts(view_id(3), ME, table.in_order(), interested, 4, bytes_max)
+    group_messages = groups_parts(view_id(3), ME, table.in_order(), interested, 4, bytes_max)
     whole = GroupsExchange(view_id(3), frozenset([ME]))
-    for control in reversed(control_messages):
+    for group_message in reversed(group_messages):
         assert not whole.complete
-        whole.add(ME, control)
+        whole.add(ME, group_message)
 
     assert whole.complete
-    assert all(len(encode_group_message(control)) < 2 * bytes_max for control in control_messages)
+    assert all(len(encode_group_message(group_message)) < 2 * bytes_max for group_message in group_messages)
     assert {one.name: {each.session for each in one.members} for one in whole.merge()} == groups
     assert whole.interests() == [(ME, 4, interested | {GroupName(name) for name in groups})]
 
@@ -106,9 +106,9 @@ def test_ids_go_on_as_far_as_stamps_do() -> None:
     ids = ViewNumbering(view_id(1))
     ids.close(view_id(2))
     last = ids.after(None, Position(NUMBER_MAX, SITES_MAX - 1))
-    control = GroupsPart(view_id(2), 0, 1, 0, (LocalGroup("red", last, (view_id(1),), ((1, "ann"),)),))
+    group_message = GroupsPart(view_id(2), 0, 1, 0, (LocalGroup("red", last, (view_id(1),), ((1, "ann"),)),))
 
-    assert decode_group_message(encode_group_message(control), Service.SAFE) == control
+    assert decode_group_message(encode_group_message(group_message), Service.SAFE) == group_message
     assert ids.after(None, Position(NUMBER_MAX - 1, SITES_MAX - 1)) < last < ViewNumbering(view_id(2)).network
 
 

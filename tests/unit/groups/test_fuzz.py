@@ -43,7 +43,7 @@ from hopring.groups.messages import (
 from hopring.groups.names import GroupViewId
 from hopring.groups.payloads import append_sender, is_group_message
 from hopring.ids import DaemonId, GroupName, Incarnation, Process, ViewId
-from hopring.ordering.entry import CONTROL_SESSION, OrderedMessage, Position
+from hopring.ordering.entry import DAEMON_SESSION, OrderedMessage, Position
 from hopring.services import Service
 from hopring.wire.bundle import BundleKey, encode_bundle
 
@@ -109,7 +109,7 @@ def altered(dice: Random, message: OrderedMessage) -> OrderedMessage:
     if kind < 0.15:
         daemon = DaemonId(dice.randrange(3))
     elif kind < 0.3:
-        session = dice.choice([0, 1, 2, 3, 5, 99, CONTROL_SESSION])
+        session = dice.choice([0, 1, 2, 3, 5, 99, DAEMON_SESSION])
     elif kind < 0.35:
         service = dice.choice(list(Service))
     elif kind < 0.75 and is_group_message(payload):
@@ -265,42 +265,42 @@ WRONG: dict[str, Case] = {
     "a second JOIN here": (ME, 1, GroupJoin("ann", "red")),
     "a second JOIN": (FAR, 5, GroupJoin("far", "red")),
     "a JOIN of one session under two names": (FAR, 5, GroupJoin("other", "blue")),
-    "a JOIN of a control session": (FAR, CONTROL_SESSION, GroupJoin("far", "blue")),
+    "a JOIN of the daemons' session": (FAR, DAEMON_SESSION, GroupJoin("far", "blue")),
     "a JOIN to a private group": (FAR, 6, GroupJoin("new", "#ann#d0")),
     "a JOIN to a group with a NUL": (FAR, 6, GroupJoin("new", "a\0b")),
     "a JOIN to a group with a long name": (FAR, 6, GroupJoin("new", "ä" * 100)),
     "a JOIN of an illegal name": (FAR, 6, GroupJoin("n#w", "blue")),
     "an INTEREST of a session": (FAR, 5, GroupInterest(1, ("blue",))),
-    "an INTEREST in a private group": (FAR, CONTROL_SESSION, GroupInterest(1, ("#a#d1",))),
+    "an INTEREST in a private group": (FAR, DAEMON_SESSION, GroupInterest(1, ("#a#d1",))),
     "an INTEREST in too many groups": (
         FAR,
-        CONTROL_SESSION,
+        DAEMON_SESSION,
         GroupInterest(1, tuple(f"g{at}" for at in range(ANNOUNCED_MAX + 1))),
     ),
     "the end of interest in too many groups": (
         FAR,
-        CONTROL_SESSION,
+        DAEMON_SESSION,
         GroupInterest(1, (), tuple(f"g{at}" for at in range(ANNOUNCED_MAX + 1))),
     ),
-    "an INTEREST far ahead": (FAR, CONTROL_SESSION, GroupInterest(1 << 40, ("blue",))),
-    "an INTEREST above all versions": (FAR, CONTROL_SESSION, GroupInterest(VERSION_MAX + 1, ("blue",))),
-    "a HOLD with an illegal name": (FAR, CONTROL_SESSION, GroupHold(("a\0b",))),
+    "an INTEREST far ahead": (FAR, DAEMON_SESSION, GroupInterest(1 << 40, ("blue",))),
+    "an INTEREST above all versions": (FAR, DAEMON_SESSION, GroupInterest(VERSION_MAX + 1, ("blue",))),
+    "a HOLD with an illegal name": (FAR, DAEMON_SESSION, GroupHold(("a\0b",))),
     "a HOLD of too many groups": (
         FAR,
-        CONTROL_SESSION,
+        DAEMON_SESSION,
         GroupHold(tuple(f"g{at}" for at in range(HELD_MAX + 1))),
     ),
     "a HOLD of a session": (FAR, 5, GroupHold(("red",))),
     "a PRESENT of a session": (FAR, 5, GroupPresence(view_id(2), ())),
     "a PRESENT for too many bundles": (
         FAR,
-        CONTROL_SESSION,
+        DAEMON_SESSION,
         GroupPresence(view_id(2), (BundlePresence(DaemonId(0), 1, 1, 0, ()),) * (PRESENCES_MAX + 1)),
     ),
-    "a PRESENT with a control session": (
+    "a PRESENT with the daemons' session": (
         FAR,
-        CONTROL_SESSION,
-        GroupPresence(view_id(2), (BundlePresence(DaemonId(0), CONTROL_SESSION, 1, 0, ()),)),
+        DAEMON_SESSION,
+        GroupPresence(view_id(2), (BundlePresence(DaemonId(0), DAEMON_SESSION, 1, 0, ()),)),
     ),
     "GROUPS of a session": (FAR, 5, groups_part()),
 }
@@ -333,7 +333,7 @@ WRONG_GROUPS = {
     "with a closing path over such a daemon": groups_part(entry("red", LAST, (HIGH,))),
     "with a negative step": groups_part(entry("red", GroupViewId(view_id(1), (), -1))),
     "with the highest step": groups_part(entry("red", GroupViewId(view_id(1), (), 2**64 - 1))),
-    "with a control session": groups_part(entry("red", LAST, (), (CONTROL_SESSION, "far"))),
+    "with the daemons' session": groups_part(entry("red", LAST, (), (DAEMON_SESSION, "far"))),
     "with a session twice": groups_part(entry("red", LAST, (), (5, "far"), (5, "far"))),
     "with a session of two names": groups_part(entry("red"), entry("blue", LAST, (), (5, "other"))),
     "with a name of two sessions": groups_part(entry("red"), entry("blue", LAST, (), (6, "far"))),
@@ -351,14 +351,14 @@ def test_groups_are_refused_and_right_ones_still_complete_the_exchange(name: str
     fed = gathering()
     before = snapshot(fed)
 
-    out = fed.deliver(FAR, CONTROL_SESSION, WRONG_GROUPS[name])
+    out = fed.deliver(FAR, DAEMON_SESSION, WRONG_GROUPS[name])
 
     assert (out, fed.groups.drops.total()) == ([], 1)
     assert snapshot(fed) == before
     for one in (NEAR, FAR):
         fed.deliver(
             one,
-            CONTROL_SESSION,
+            DAEMON_SESSION,
             groups_part(entry("red", GroupViewId(view_id(2), (), 2)) if one == FAR else entry("blue")),
         )
     assert fed.groups.state is GroupsState.GOP
@@ -368,7 +368,7 @@ def test_groups_of_this_daemon_that_it_has_not_sent_are_refused() -> None:
     fed = at_work()
     fed.move((ME, FAR), ALL, 3)
 
-    fed.deliver(ME, CONTROL_SESSION, groups_part(entry("red", LAST, (), (77, "nobody"))))
+    fed.deliver(ME, DAEMON_SESSION, groups_part(entry("red", LAST, (), (77, "nobody"))))
     assert fed.groups.drops == {Drop.FOREIGN_SENDER: 1}
 
     fed.exchange(*ALL)
@@ -377,8 +377,8 @@ def test_groups_of_this_daemon_that_it_has_not_sent_are_refused() -> None:
 
 def test_groups_that_repeat_are_refused() -> None:
     fed = gathering()
-    fed.deliver(FAR, CONTROL_SESSION, groups_part())
-    fed.deliver(FAR, CONTROL_SESSION, groups_part())
+    fed.deliver(FAR, DAEMON_SESSION, groups_part())
+    fed.deliver(FAR, DAEMON_SESSION, groups_part())
 
     assert fed.groups.drops.total() == 1
     assert fed.groups.state is GroupsState.GGATHER
@@ -387,7 +387,7 @@ def test_groups_that_repeat_are_refused() -> None:
 def test_groups_with_content_are_refused_where_all_know_the_same() -> None:
     fed = at_work()
     fed.move((ME, FAR), (ME, FAR), 3)
-    fed.deliver(FAR, CONTROL_SESSION, groups_part(entry("red")))
+    fed.deliver(FAR, DAEMON_SESSION, groups_part(entry("red")))
 
     assert fed.groups.drops.total() == 1
     fed.exchange(ME, FAR)
@@ -452,7 +452,7 @@ def test_a_wrong_interest_keeps_its_place_in_the_order_and_changes_nothing() -> 
     before = snapshot(fed)
     payload = encode_group_message(GroupInterest(1, ("#private",)))
 
-    fed.groups.interest.heard(OrderedMessage(Service.SAFE, FAR.daemon, CONTROL_SESSION, payload))
+    fed.groups.interest.heard(OrderedMessage(Service.SAFE, FAR.daemon, DAEMON_SESSION, payload))
 
     assert snapshot(fed) == before
 

@@ -44,11 +44,11 @@ from hopring.groups.messages import (
 )
 from hopring.groups.names import GroupViewId
 from hopring.ids import DaemonId, GroupName, Incarnation, ViewId
-from hopring.ordering.entry import CONTROL_SESSION, OrderedMessage, Position
+from hopring.ordering.entry import DAEMON_SESSION, OrderedMessage, Position
 from hopring.services import Service
 
 
-def control_messages(submits: list[SubmitMessage]) -> list[object]:
+def group_messages(submits: list[SubmitMessage]) -> list[object]:
     return [decode_group_message(one.payload, one.service) for one in submits]
 
 
@@ -116,7 +116,7 @@ def test_a_join_is_one_agreed_message_in_a_view_of_one_site() -> None:
 
     (submit,) = fed.taken()
 
-    assert (submit.service, submit.session, control_messages([submit])) == (
+    assert (submit.service, submit.session, group_messages([submit])) == (
         Service.AGREED,
         1,
         [GroupJoin("ann", "red")],
@@ -208,8 +208,8 @@ def test_a_kill_follows_all_requests_but_does_not_wait_for_an_announced_join() -
     fed.step(Disconnect(1))
     sent, end = fed.taken()
 
-    assert control_messages([announcement]) == [GroupInterest(1, ("red",))]
-    assert (sent.service, control_messages([end])) == (Service.RELIABLE, [GroupKill()])
+    assert group_messages([announcement]) == [GroupInterest(1, ("red",))]
+    assert (sent.service, group_messages([end])) == (Service.RELIABLE, [GroupKill()])
 
 
 def test_sessions_take_turns() -> None:
@@ -288,15 +288,15 @@ def test_invalid_messages_are_dropped_and_counted(payload: bytes) -> None:
     assert sum(fed.groups.drops.values()) == 1
 
 
-def test_a_client_cannot_send_control_messages_and_these_need_their_own_service() -> None:
+def test_a_client_cannot_send_group_messages_and_these_need_their_own_service() -> None:
     fed = FedGroups(ME, NEAR)
-    for service, session, control in (
+    for service, session, group_message in (
         (Service.SAFE, 5, GroupInterest(1, ("red",))),
         (Service.RELIABLE, 5, GroupJoin("ann", "red")),
-        (Service.AGREED, CONTROL_SESSION, GroupKill()),
+        (Service.AGREED, DAEMON_SESSION, GroupKill()),
         (Service.AGREED, 5, GroupJoin("ann", "#ann#d0")),
     ):
-        message = OrderedMessage(service, NEAR.daemon, session, encode_group_message(control))
+        message = OrderedMessage(service, NEAR.daemon, session, encode_group_message(group_message))
         assert fed.step(Delivered(fed.view, message, NEAR, Position(9, 0))) == []
 
     assert fed.groups.drops == {Drop.INCONSISTENT: 4}
@@ -313,12 +313,12 @@ def test_a_view_that_only_loses_daemons_waits_for_all_installs_without_an_exchan
 
     (signal,) = fed.signal((ME, NEAR), 3)
     assert fed.installed((ME, NEAR), (ME, NEAR), 3) == []
-    (control,) = taken = fed.taken()
-    assert decode_group_message(control.payload, control.service) == GroupsPart(
+    (group_message,) = taken = fed.taken()
+    assert decode_group_message(group_message.payload, group_message.service) == GroupsPart(
         view_id(3), 0, 1, fed.groups.own.version
     )
     assert fed.delivered(ME, taken) == []
-    shown, resume = fed.deliver(NEAR, CONTROL_SESSION, GroupsPart(view_id(3), 0, 1, 0))
+    shown, resume = fed.deliver(NEAR, DAEMON_SESSION, GroupsPart(view_id(3), 0, 1, 0))
 
     ann = member(ME, "ann", 1)
     assert signal == ShowSignal((1,), RED, GroupViewId(view_id(2), (), 2), (ann,))
@@ -369,10 +369,10 @@ def test_requests_wait_from_the_signal_until_groups_are_complete_and_keep_their_
     fed.step(LeaveGroup(1, RED))
 
     (groups,) = fed.taken()
-    assert (groups.service, groups.session) == (Service.SAFE, CONTROL_SESSION)
+    assert (groups.service, groups.session) == (Service.SAFE, DAEMON_SESSION)
     fed.delivered(ME, [groups])
     assert fed.taken() == []
-    fed.deliver(FAR, CONTROL_SESSION, GroupsPart(view_id(3), 0, 1, 0))
+    fed.deliver(FAR, DAEMON_SESSION, GroupsPart(view_id(3), 0, 1, 0))
 
     assert [one.service for one in fed.taken()] == [Service.RELIABLE, Service.AGREED]
 
@@ -405,8 +405,8 @@ def test_groups_in_parts_are_one_unit() -> None:
         GroupsPart(view_id(3), at, 2, 0, (LocalGroup("red", theirs, (), ((at, f"far{at}"),)),)) for at in (1, 0)
     ]
 
-    assert fed.deliver(FAR, CONTROL_SESSION, parts[0]) == []
-    (shown,) = views(fed.deliver(FAR, CONTROL_SESSION, parts[1]))
+    assert fed.deliver(FAR, DAEMON_SESSION, parts[0]) == []
+    (shown,) = views(fed.deliver(FAR, DAEMON_SESSION, parts[1]))
 
     assert len(shown.view.members) == 3
 
@@ -416,7 +416,7 @@ def test_groups_of_an_older_view_are_ignored() -> None:
     fed.move((ME,), (ME, FAR), 3)
     fed.delivered(ME, fed.taken())
 
-    fed.deliver(FAR, CONTROL_SESSION, GroupsPart(view_id(2), 0, 1, 0))
+    fed.deliver(FAR, DAEMON_SESSION, GroupsPart(view_id(2), 0, 1, 0))
 
     assert fed.groups.state is GroupsState.GGATHER
 
@@ -485,11 +485,11 @@ def test_a_signal_before_groups_are_complete_waits_for_their_outcome() -> None:
         view_id(3), 0, 1, 0, (LocalGroup("red", GroupViewId(view_id(1), (), 1), (), ((7, "far"),)),)
     )
     fed.delivered(ME, fed.taken())
-    fed.deliver(NEAR, CONTROL_SESSION, near)
+    fed.deliver(NEAR, DAEMON_SESSION, near)
 
     assert fed.signal((ME, FAR), 4) == []
     assert fed.groups.state.name == "GGT"
-    shown, signal = fed.deliver(FAR, CONTROL_SESSION, far)
+    shown, signal = fed.deliver(FAR, DAEMON_SESSION, far)
 
     # A member may have had them before its signal: the same view, and only then the signal.
     assert [one.name for one in views([shown])[0].view.members] == ["ann", "near", "far"]
@@ -513,8 +513,8 @@ def test_a_second_change_before_groups_are_complete_restarts_the_exchange() -> N
     assert signals([signal])[0].group == RED
     assert withdraw == Withdraw()
     assert fed.groups.state is GroupsState.GGATHER
-    (control,) = control_messages(fed.taken())
-    assert control == GroupsPart(
+    (group_message,) = group_messages(fed.taken())
+    assert group_message == GroupsPart(
         view_id(4), 0, 1, 0, (LocalGroup("red", GroupViewId(view_id(2), (), 2), (view_id(3),), ((1, "ann"),)),)
     )
 

@@ -10,7 +10,7 @@ from hopring.config.builder import local_config
 from hopring.engine import Resume, Withdraw
 from hopring.groups.groups import GroupsState
 from hopring.ids import GroupName
-from hopring.ordering.entry import CONTROL_SESSION, OrderedMessage
+from hopring.ordering.entry import DAEMON_SESSION, OrderedMessage
 from hopring.services import Service
 from hopring.sim.client_cluster import SimClientCluster
 from hopring.sim.path import Quality
@@ -104,7 +104,7 @@ def test_own_messages_that_wait_can_be_withdrawn_and_those_of_clients_stay() -> 
     host = cluster.client_host("eu1")
     outbox = host.membership.flow.window
     outbox.put_back(
-        [OrderedMessage(Service.SAFE, host.me.daemon, session, b"") for session in (CONTROL_SESSION, 1)]
+        [OrderedMessage(Service.SAFE, host.me.daemon, session, b"") for session in (DAEMON_SESSION, 1)]
     )
     outbox.held = True
 

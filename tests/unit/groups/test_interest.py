@@ -25,7 +25,7 @@ from hopring.groups.messages import (
 from hopring.groups.payloads import append_sender
 from hopring.ids import NEVER, DaemonId, GroupName, SiteId, SiteMask
 from hopring.links.events import Tick
-from hopring.ordering.entry import CONTROL_SESSION, OrderedMessage, encode_message
+from hopring.ordering.entry import DAEMON_SESSION, OrderedMessage, encode_message
 from hopring.services import Service
 from hopring.wire.bundle import BundleKey, encode_bundle
 
@@ -46,11 +46,11 @@ def mask(one: InterestTable, *groups: str) -> int:
     return one.mask(encode_message(OrderedMessage(Service.AGREED, A, 1, bundle)), SITES)
 
 
-def say(daemon: DaemonId, control: GroupInterest | GroupsPart) -> OrderedMessage:
-    return OrderedMessage(Service.SAFE, daemon, CONTROL_SESSION, encode_group_message(control))
+def say(daemon: DaemonId, group_message: GroupInterest | GroupsPart) -> OrderedMessage:
+    return OrderedMessage(Service.SAFE, daemon, DAEMON_SESSION, encode_group_message(group_message))
 
 
-def control_messages(submits: list[SubmitMessage]) -> list[object]:
+def group_messages(submits: list[SubmitMessage]) -> list[object]:
     return [decode_group_message(one.payload, one.service) for one in submits]
 
 
@@ -73,7 +73,7 @@ def test_a_private_group_is_at_its_daemon_and_an_unknown_one_nowhere() -> None:
     assert mask(one, "#bob#x") == mask(one, "#bob") == 0b001
 
 
-def test_control_messages_go_to_all_sites() -> None:
+def test_group_messages_go_to_all_sites() -> None:
     one = table()
 
     assert (
@@ -207,11 +207,11 @@ def test_the_first_join_is_announced_safe_and_sent_when_that_is_delivered() -> N
     fed.step(JoinGroup(1, RED))
 
     (announcement,) = fed.taken()
-    assert (announcement.service, announcement.session) == (Service.SAFE, CONTROL_SESSION)
-    assert control_messages([announcement]) == [GroupInterest(1, ("red",))]
+    assert (announcement.service, announcement.session) == (Service.SAFE, DAEMON_SESSION)
+    assert group_messages([announcement]) == [GroupInterest(1, ("red",))]
     fed.delivered(ME, [announcement])
 
-    assert control_messages(fed.taken()) == [GroupJoin("ann", "red")]
+    assert group_messages(fed.taken()) == [GroupJoin("ann", "red")]
 
 
 def test_later_joins_of_the_group_need_no_announcement() -> None:
@@ -220,7 +220,7 @@ def test_later_joins_of_the_group_need_no_announcement() -> None:
     fed.step(Connect(2, "bob"))
     fed.step(JoinGroup(2, RED))
 
-    assert control_messages(fed.taken()) == [GroupJoin("bob", "red")]
+    assert group_messages(fed.taken()) == [GroupJoin("bob", "red")]
 
 
 def test_requests_of_a_session_wait_for_its_join_and_other_sessions_continue() -> None:
@@ -249,12 +249,12 @@ def test_a_leave_after_a_waiting_join_gives_two_events_in_order() -> None:
     (announcement,) = fed.taken()
     fed.delivered(ME, [announcement])
     sent = fed.taken()
-    assert control_messages(sent) == [GroupJoin("ann", RED), GroupLeave(RED)] * 2
+    assert group_messages(sent) == [GroupJoin("ann", RED), GroupLeave(RED)] * 2
     shown = [type(one) for one in fed.delivered(ME, sent)]
 
     assert shown == [ShowView, LeftGroup] * 2
     fed.step(Tick(), 1_000_000_000)
-    assert control_messages(fed.taken()) == [GroupInterest(2, (), (RED,))]
+    assert group_messages(fed.taken()) == [GroupInterest(2, (), (RED,))]
 
 
 def test_groups_contain_announcements_that_were_in_flight() -> None:
@@ -265,12 +265,12 @@ def test_groups_contain_announcements_that_were_in_flight() -> None:
     fed.move((ME, NEAR), ALL, 3)
 
     submits = fed.taken()
-    assert control_messages(submits) == [GroupsPart(view_id(3), 0, 1, 1, (), ("red",))]
+    assert group_messages(submits) == [GroupsPart(view_id(3), 0, 1, 1, (), ("red",))]
     fed.delivered(ME, submits)
     for one in (NEAR, FAR):
-        fed.deliver(one, CONTROL_SESSION, GroupsPart(view_id(3), 0, 1, 0))
+        fed.deliver(one, DAEMON_SESSION, GroupsPart(view_id(3), 0, 1, 0))
 
-    assert control_messages(fed.taken()) == [GroupJoin("ann", "red")]
+    assert group_messages(fed.taken()) == [GroupJoin("ann", "red")]
     # The announcement that was never stamped comes late and changes nothing.
     assert fed.delivered(ME, [announcement]) == []
     assert fed.taken() == []
@@ -288,7 +288,7 @@ def test_an_announcement_that_is_delivered_after_the_signal_counts_if_nobody_new
     fed.installed((ME, FAR), (ME, FAR), 3)
     fed.exchange(ME, FAR)
 
-    assert control_messages(fed.taken()) == [GroupJoin("ann", "red")]
+    assert group_messages(fed.taken()) == [GroupJoin("ann", "red")]
 
 
 def test_the_last_leave_ends_the_interest_later_but_not_while_a_join_is_in_flight() -> None:
@@ -302,11 +302,11 @@ def test_the_last_leave_ends_the_interest_later_but_not_while_a_join_is_in_fligh
 
     fed.step(Tick(), now_us=200)
     submits = fed.taken()
-    assert control_messages(submits) == [GroupJoin("ann", "red"), GroupLeave("red")]
+    assert group_messages(submits) == [GroupJoin("ann", "red"), GroupLeave("red")]
     fed.delivered(ME, submits)
     fed.step(Tick(), now_us=300)
 
-    assert control_messages(fed.taken()) == [GroupInterest(2, (), ("red",))]
+    assert group_messages(fed.taken()) == [GroupInterest(2, (), ("red",))]
 
 
 def test_interest_of_a_withdrawn_join_ends() -> None:
@@ -320,7 +320,7 @@ def test_interest_of_a_withdrawn_join_ends() -> None:
 
     fed.step(Tick(), now_us=110)
 
-    assert control_messages(fed.taken()) == [GroupInterest(2, (), ("red",))]
+    assert group_messages(fed.taken()) == [GroupInterest(2, (), ("red",))]
 
 
 def test_interest_lingers_in_so_many_groups_and_the_oldest_is_withdrawn_first() -> None:

@@ -1,14 +1,14 @@
 """Daemons report, for receipts, which of their sessions existed when a message to a private group came."""
 
 from tests.unit.groups.one_daemon import ALL, FAR, ME, NEAR, RED, FedGroups, view_id
-from tests.unit.groups.submissions import control_messages
+from tests.unit.groups.submissions import group_messages
 
 from hopring.engine import Delivered
 from hopring.groups.events import Connect, Disconnect, Output, PresenceReport
 from hopring.groups.messages import PRESENCES_MAX, BundlePresence, GroupPresence
 from hopring.groups.payloads import append_sender
 from hopring.ids import GroupName, Process
-from hopring.ordering.entry import CONTROL_SESSION, OrderedMessage, Position
+from hopring.ordering.entry import DAEMON_SESSION, OrderedMessage, Position
 from hopring.services import Service
 from hopring.wire.bundle import BundleKey, encode_bundle
 
@@ -27,13 +27,13 @@ def test_a_daemon_reports_the_sessions_that_existed_when_a_message_with_a_ticket
     fed.step(Connect(2, "bob"))
     message(fed, 20, "red", "#bob#d0", "#nobody#d0", "#ann#d0", "#ann#d1")
     fed.step(Disconnect(2))
-    killed = [one for one in fed.taken() if one.session != CONTROL_SESSION]
+    killed = [one for one in fed.taken() if one.session != DAEMON_SESSION]
     message(fed, 21, "#bob#d0")  # Its end is not ordered yet.
     fed.delivered(ME, killed)
     message(fed, 22, "#bob#d0")
 
-    (control,) = control_messages(fed.taken())
-    assert control == GroupPresence(
+    (group_message,) = group_messages(fed.taken())
+    assert group_message == GroupPresence(
         fed.view, (BundlePresence(2, 9, 21, 1, ((0, 2),)), BundlePresence(2, 9, 22, 1, ()))
     )
 
@@ -42,10 +42,10 @@ def test_presence_is_reported_at_once_and_only_once() -> None:
     fed = FedGroups(*ALL)
     fed.step(Connect(2, "bob"))
     message(fed, 20, "red", "#bob#d0")
-    (control,) = fed.taken()
+    (group_message,) = fed.taken()
 
-    assert control.service is Service.AGREED
-    assert control_messages([control]) == [GroupPresence(fed.view, (BundlePresence(2, 9, 20, 1, ((1, 2),)),))]
+    assert group_message.service is Service.AGREED
+    assert group_messages([group_message]) == [GroupPresence(fed.view, (BundlePresence(2, 9, 20, 1, ((1, 2),)),))]
     assert fed.taken() == []
 
 
@@ -64,20 +64,20 @@ def test_many_reports_are_sent_in_several_messages_and_none_after_the_view() -> 
     fed = FedGroups(*ALL)
     for at in range(PRESENCES_MAX + 1):
         message(fed, 20 + at, "#bob#d0")
-    told = [one for one in control_messages(fed.taken()) if isinstance(one, GroupPresence)]
+    told = [one for one in group_messages(fed.taken()) if isinstance(one, GroupPresence)]
     assert [len(one.answers) for one in told] == [PRESENCES_MAX, 1]
 
     message(fed, 400, "#bob#d0")
     fed.move(ALL, ALL, 3)
     fed.exchange(*ALL)
-    assert not [one for one in control_messages(fed.taken()) if isinstance(one, GroupPresence)]
+    assert not [one for one in group_messages(fed.taken()) if isinstance(one, GroupPresence)]
 
 
 def test_the_sender_takes_reports_for_its_messages_in_this_view() -> None:
     fed = FedGroups(*ALL)
     answers = (BundlePresence(0, 5, 20, 0, ((1, 7),)), BundlePresence(2, 5, 21, 0, ()))
 
-    assert fed.deliver(NEAR, CONTROL_SESSION, GroupPresence(fed.view, answers)) == [
+    assert fed.deliver(NEAR, DAEMON_SESSION, GroupPresence(fed.view, answers)) == [
         PresenceReport(5, Position(20, 0), NEAR, ((1, 7),))
     ]
-    assert fed.deliver(NEAR, CONTROL_SESSION, GroupPresence(view_id(1), answers)) == []
+    assert fed.deliver(NEAR, DAEMON_SESSION, GroupPresence(view_id(1), answers)) == []

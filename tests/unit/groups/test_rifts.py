@@ -54,9 +54,9 @@ def installed(fed: FedGroups) -> list[Output]:
 
 
 def told(fed: FedGroups) -> GroupsPart:
-    (control,) = [decode_group_message(one.payload, one.service) for one in fed.taken()]
-    assert isinstance(control, GroupsPart)
-    return control
+    (group_message,) = [decode_group_message(one.payload, one.service) for one in fed.taken()]
+    assert isinstance(group_message, GroupsPart)
+    return group_message
 
 
 def test_a_rift_closes_affected_groups_that_lose_members() -> None:

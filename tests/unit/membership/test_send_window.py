@@ -2,7 +2,7 @@ import pytest
 
 from hopring.ids import DaemonId, SiteId, SiteMask
 from hopring.membership.message_flow import MESSAGE_COST_BYTES, SendWindow
-from hopring.ordering.entry import CONTROL_SESSION, Entry, OrderedMessage
+from hopring.ordering.entry import DAEMON_SESSION, Entry, OrderedMessage
 from hopring.services import Service
 
 ME = DaemonId(0)
@@ -153,7 +153,7 @@ def test_a_new_view_forgets_what_left_in_the_old_one() -> None:
 
 
 def control(size: int = 1) -> OrderedMessage:
-    return OrderedMessage(Service.SAFE, ME, CONTROL_SESSION, bytes(size))
+    return OrderedMessage(Service.SAFE, ME, DAEMON_SESSION, bytes(size))
 
 
 def test_the_daemons_own_messages_go_first_and_past_any_window_and_any_queue() -> None:

@@ -284,7 +284,7 @@ class ClientWorldRun(WorldRun):
         return True
 
     def _fifo(self, history: list[Event]) -> Verdict:
-        """2.11 for each session by itself; daemons have one more, for the control messages of groups."""
+        """2.11 for each session by itself; daemons have one more, for group messages."""
         session_of = self.clients.session_of
         named = [
             type(event)(
