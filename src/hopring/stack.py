@@ -154,8 +154,8 @@ class Stack:
         self._clock_due_us = NEVER  # When it has to, at the latest.
         self._serial = 0  # Of control messages.
         self._visited: StampedBundles | None = None
-        self._settle = False  # A bundle of `Multicast` with `settle` waits to be stamped.
-        self.settling = False
+        self._safe_queued = False  # A Safe bundle waits to be stamped.
+        self.safe_waits = False
         """Set by the layer above while a Safe bundle is stamped and not stable."""
         self.local_aru = 0
         """Set by the layer above: this daemon has everything below this line."""
@@ -296,7 +296,7 @@ class Stack:
     def _multicast(self, event: Multicast, now_us: int) -> None:
         assert len(event.bundle) <= self.options.bundle_bytes_max, "check the size where the bundle is made"
         self.stamps.put(event.session, event.mask, event.bundle)
-        self._settle = self._settle or event.settle
+        self._safe_queued = self._safe_queued or event.safe
         self._step_ring(Wish(), now_us)
 
     def _multicast_loose(self, event: MulticastLoose, now_us: int) -> None:
@@ -370,9 +370,9 @@ class Stack:
             self.local_aru,
             tuple(ring_objects),
             self.stamps.busy,
-            self._settle or self.settling,
+            self._safe_queued or self.safe_waits,
         )
-        self._settle = self._settle and self.stamps.busy
+        self._safe_queued = self._safe_queued and self.stamps.busy
         self._visited = stamped
         self._step_ring(release, now_us)
 

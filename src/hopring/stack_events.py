@@ -24,11 +24,11 @@ from hopring.wire.train import Frame, Packet
 class Multicast(Value):
     """A bundle for those sites of the mask that want it (`Destinations`); other sites get its meta-data."""
 
-    def __init__(self, mask: SiteMask, bundle: bytes, session: int = 0, settle: bool = False) -> None:
+    def __init__(self, mask: SiteMask, bundle: bytes, session: int = 0, safe: bool = False) -> None:
         self.mask: Final = mask
         self.bundle: Final = bundle
         self.session: Final = session  # Bundles of one session are chained for FIFO order.
-        self.settle: Final = settle  # It is Safe: its delivery waits until all daemons have it.
+        self.safe: Final = safe  # Its delivery waits until all daemons have it.
 
 
 @final

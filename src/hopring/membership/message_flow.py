@@ -209,7 +209,7 @@ class MessageFlow:
         if self.window.loose:
             self.window.release_loose(order.aru)
         stack.local_aru = order.agreed_line
-        stack.settling = order.safe_waiting > 0
+        stack.safe_waits = order.safe_waiting > 0
         return out
 
     def receive(self, view: InstalledView, received: Receive, now_us: int) -> list[Output]:

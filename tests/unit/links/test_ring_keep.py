@@ -14,9 +14,9 @@ from hopring.wire.data import Data
 from hopring.wire.ring import Held, Hurry, Token
 
 
-def send(ring: Ring, number: int, now_us: int, *, settle: bool = False, busy: bool = False) -> list[Output]:
+def send(ring: Ring, number: int, now_us: int, *, safe_waits: bool = False, busy: bool = False) -> list[Output]:
     """Submits the next bundle of this member in the visit that has just begun."""
-    release = Release(number, number, 0, (b"object %d" % number,), busy, settle)
+    release = Release(number, number, 0, (b"object %d" % number,), busy, safe_waits)
     return ring.step(release, now_us)
 
 
@@ -104,11 +104,11 @@ def test_the_keeping_ends_when_much_was_sent() -> None:
     assert passed_token(send(ring, KEPT_SEGMENTS_MAX + 2, 1_500)).flow_control == KEPT_SEGMENTS_MAX + 1
 
 
-@pytest.mark.parametrize("reason", ["settle", "busy"])
+@pytest.mark.parametrize("reason", ["safe_waits", "busy"])
 def test_the_token_is_not_kept_while_something_has_to_settle(reason: str) -> None:
     ring = make_sender()
 
-    out = send(ring, 2, now_us=1_000, settle=reason == "settle", busy=reason == "busy")
+    out = send(ring, 2, now_us=1_000, safe_waits=reason == "safe_waits", busy=reason == "busy")
 
     assert passed_token(out).number == 5
 

@@ -44,14 +44,14 @@ class Release(Value):
         local_aru: int,
         objects: tuple[bytes, ...] = (),
         busy: bool = False,
-        settle: bool = False,
+        safe_waits: bool = False,
     ) -> None:
         self.site_seq: Final = site_seq
         self.site_lts: Final = site_lts
         self.local_aru: Final = local_aru
         self.objects: Final = objects  # As many as fit in the `VisitSpace` of the visit.
         self.busy: Final = busy  # Bundles or fragments wait for the next visit: the token must not become idle.
-        self.settle: Final = settle  # A Safe bundle waits to be stable: the token must not be kept.
+        self.safe_waits: Final = safe_waits  # A Safe bundle is not stable: the token must not be kept.
 
 
 @final

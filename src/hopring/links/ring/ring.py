@@ -328,7 +328,7 @@ class Ring:
 
     def _may_keep(self, release: Release, now_us: int) -> bool:
         s = self.state
-        if release.busy or release.settle or s.outbox.loose.objects:
+        if release.busy or release.safe_waits or s.outbox.loose.objects:
             return False
         return s.keeping.may_keep(s.sent_segments, now_us, self.options.keep_limit_us)
 
@@ -338,8 +338,8 @@ class Ring:
         if len(self.members) == 1:
             s.token = token
             s.phase = Phase.HELD
-            settled = may_idle(token.quiet, 1)
-            s.timers = Timers(hold_until_us=NEVER if settled else now_us + options.lone_visit_us)
+            idle = may_idle(token.quiet, 1)
+            s.timers = Timers(hold_until_us=NEVER if idle else now_us + options.lone_visit_us)
             return []
         s.phase = Phase.AWAY
         s.timers = Timers(
