@@ -105,7 +105,7 @@ def test_the_keeping_ends_when_much_was_sent() -> None:
 
 
 @pytest.mark.parametrize("reason", ["safe_waits", "busy"])
-def test_the_token_is_not_kept_while_something_has_to_settle(reason: str) -> None:
+def test_the_token_is_not_kept_while_bundles_wait_for_it(reason: str) -> None:
     ring = make_sender()
 
     out = send(ring, 2, now_us=1_000, safe_waits=reason == "safe_waits", busy=reason == "busy")
