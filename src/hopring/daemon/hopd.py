@@ -259,7 +259,7 @@ class Hopd:
         self._host.close()
         if self._trace is not None:
             self._trace.close()
-        self._counter.settle()
+        self._counter.wait_until_written()
         if self._audit is not None:
             self._audit.close()
         self.log.say("end")

@@ -25,7 +25,7 @@ from hopring.ids import NEVER, SiteId
 from hopring.links.timing import LinkSample
 from hopring.membership.messages import LinkWeight
 from hopring.routing.trees import Pair, Topology, pair
-from hopring.routing.weights import LinkMeasure, LinkMeter, settled
+from hopring.routing.weights import LinkMeasure, LinkMeter, smoothed_weight
 
 REPORTED_US: Final = 600_000_000
 """A link that was last sampled longer ago than this is not reported: its other site was away."""
@@ -36,7 +36,7 @@ class MeasuredLink:
     """This daemon's measurements of one link of its site; they outlive networks."""
 
     meter: LinkMeter = field(default_factory=LinkMeter)
-    settled: int | None = None  # The weight that was last reported.
+    reported: int | None = None  # The weight in the last report.
     sampled_at_us: int = 0
 
 
@@ -83,8 +83,8 @@ class Measuring:
             measure = link.meter.measure
             if measure is None or now_us - link.sampled_at_us > REPORTED_US:
                 continue
-            link.settled = settled(link.settled, measure)
-            reports.append((one, other, link.settled))
+            link.reported = smoothed_weight(link.reported, measure)
+            reports.append((one, other, link.reported))
         return tuple(reports)
 
     def measure_of(self, ends: Pair) -> LinkMeasure | None:

@@ -97,7 +97,7 @@ def quantised(delivery: int) -> int:
     return delivery >> drop << drop
 
 
-def settled(current: int | None, measure: LinkMeasure) -> int:
+def smoothed_weight(current: int | None, measure: LinkMeasure) -> int:
     """The weight after a measurement: the current one, unless the link has changed by more than noise."""
     delivery = delivery_us(measure)
     if current is None:

@@ -154,7 +154,7 @@ class SpoolWriter:
         The records are on disk when `synced_end` reaches the returned end: at once if `sync_seconds` is 0.
         """
         self._check()
-        self._settle()
+        self._fetch_sync()
         if mark is not None and mark.batch <= self._apps.get(mark.app, -1):
             return Appended(self._end, self._end, replayed=True)
         now_us = self._clock()
@@ -188,7 +188,7 @@ class SpoolWriter:
         SyncFailed the writer is closed.
         """
         self._check()
-        self._settle(wait=True)
+        self._fetch_sync(wait=True)
         if self._end != self._synced_end:
             self._synced_at_us = self._clock()
             try:
@@ -200,7 +200,7 @@ class SpoolWriter:
     def tick(self) -> None:
         """Does what is due by time: a sync, a new segment, retention. To be called while no records come."""
         self._check()
-        self._settle()
+        self._fetch_sync()
         now_us = self._clock()
         self._sync_if_due(now_us)
         if self._is_due_to_roll(0, now_us):
@@ -263,7 +263,7 @@ class SpoolWriter:
             self._under_way = self._written()
             self._background.start(self._segment.log)
 
-    def _settle(self, *, wait: bool = False) -> None:
+    def _fetch_sync(self, *, wait: bool = False) -> None:
         """Makes visible to readers what a sync in the background has covered."""
         try:
             ended = self._background.has_ended(wait=wait)

@@ -40,7 +40,7 @@ def reserved(path: Path, *counters: int) -> CounterFile:
     file = CounterFile(path)
     for counter in counters:
         file.reserve(counter)
-        file.settle()
+        file.wait_until_written()
     return file
 
 
@@ -82,11 +82,11 @@ def test_the_file_is_written_once_for_half_a_block(path: Path) -> None:
     written = path.stat().st_mtime_ns
     for counter in range(1, 1 + BLOCK // 2):
         file.reserve(counter)
-    file.settle()
+    file.wait_until_written()
     assert path.stat().st_mtime_ns == written
 
     file.reserve(1 + BLOCK // 2)
-    file.settle()
+    file.wait_until_written()
     assert path.stat().st_mtime_ns > written
     assert mark(path) == 1 + BLOCK // 2 + BLOCK
     assert file.warnings == []
@@ -116,7 +116,7 @@ def test_a_slow_disk_does_not_block_the_daemon(path: Path, monkeypatch: pytest.M
     assert monotonic() - began_s < 5
     assert mark(path) == 1 + BLOCK
     go_on.set()
-    file.settle()
+    file.wait_until_written()
     assert mark(path) > 3 * BLOCK
 
 
@@ -132,7 +132,7 @@ def test_a_disk_that_hangs_does_not_keep_the_daemon_from_starting(
 
     assert monotonic() - began_s < START_WAIT_S + 5
     go_on.set()
-    file.settle()
+    file.wait_until_written()
 
 
 # Files that may be found on disk.
@@ -238,16 +238,16 @@ def test_a_full_disk_is_reported_and_retried_before_the_block_is_used(
     with monkeypatch.context() as full:
         no_space(full)
         file.reserve(5_000)
-        file.settle()
+        file.wait_until_written()
     assert "No space left on device" in file.warnings[0]
     assert mark(path) == 1 + BLOCK
 
     file.reserve(5_000 + RETRY - 1)
-    file.settle()
+    file.wait_until_written()
     assert mark(path) == 1 + BLOCK
 
     file.reserve(5_000 + RETRY)
-    file.settle()
+    file.wait_until_written()
     assert mark(path) == 5_000 + RETRY + BLOCK
     assert len(file.warnings) == 1
 
@@ -262,7 +262,7 @@ def test_a_thread_that_cannot_be_started_is_reported(path: Path, monkeypatch: py
     assert "can't start new thread" in file.warnings[0]
 
     file.reserve(6 * BLOCK)
-    file.settle()
+    file.wait_until_written()
     assert mark(path) == 7 * BLOCK
 
 
@@ -301,7 +301,7 @@ while True:
     counter += 1
     file.reserve(counter)
     if counter % 100 == 0:
-        file.settle()
+        file.wait_until_written()
     print(counter, flush=True)
 """
 

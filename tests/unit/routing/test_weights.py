@@ -12,7 +12,7 @@ from hopring.routing.weights import (
     LinkMeter,
     delivery_us,
     quantised,
-    settled,
+    smoothed_weight,
 )
 
 
@@ -41,22 +41,22 @@ def test_noise_around_the_edge_of_a_step_does_not_move_the_weight() -> None:
     weight = None
     seen = set()
     for round_trip_us in (131_000, 131_200, 130_900, 131_500, 129_900, 132_000):
-        weight = settled(weight, LinkMeasure(round_trip_us, 0))
+        weight = smoothed_weight(weight, LinkMeasure(round_trip_us, 0))
         seen.add(weight)
 
     assert seen == {57_344}
 
 
 def test_a_real_change_moves_the_weight_in_both_directions() -> None:
-    assert settled(65_536, LinkMeasure(200_000, 0)) == 98_304
-    assert settled(65_536, LinkMeasure(100_000, 0)) == 49_152
+    assert smoothed_weight(65_536, LinkMeasure(200_000, 0)) == 98_304
+    assert smoothed_weight(65_536, LinkMeasure(100_000, 0)) == 49_152
 
 
 def test_a_settled_weight_is_stable_for_its_own_measurement() -> None:
     for round_trip_us in range(2, 3_000, 7):
         measure = LinkMeasure(round_trip_us, 0)
-        weight = settled(None, measure)
-        assert settled(weight, measure) == weight
+        weight = smoothed_weight(None, measure)
+        assert smoothed_weight(weight, measure) == weight
 
 
 def meter_of(*round_trips_us: int) -> LinkMeter:

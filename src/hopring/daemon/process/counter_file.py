@@ -37,7 +37,7 @@ class CounterFile:
         self._wanted: int | None = None  # The mark that is to be written.
         self._writer: Thread | None = None
         self.reserve(self.start + 1)
-        self.settle(START_WAIT_S)
+        self.wait_until_written(START_WAIT_S)
 
     def reserve(self, counter: int) -> None:
         """Keeps the mark ahead; call it with every counter before its use. It never waits."""
@@ -58,7 +58,7 @@ class CounterFile:
         else:
             self._writer = writer
 
-    def settle(self, seconds_max: float | None = None) -> None:
+    def wait_until_written(self, seconds_max: float | None = None) -> None:
         """Waits until the last mark is on disk, or could not be written; for an orderly end."""
         writer = self._writer
         if writer is not None:

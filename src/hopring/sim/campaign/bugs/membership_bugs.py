@@ -20,7 +20,7 @@ from hopring.ordering.destinations import Destinations
 from hopring.ordering.entry import Entry, Position, decode_message
 from hopring.ordering.unreliable import Numbers
 from hopring.routing.trees import Topology
-from hopring.routing.weights import settled
+from hopring.routing.weights import smoothed_weight
 from hopring.sim.campaign.bugs.planting import Bug, bug
 from hopring.stack_events import PacketReceived, Receive, ReceiveLoose, StackOptions
 
@@ -213,7 +213,7 @@ def _clock_reset(clock: property) -> Any:
 def _own_weights(begin: Callable[[Measuring, Iterable[LinkWeight]], Topology]) -> Any:
     def begin_with_own(self: Measuring, weights: Iterable[LinkWeight]) -> Topology:
         measures = {ends: self.measure_of(ends) for ends in self.links}
-        own = {ends: settled(None, measure) for ends, measure in measures.items() if measure is not None}
+        own = {ends: smoothed_weight(None, measure) for ends, measure in measures.items() if measure is not None}
         given = {(SiteId(one), SiteId(other)): weight for one, other, weight in weights}
         return begin(self, [(*ends, weight) for ends, weight in (given | own).items()])
 
