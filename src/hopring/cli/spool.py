@@ -245,7 +245,7 @@ def amount(quantity: Quantity) -> Callable[[click.Context, click.Parameter, str 
     callback=amount(SIZE),
     default="64MiB",
     show_default=True,
-    help="Size at which a segment is sealed.",
+    help="Size at which a segment is finished.",
 )
 @click.option(
     "--segment-age",
@@ -253,7 +253,7 @@ def amount(quantity: Quantity) -> Callable[[click.Context, click.Parameter, str 
     callback=amount(DURATION),
     default="60min",
     show_default=True,
-    help="Age at which a segment is sealed.",
+    help="Age at which a segment is finished.",
 )
 @click.option(
     "--retain",
@@ -387,7 +387,7 @@ def _shown(finding: SpoolFinding) -> str:
 @spool_option
 @skip_option
 def archive_(groups: tuple[str, ...], root: Path, skip_damaged: bool) -> None:
-    """Write sealed segments to zstd Parquet.
+    """Write finished segments to zstd Parquet.
 
     Each segment that is not in the archive yet becomes one file. Progress is on stderr.
     """

@@ -1,4 +1,4 @@
-"""The archive of a spool: each sealed segment as a Parquet file.
+"""The archive of a spool: each finished segment as a Parquet file.
 
 A file gets its name when it is complete and on disk, so readers of the directory see complete files only, and
 an interrupted archiving starts again with the same segment. The segment itself stays; retention may wait for
@@ -33,7 +33,7 @@ class Archived(NamedTuple):
 
 
 def waiting_bytes(directory: Path) -> int:
-    """The size of the logs of sealed segments that are not archived yet."""
+    """The size of the logs of finished segments that are not archived yet."""
     waiting = [base for base in bases(directory)[:-1] if not archive_path(directory, base).exists()]
     return sum([log_path(directory, base).stat().st_size for base in waiting])
 
@@ -45,7 +45,7 @@ def archive(
     disk: Disk | None = None,
     progress: Progress = unwatched,
 ) -> Iterator[Archived]:
-    """Archives the sealed segments that are missing there, the oldest first; yields each when it is on disk.
+    """Archives the finished segments that are missing there, the oldest first; yields each when it is on disk.
 
     SpoolDamaged if a segment has damaged records, unless those are skipped.
     """

@@ -6,7 +6,7 @@ There is one directory per group below a root, with a pair of files per segment:
     ROOT/trades.eu/00000000000000000000.log    blocks; the name is the offset of the first record
     ROOT/trades.eu/00000000000000000000.idx    the positions of the blocks
     ROOT/trades.eu/consumers/NAME              the offset up to which a consumer is done
-    ROOT/trades.eu/archive/*.parquet           sealed segments as tables
+    ROOT/trades.eu/archive/*.parquet           finished segments as tables
 
 The directory has the name of its group, escaped and cut to a limit; the head of every segment has the full
 name.

@@ -38,7 +38,7 @@ class Retention:
     """
 
     bytes_max: int | None = None  # Of all segments together.
-    seconds_max: float | None = None  # Since a segment was sealed.
+    seconds_max: float | None = None  # Since a segment was finished.
     archived_only: bool = False  # A segment stays until it is in the archive.
 
 
@@ -73,7 +73,7 @@ def due(directory: Path, retention: Retention, now_us: int) -> Iterator[int]:
 
 
 def _is_too_old(directory: Path, following: int, retention: Retention, now_us: int) -> bool:
-    """Whether a segment is above the age limit; it was sealed when the next one was created."""
+    """Whether a segment is above the age limit; it was finished when the next one was created."""
     if retention.seconds_max is None:
         return False
     try:

@@ -102,8 +102,8 @@ class OpenSegment:
         del self.waiting[:count]
         self.synced_position = safe[-1].end_position
 
-    def seal(self) -> None:
-        """Syncs the index, because the index of a sealed segment is never rebuilt."""
+    def finish(self) -> None:
+        """Syncs the index, because the index of a finished segment is never rebuilt."""
         self.disk.sync(self.index)
 
     def mark(self) -> LogPosition:
@@ -176,7 +176,7 @@ class Recovered:
     end: int
     apps: dict[str, int]
     report: Recovery
-    seal: bool = False  # Nothing may be appended, because acknowledged bytes at its end are gone.
+    finished: bool = False  # Nothing may be appended, because acknowledged bytes at its end are gone.
 
 
 def sweep(directory: Path, disk: Disk) -> tuple[str, ...]:
@@ -209,7 +209,7 @@ def open_last(directory: Path, disk: Disk) -> Recovered:
         index = disk.open(index_path(directory, base), create=missing)
         head, damaged = _head(directory, base, whole, index)
         found = _recover(head, whole, log, index, disk)
-        found.seal = found.seal or damaged
+        found.finished = found.finished or damaged
         return found
     except BaseException:
         os.close(log)
@@ -273,7 +273,7 @@ def _recover(head: SegmentHead, whole: memoryview, log: int, index: int, disk: D
     segment = OpenSegment(head, disk, log, index, tail.end_position, len(entries), tail.end_position)
     damage = tuple([one for one in tail.parts if isinstance(one, LostBytes)])
     report = Recovery(cut_bytes, added, damage)
-    return Recovered(segment, entries[-1].end if entries else head.base, apps, report, seal=short)
+    return Recovered(segment, entries[-1].end if entries else head.base, apps, report, finished=short)
 
 
 def _stored_entries(index: int, head: SegmentHead, disk: Disk) -> bytes:
@@ -352,7 +352,7 @@ def open_spool(directory: Path, group: str, disk: Disk, now_us: int) -> OpenedSp
         if segment.head.group != group:
             held = f"the spool of {segment.head.group!r}"
             raise NotASpool(directory, held, "each group has a directory of its own")
-        if last.seal:
+        if last.finished:
             head = SegmentHead(last.end, now_us, segment.head.spool_id, group, last.apps)
             segment = create_segment(directory, head, disk)
     except BaseException:

@@ -209,13 +209,13 @@ class SpoolWriter:
             self._retain()
 
     def roll(self) -> None:
-        """Seals the segment and creates the next one, unless it has no records."""
+        """Finishes the segment and creates the next one, unless it has no records."""
         self.sync()
         if self._end == self._segment.head.base:
             return
         old = self._segment
         try:
-            old.seal()
+            old.finish()
             head = SegmentHead(self._end, self._clock(), old.head.spool_id, self.group, self._apps)
             self._segment = create_segment(self.directory, head, self._disk)
         except OSError as error:

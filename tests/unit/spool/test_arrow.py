@@ -108,7 +108,7 @@ def test_an_array_is_appended_without_a_copy(tmp_path: Path) -> None:
     assert [one.data for one in records[4:]] == [b"zero", b"one", b"", b"", b"four"]
 
 
-def sealed(root: Path) -> Path:
+def finished(root: Path) -> Path:
     with SpoolWriter(root, "g", SpoolOptions(segment_bytes=1)) as writer:
         writer.append(messages(b"one", b"two"))
         writer.append(
@@ -118,9 +118,9 @@ def sealed(root: Path) -> Path:
     return writer.directory
 
 
-def test_sealed_segments_are_archived_once_with_the_values_of_records(tmp_path: Path) -> None:
+def test_finished_segments_are_archived_once_with_the_values_of_records(tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow: make arrow")
-    directory = sealed(tmp_path)
+    directory = finished(tmp_path)
 
     done = list(archive(directory))
 
@@ -132,7 +132,7 @@ def test_sealed_segments_are_archived_once_with_the_values_of_records(tmp_path: 
 
 
 def test_a_damaged_segment_is_archived_only_on_request(tmp_path: Path) -> None:
-    directory = sealed(tmp_path)
+    directory = finished(tmp_path)
     log = log_path(directory, 0)
     whole = bytearray(log.read_bytes())
     whole[-3] ^= 1
@@ -147,7 +147,7 @@ def test_a_damaged_segment_is_archived_only_on_request(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("call", ["open", "sync", "rename"])
 def test_an_archive_that_the_disk_refuses_leaves_nothing_and_is_made_later(tmp_path: Path, call: str) -> None:
-    directory = sealed(tmp_path)
+    directory = finished(tmp_path)
     disk = FailingDisk()
     disk.failing = {call: 0}
 
@@ -162,7 +162,7 @@ def test_an_archive_that_the_disk_refuses_leaves_nothing_and_is_made_later(tmp_p
 @pytest.mark.slow
 @pytest.mark.parametrize("call", ["open", "sync", "rename"])
 def test_archiving_that_was_killed_starts_again(tmp_path: Path, call: str) -> None:
-    directory = sealed(tmp_path)
+    directory = finished(tmp_path)
 
     class Killing(FailingDisk):
         def _fail(self) -> OSError:
@@ -183,7 +183,7 @@ def test_archiving_that_was_killed_starts_again(tmp_path: Path, call: str) -> No
 
 
 def test_without_arrow_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    directory = sealed(tmp_path)
+    directory = finished(tmp_path)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
 
     with pytest.raises(ArrowMissing, match=r"pip install 'hopring\[arrow\]'"):

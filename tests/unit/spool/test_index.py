@@ -20,12 +20,12 @@ GROUP = "trades"
 BODIES = [b"%d" % number for number in range(8)]
 
 
-def filled(root: Path, *, sealed: bool) -> Path:
-    """Eight records in four blocks; if sealed, an empty segment follows."""
+def filled(root: Path, *, finished: bool) -> Path:
+    """Eight records in four blocks; if finished, an empty segment follows."""
     with SpoolWriter(root, GROUP) as writer:
         for number in range(0, 8, 2):
             writer.append(messages(*BODIES[number : number + 2], lts=number + 1))
-    if sealed:
+    if finished:
         with SpoolWriter(root, GROUP, SpoolOptions(segment_bytes=1)) as writer:
             writer.append(messages(b"last", lts=99))
     return writer.directory
@@ -55,11 +55,11 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("sealed", [True, False])
+@pytest.mark.parametrize("finished", [True, False])
 @pytest.mark.parametrize("order", WRONG.values(), ids=WRONG.keys())
-def test_every_record_is_read_once_from_every_start(tmp_path: Path, order: list[int], sealed: bool) -> None:
-    directory = filled(tmp_path, sealed=sealed)
-    expected = [*BODIES, b"last"] if sealed else BODIES
+def test_every_record_is_read_once_from_every_start(tmp_path: Path, order: list[int], finished: bool) -> None:
+    directory = filled(tmp_path, finished=finished)
+    expected = [*BODIES, b"last"] if finished else BODIES
     rearrange(directory, order)
 
     assert bodies_in(directory) == expected
@@ -69,10 +69,10 @@ def test_every_record_is_read_once_from_every_start(tmp_path: Path, order: list[
             assert found == BODIES[start:end], (start, end)
 
 
-@pytest.mark.parametrize("sealed", [True, False])
+@pytest.mark.parametrize("finished", [True, False])
 @pytest.mark.parametrize("order", WRONG.values(), ids=WRONG.keys())
-def test_other_readers_see_the_same_entries(tmp_path: Path, order: list[int], sealed: bool) -> None:
-    directory = filled(tmp_path, sealed=sealed)
+def test_other_readers_see_the_same_entries(tmp_path: Path, order: list[int], finished: bool) -> None:
+    directory = filled(tmp_path, finished=finished)
     good = list(entries(directory, 0, 8))
     end, marks = bounds(directory).end, marks_before(directory, 8)
     rearrange(directory, order)
@@ -87,10 +87,10 @@ def test_other_readers_see_the_same_entries(tmp_path: Path, order: list[int], se
     assert after_place(directory, place) == 6
 
 
-@pytest.mark.parametrize("sealed", [True, False])
+@pytest.mark.parametrize("finished", [True, False])
 @pytest.mark.parametrize("order", WRONG.values(), ids=WRONG.keys())
-def test_a_verification_names_the_index(tmp_path: Path, order: list[int], sealed: bool) -> None:
-    directory = filled(tmp_path, sealed=sealed)
+def test_a_verification_names_the_index(tmp_path: Path, order: list[int], finished: bool) -> None:
+    directory = filled(tmp_path, finished=finished)
     assert verify(directory).findings == ()
     rearrange(directory, order)
 
@@ -99,7 +99,7 @@ def test_a_verification_names_the_index(tmp_path: Path, order: list[int], sealed
     (finding,) = verdict.findings
     assert finding.file == index_path(directory, 0).name
     assert finding.start is None, "no record is lost"
-    assert verdict.records == (9 if sealed else 8)
+    assert verdict.records == (9 if finished else 8)
     if len(order) < 4:
         assert f"{4 - len(order)} blocks of the log are not in it" in finding.what
     else:
@@ -108,7 +108,7 @@ def test_a_verification_names_the_index(tmp_path: Path, order: list[int], sealed
 
 @pytest.mark.parametrize("order", WRONG.values(), ids=WRONG.keys())
 def test_a_writer_makes_the_last_index_whole_again(tmp_path: Path, order: list[int]) -> None:
-    directory = filled(tmp_path, sealed=False)
+    directory = filled(tmp_path, finished=False)
     good = index_path(directory, 0).read_bytes()
     rearrange(directory, order)
 
@@ -120,7 +120,7 @@ def test_a_writer_makes_the_last_index_whole_again(tmp_path: Path, order: list[i
 
 
 def test_a_damaged_block_behind_a_repeated_entry_is_not_taken_for_a_torn_tail(tmp_path: Path) -> None:
-    directory = filled(tmp_path, sealed=False)
+    directory = filled(tmp_path, finished=False)
     rearrange(directory, [0, 1, 1, 2, 3])
     log = log_path(directory, 0)
     log.write_bytes(log.read_bytes()[:-8] + b"changed!")
@@ -144,7 +144,7 @@ LIES = [
 def test_an_entry_that_differs_from_its_block_is_damage(
     tmp_path: Path, lie: Callable[[IndexEntry], IndexEntry], lost: tuple[int, int]
 ) -> None:
-    directory = filled(tmp_path, sealed=True)
+    directory = filled(tmp_path, finished=True)
     path = index_path(directory, 0)
     whole = path.read_bytes()
     at = INDEX_HEAD_BYTES + ENTRY_BYTES
@@ -171,7 +171,7 @@ def test_records_behind_the_index_are_not_read_while_a_writer_has_the_spool(tmp_
 
 
 def test_an_unfinished_append_behind_the_index_is_not_read(tmp_path: Path) -> None:
-    directory = filled(tmp_path, sealed=False)
+    directory = filled(tmp_path, finished=False)
     log = log_path(directory, 0)
     log.write_bytes(log.read_bytes()[:-8])
     rearrange(directory, [0])
@@ -182,7 +182,7 @@ def test_an_unfinished_append_behind_the_index_is_not_read(tmp_path: Path) -> No
 
 
 def test_without_access_to_the_lock_a_reader_takes_the_index_alone(tmp_path: Path) -> None:
-    directory = filled(tmp_path, sealed=False)
+    directory = filled(tmp_path, finished=False)
     rearrange(directory, [0, 1])
     (directory / LOCK).unlink()
     (directory / LOCK).symlink_to(directory / "nowhere" / "lock")
@@ -204,7 +204,7 @@ def test_the_last_index_gone_while_a_writer_has_the_spool_is_damage(tmp_path: Pa
 
 
 def test_a_writer_waits_for_a_reader_of_the_log_and_not_for_another_writer(tmp_path: Path) -> None:
-    directory = filled(tmp_path, sealed=False)
+    directory = filled(tmp_path, finished=False)
     file = os.open(directory / LOCK, os.O_RDONLY)
     fcntl.flock(file, fcntl.LOCK_SH)
     threading.Timer(0.05, os.close, [file]).start()

@@ -97,7 +97,7 @@ def test_a_torn_missing_or_foreign_index_is_rebuilt(tmp_path: Path) -> None:
     assert index.read_bytes() == good
 
 
-def test_readers_work_without_the_index_of_a_sealed_segment(tmp_path: Path) -> None:
+def test_readers_work_without_the_index_of_a_finished_segment(tmp_path: Path) -> None:
     with SpoolWriter(tmp_path, GROUP, SpoolOptions(segment_bytes=1000)) as writer:
         for number in range(6):
             writer.append(messages(bytes(200), b"%d" % number))
@@ -170,7 +170,7 @@ def test_acknowledged_bytes_that_are_gone_are_named_and_their_offsets_are_not_gi
     assert {(one.start, one.end) for one in verify(directory).findings} >= {(1, 3)}
 
 
-def test_a_damaged_head_of_a_sealed_segment_does_not_affect_the_others(tmp_path: Path) -> None:
+def test_a_damaged_head_of_a_finished_segment_does_not_affect_the_others(tmp_path: Path) -> None:
     with SpoolWriter(tmp_path, GROUP, SpoolOptions(segment_bytes=1)) as writer:
         for body in (b"one", b"two", b"three"):
             writer.append(messages(body))
