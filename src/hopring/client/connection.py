@@ -229,16 +229,16 @@ class DaemonConnection:
     # Frames of the daemon.
 
     def feed(self, chunk: bytes | memoryview) -> bool:
-        """Adds bytes and handles the commonest frames; returns whether `take_frame` is needed for the rest."""
+        """Adds bytes and handles the commonest frames; returns whether `handle_frame` is needed for the rest."""
         if type(chunk) is bytes and len(chunk) <= SHORT_BYTES and self.ended is None and self._reader.idle:
-            at = self._take_common(chunk)
+            at = self._handle_common(chunk)
             if at == len(chunk):
                 return False
             chunk = chunk[at:]
         self._reader.feed(chunk)
         return True
 
-    def _take_common(self, chunk: bytes) -> int:
+    def _handle_common(self, chunk: bytes) -> int:
         """Handles credits and single messages; returns the position of the first other frame."""
         at = 0
         while len(chunk) - at >= FRAME_HEAD_BYTES:
@@ -253,19 +253,20 @@ class DaemonConnection:
                 if message is None:
                     break
                 self.state.put_single(message, body, end - at)
-            elif kind != _CREDIT or not self._take_credit(credit_at(chunk, start, end)):
+            elif kind != _CREDIT or not self._try_credit(credit_at(chunk, start, end)):
                 break
             at = end
         return at
 
-    def _take_credit(self, size_bytes: int) -> bool:
+    def _try_credit(self, size_bytes: int) -> bool:
+        """Applies a credit; False if it is invalid, so that the general path refuses it."""
         outgoing = self.outgoing
         if outgoing is None or not 0 <= size_bytes <= outgoing.charged_bytes:
             return False
         outgoing.credited(size_bytes)
         return True
 
-    def take_frame(self) -> bool:
+    def handle_frame(self) -> bool:
         """Handles the next frame, if there is one; an invalid frame ends the connection."""
         if self.ended is not None:
             return False
@@ -334,9 +335,9 @@ class DaemonConnection:
             self.credit(cost)
 
     def _query_answered(self, serial: int, body: bytes) -> None:
-        query_answers = decode_answer(body)
+        answer = decode_answer(body)
         if serial in self.state.query_answers:
-            self.state.query_answers[serial] = query_answers
+            self.state.query_answers[serial] = answer
 
     def _view(self, message: ViewNotice, cost: int) -> None:
         view = view_of(message)

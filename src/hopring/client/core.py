@@ -207,7 +207,7 @@ class SessionConnections:
         left = connection.feed(chunk)
         if self._to_repeat:
             self._follow_connection(connection, now_us)  # Credits may have arrived.
-        while left and connection.take_frame():
+        while left and connection.handle_frame():
             self._follow_connection(connection, now_us)
 
     def lost(self, reason: str, now_us: int = 0, remedy: str = "connect again") -> None:
@@ -287,7 +287,7 @@ class SessionConnections:
         reason = error.reason if isinstance(error, SessionClosed) else str(error)
         self._loss = ConnectionLoss(now_us, reason, 0 if self.quit_done else outgoing.in_doubt)
         outgoing.lose_tickets()
-        for serial in [one for one, query_answers in self.state.query_answers.items() if query_answers is None]:
+        for serial in [one for one, answer in self.state.query_answers.items() if answer is None]:
             del self.state.query_answers[serial]
         self.tries.lost(now_us)
         self.stream.forget_credits()
