@@ -322,15 +322,15 @@ def multicast_batch(
             "a session with a random name sends a batch",
             "give connect a name: receivers know a repeated batch by the sender's name",
         )
-    now_us = yield from _moved(batch, core.may_ask, now_us, seconds)
+    now_us = yield from _wait_for_progress(batch, core.may_ask, now_us, seconds)
     sender = _BatchSender(core, batch, core.connection)
     for bodies, types in _bundles(messages, core.welcomed.message_bytes_max):
         room = partial(sender.has_room, len(bodies), sum(map(len, bodies)))
-        now_us = yield from _moved(batch, room, now_us, seconds)
+        now_us = yield from _wait_for_progress(batch, room, now_us, seconds)
         sender.send(bodies, types)
-        sender.settle()  # Bounds the number of tickets, however long the batch.
-    while not sender.settle():
-        now_us = yield from _moved(batch, sender.has_news, now_us, seconds)
+        sender.take_receipts()  # Bounds the number of tickets, however long the batch.
+    while not sender.take_receipts():
+        now_us = yield from _wait_for_progress(batch, sender.has_news, now_us, seconds)
     return sender.last
 
 
@@ -367,8 +367,8 @@ class _BatchSender:
         """Whether the receipt of the oldest bundle has arrived, or is lost."""
         return self.tickets[0].receipt is not None or self.tickets[0].lost
 
-    def settle(self) -> bool:
-        """Takes receipts; whether all have arrived."""
+    def take_receipts(self) -> bool:
+        """Takes the receipts that have arrived, in their order; returns whether none is missing."""
         while self.tickets and self.tickets[0].receipt is not None:
             self.last = self.tickets.popleft().receipt
         if self.tickets and self.tickets[0].denied is not None:
@@ -382,7 +382,7 @@ class _BatchSender:
         return self.batch.in_doubt(f"the connection was lost before all its receipts came ({why})")
 
 
-def _moved(
+def _wait_for_progress(
     batch: OutgoingBatch, condition: Callable[[], bool], now_us: int, seconds: float | None
 ) -> Call[int]:
     """Waits for a condition; BatchInDoubt if that takes too long. Returns the latest known time."""

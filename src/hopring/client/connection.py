@@ -305,7 +305,7 @@ class DaemonConnection:
         elif isinstance(message, QueryReply):
             self._query_answered(message.serial, message.body)
         elif isinstance(message, ReceiptNotice) and self.outgoing is not None:
-            self.outgoing.settle(message)
+            self.outgoing.fill_tickets(message)
         else:
             self._rare(message, frame.kind)
 

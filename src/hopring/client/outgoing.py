@@ -328,7 +328,7 @@ class OutgoingRequests:
         first_bytes = REQUEST_COST_BYTES + _FIRST_BYTES + len(encode_groups(many.sending.groups))
         return self.welcome.window_bytes - self.charged_bytes - first_bytes
 
-    def settle(self, message: ReceiptNotice) -> None:
+    def fill_tickets(self, message: ReceiptNotice) -> None:
         """Puts the receipt into each ticket that a RECEIPT names."""
         numbers = set(message.tickets)
         if len(numbers) < len(message.tickets) or not numbers <= self.tickets.keys():
