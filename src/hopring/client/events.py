@@ -141,23 +141,23 @@ def messages_of(delivered: DeliveredBundle, start: int, end: int) -> list[Messag
     groups: Iterable[tuple[str, ...]] = repeat(key.groups)
     if key.mixed:
         alone = [(group,) for group in key.groups]
-        groups = [alone[place] for place in delivered.bundle.group_indexes[start:end].tolist()]
+        groups = [alone[index] for index in delivered.bundle.group_indexes[start:end].tolist()]
     return list(map(Message, repeat(delivered.sender), groups, bodies, *shared))
 
 
 def view_of(view: protocol.ViewNotice) -> View:
     """The event for a VIEW of the daemon."""
-    if any(place >= len(view.members) for places in (view.together, *view.sets) for place in places):
+    if any(index >= len(view.members) for some in (view.together, *view.sets) for index in some):
         raise PeerError(Drop.INCONSISTENT, f"VIEW of {len(view.members)} members with an index beyond them")
     members = tuple([_member(one) for one in view.members])
     return View(
         view.group,
         view.id,
         members,
-        tuple([members[place] for place in view.together]),
+        tuple([members[index] for index in view.together]),
         view.cause,
         None if view.who is None else _member(view.who),
-        tuple([tuple([members[place] for place in places]) for places in view.sets]),
+        tuple([tuple([members[index] for index in some]) for some in view.sets]),
     )
 
 

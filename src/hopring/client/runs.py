@@ -47,11 +47,11 @@ class MessageRun:
 
     @property
     def mixed(self) -> bool:
-        """Whether each message went to one group, by `places`; otherwise all went to all groups."""
+        """Whether each message went to one group, by `group_indexes`; otherwise all went to all groups."""
         return self._delivered.bundle.key.mixed
 
     @property
-    def places(self) -> memoryview:
+    def group_indexes(self) -> memoryview:
         """The index in `groups` of each message of a mixed run; otherwise empty."""
         return self._delivered.bundle.group_indexes[self.start : self.end]
 
@@ -203,10 +203,10 @@ def apart(delivered: DeliveredBundle, start: int, end: int) -> list[tuple[Delive
         return [(delivered, start, end)]
     alone: dict[int, DeliveredBundle] = {}
     out: list[tuple[DeliveredBundle, int, int]] = []
-    for place, first, behind in rows_of(bundle, start, end):
-        if place not in alone:
-            alone[place] = DeliveredBundle(delivered.sender, delivered.place, as_of(bundle, place))
-        out.append((alone[place], first, behind))
+    for group_index, first, behind in rows_of(bundle, start, end):
+        if group_index not in alone:
+            alone[group_index] = DeliveredBundle(delivered.sender, delivered.place, as_of(bundle, group_index))
+        out.append((alone[group_index], first, behind))
     return out
 
 

@@ -28,7 +28,7 @@ class EventStream:
     last: int = 0
     now_us: int = 0  # The time of arrival of the next entries.
     credit_bytes: int = 0  # For all entries.
-    apart: bool = False  # A reader has read one group alone.
+    by_group_read: bool = False  # A reader has read one group alone: mixed entries are split by groups.
 
     def open(self, group: str) -> None:
         """Opens a queue for a group, so that its events can be read alone."""
@@ -61,7 +61,7 @@ class EventStream:
         self.last += 1
 
     def _put(self, entry: StreamEntry) -> None:
-        if self.apart and entry.mixed:
+        if self.by_group_read and entry.mixed:
             for one in entry.apart():
                 self._put(one)
             return
@@ -81,8 +81,8 @@ class EventStream:
             for entry in self.entries.values():
                 return entry
             return None
-        if not self.apart:
-            self._take_apart()
+        if not self.by_group_read:
+            self._split_mixed()
         entries = self.by_group.get(group)
         while entries:
             entry = entries[0]
@@ -92,9 +92,9 @@ class EventStream:
                 return entry
         return None
 
-    def _take_apart(self) -> None:
+    def _split_mixed(self) -> None:
         """Splits mixed entries by groups, because a reader reads one group alone."""
-        self.apart = True
+        self.by_group_read = True
         pieces = {entry.order: entry.apart() for entry in self.entries.values() if entry.mixed}
         if not pieces:
             return
@@ -115,8 +115,8 @@ class EventStream:
 
     def has(self, messages: int, group: str | None = None) -> bool:
         """Whether this many messages wait."""
-        if group is not None and not self.apart:
-            self._take_apart()
+        if group is not None and not self.by_group_read:
+            self._split_mixed()
         for entry in self.entries.values() if group is None else self.by_group.get(group, ()):
             messages -= entry.messages
             if messages <= 0:

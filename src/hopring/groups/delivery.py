@@ -90,7 +90,7 @@ class EarlyMessages:
         self.kept = [_also(one, session) if one.position in out else one for one in self.kept]
         if not self.joins:
             self.kept.clear()
-        return [out[place].replace(sessions=(session,)) for place in sorted(out)]
+        return [out[position].replace(sessions=(session,)) for position in sorted(out)]
 
     def clear(self) -> None:
         """The daemons' view is over and all its messages are delivered."""
@@ -200,20 +200,20 @@ class GroupDelivery:
         if members.count(members[0]) == len(members):
             return [deliver] if deliver.sessions else []
         wanted: dict[int, list[int]] = {}  # By session, the indexes of its groups.
-        for place, numbers in enumerate(members):
+        for group_index, numbers in enumerate(members):
             for number in numbers:
-                wanted.setdefault(number, []).append(place)
+                wanted.setdefault(number, []).append(group_index)
         alike: dict[tuple[int, ...], list[int]] = {}
         for number in deliver.sessions:
             alike.setdefault(tuple(wanted[number]), []).append(number)
         if len(alike) > KINDS_MAX:
             return _split_by_group(deliver, members)
         indexes: list[list[int]] = [[] for _ in members]
-        for index, place in enumerate(bundle.group_indexes.tolist()):
-            indexes[place].append(index)
+        for index, group_index in enumerate(bundle.group_indexes.tolist()):
+            indexes[group_index].append(index)
         out: list[DeliverBundle] = []
         for some, alike_numbers in alike.items():
-            only = sorted([index for place in some for index in indexes[place]])
+            only = sorted([index for group_index in some for index in indexes[group_index]])
             if only:
                 every = len(only) == len(bundle)
                 out.append(deliver.replace(sessions=tuple(alike_numbers), only=None if every else tuple(only)))
@@ -252,8 +252,8 @@ def _split_by_group(deliver: DeliverBundle, members: list[tuple[int, ...]]) -> l
     """Splits a mixed bundle into runs of messages to the same group."""
     wanting = frozenset(deliver.sessions)
     out: list[DeliverBundle] = []
-    for place, start, end in rows_of(deliver.bundle, 0, len(deliver.bundle)):
-        sessions = tuple([one for one in members[place] if one in wanting])
+    for group_index, start, end in rows_of(deliver.bundle, 0, len(deliver.bundle)):
+        sessions = tuple([one for one in members[group_index] if one in wanting])
         if sessions:
             out.append(deliver.replace(sessions=sessions, only=tuple(range(start, end))))
     return out

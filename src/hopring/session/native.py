@@ -63,15 +63,15 @@ class Native:
     def render_view(self, show: ShowView) -> SharedFrame:
         """Renders a view of a group as a VIEW frame."""
         shown, daemons = show.view, self.groups.names
-        place = {one: at for at, one in enumerate(shown.members)}
+        index = {one: at for at, one in enumerate(shown.members)}
         notice = ViewNotice(
             shown.group,
             shown.id,
             tuple([member_entry(one, daemons) for one in shown.members]),
-            tuple([place[one] for one in shown.together]),
+            tuple([index[one] for one in shown.together]),
             shown.cause.value,
             None if shown.who is None else member_entry(shown.who, daemons),
-            tuple([tuple([place[one] for one in some]) for some in shown.sets]),
+            tuple([tuple([index[one] for one in some]) for some in shown.sets]),
         )
         return shared_frame(encode_control(notice))
 

@@ -59,7 +59,7 @@ def test_a_member_of_all_groups_gets_all_messages_in_one_run() -> None:
     send(fake, 1, anna, *WHAT)
 
     (run,) = anna.take_many(100, None).runs
-    assert (run.mixed, run.groups, run.places.tolist()) == (True, GROUPS, [0, 1, 0, 2, 2])
+    assert (run.mixed, run.groups, run.group_indexes.tolist()) == (True, GROUPS, [0, 1, 0, 2, 2])
     assert [(one.groups, one.data, one.type) for one in run.messages()] == [((g,), data, 3) for g, data in WHAT]
     assert [(part.groups, part.order, part.bodies()) for part in run.apart()] == [
         (("a",), run.order, [b"1"]),
