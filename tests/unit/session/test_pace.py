@@ -13,10 +13,10 @@ from hopring.links.events import Tick
 from hopring.services import Service
 from hopring.session.options import CREDIT_DELAY_US, SessionOptions
 from hopring.session.pace import (
-    EMPTY_EVERY_US,
+    PROBE_EVERY_US,
     LOST_US,
-    ROOM_BYTES_MAX,
-    ROOM_BYTES_MIN,
+    IN_FLIGHT_BYTES_MAX,
+    IN_FLIGHT_BYTES_MIN,
     SAMPLES,
     SLACK_US,
     STARVED_US,
@@ -170,11 +170,11 @@ def test_a_short_path_with_a_bottleneck_has_a_queue_of_the_slack_only() -> None:
 
 def test_the_delay_of_the_empty_path_is_measured_again_so_that_it_contains_no_queue() -> None:
     pace, path = Pace(), BottleneckPath(empty_us=20_000, each_us=2_000)
-    path.carry(pace, 10 * EMPTY_EVERY_US // 2_000)
+    path.carry(pace, 10 * PROBE_EVERY_US // 2_000)
     begin_us = path.now_us
-    took_us = sorted(path.carry(pace, EMPTY_EVERY_US // 2_000))
+    took_us = sorted(path.carry(pace, PROBE_EVERY_US // 2_000))
 
-    assert path.now_us - begin_us <= EMPTY_EVERY_US * 1.05
+    assert path.now_us - begin_us <= PROBE_EVERY_US * 1.05
     assert took_us[len(took_us) * 99 // 100] <= 22_000 * 5 // 4 + SLACK_US + 2 * 2_000
 
 
@@ -182,7 +182,7 @@ def test_a_path_that_becomes_longer_is_filled_after_the_next_measurement() -> No
     pace, path = Pace(), BottleneckPath(empty_us=5_000, each_us=2_000)
     path.carry(pace, 1_000)
     path.empty_us = 80_000
-    path.carry(pace, 2 * EMPTY_EVERY_US // 2_000)
+    path.carry(pace, 2 * PROBE_EVERY_US // 2_000)
     begin_us = path.now_us
     path.carry(pace, 1_000)
 
@@ -193,10 +193,10 @@ def test_a_few_long_delays_do_not_count_as_a_queue() -> None:
     pace = Pace()
     for at in range(10 * SAMPLES):
         time_us = 100_000 if at % SAMPLES < SAMPLES // 2 - 1 else 5_000
-        pace.submitted(pace.room_bytes, at * 200_000)
-        pace.delivered(pace.room_bytes, at * 200_000 + time_us)
+        pace.submitted(pace.limit_bytes, at * 200_000)
+        pace.delivered(pace.limit_bytes, at * 200_000 + time_us)
 
-    assert pace.room_bytes > 4 * ROOM_BYTES_MIN
+    assert pace.limit_bytes > 4 * IN_FLIGHT_BYTES_MIN
 
 
 def test_the_limit_of_bytes_in_flight_is_bounded_and_grows_only_when_it_was_reached() -> None:
@@ -204,19 +204,19 @@ def test_the_limit_of_bytes_in_flight_is_bounded_and_grows_only_when_it_was_reac
     for at in range(100 * SAMPLES):
         pace.submitted(1_000, at * 10_000)
         pace.delivered(1_000, at * 10_000 + 500)
-    assert pace.room_bytes == ROOM_BYTES_MIN
+    assert pace.limit_bytes == IN_FLIGHT_BYTES_MIN
     BottleneckPath(empty_us=500_000, each_us=100).carry(pace, 2_000)
 
-    assert pace.room_bytes == ROOM_BYTES_MAX
+    assert pace.limit_bytes == IN_FLIGHT_BYTES_MAX
 
 
 def test_bundles_that_are_never_delivered_do_not_block_bulk_for_ever() -> None:
     pace = Pace()
-    pace.submitted(ROOM_BYTES_MIN, 0)
+    pace.submitted(IN_FLIGHT_BYTES_MIN, 0)
     assert not pace.bulk_open
     pace.update(LOST_US)
-    assert pace.under_way_bytes == 0
-    pace.submitted(ROOM_BYTES_MIN, LOST_US + 2)
+    assert pace.in_flight_bytes == 0
+    pace.submitted(IN_FLIGHT_BYTES_MIN, LOST_US + 2)
     assert not pace.bulk_open
     pace.begin()
 
