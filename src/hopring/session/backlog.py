@@ -186,16 +186,17 @@ class Backlog:
         """Adds an event; returns the reason to end the client, if there is one."""
         if self.policy is Slow.SPILL and (self._spilled_bytes or self.size_bytes > self.limit_bytes):
             return self._to_disk(one)
-        if self.policy is Slow.DROP and one.loss is not None and self._dropping():
+        if self.policy is Slow.DROP and one.loss is not None and self._update_dropping():
             self._lose(one.loss)
         else:
             self._keep(one)
         return self._too_much()
 
-    def warns(self) -> int:
-        """The limit of which to warn the client now, or 0; the warning is due when half of the limit waits.
+    def pop_warning(self) -> int:
+        """The limit of which to warn the client now, or 0; the warning then counts as given.
 
-        It is repeated only after the backlog has fallen below a quarter. Policy SPILL has two limits.
+        It is due when half of the limit waits, and again only after the backlog has fallen below a quarter.
+        Policy SPILL has two limits.
         """
         waiting_bytes, limit_bytes = self.size_bytes, self.limit_bytes
         if self._spilled_bytes:
@@ -208,7 +209,7 @@ class Backlog:
         return limit_bytes
 
     def head_bytes(self) -> int | None:
-        """The size of the next event, if there is one."""
+        """The size of the next event, if there is one; an event on disk is loaded first."""
         if not self._events and self._spilled_bytes:
             self._from_disk()
         if not self._events:
@@ -271,8 +272,8 @@ class Backlog:
         limit_bytes = self.limit_bytes * (1 if self.policy is Slow.KICK else 2)
         return f"more than {limit_bytes} bytes wait" if self.size_bytes > limit_bytes else ""
 
-    def _dropping(self) -> bool:
-        # Few long gaps are better than many short ones.
+    def _update_dropping(self) -> bool:
+        """Begins or ends dropping; few long gaps are better than many short ones."""
         self._drops = self.size_bytes > (self.limit_bytes // 2 if self._drops else self.limit_bytes)
         return self._drops
 

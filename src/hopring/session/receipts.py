@@ -67,55 +67,55 @@ class Receipts:
             return None
         place = Place(event.view, *event.position)
         closing = self._groups.state in (GroupsState.GTRANS, GroupsState.GGT)
-        counting = PendingReceipt(place, closing, bundle.key.groups, tickets, {}, {})
+        pending = PendingReceipt(place, closing, bundle.key.groups, tickets, {}, {})
         for _, groups in tickets:
             for group in groups:
-                self._find_members(counting, group)
+                self._find_members(pending, group)
         # Other daemons may never get a loose message, and then would not report.
-        if not counting.missing or bundle.key.service.loose or self._groups.state is not GroupsState.GOP:
-            return counting.receipt()
+        if not pending.missing or bundle.key.service.loose or self._groups.state is not GroupsState.GOP:
+            return pending.receipt()
         # A copy: the table changes with later messages.
-        counting.members = {group: set(members) for group, members in counting.members.items()}
-        self._waiting[event.message.session, event.position] = counting
+        pending.members = {group: set(members) for group, members in pending.members.items()}
+        self._waiting[event.message.session, event.position] = pending
         return None
 
-    def _find_members(self, counting: PendingReceipt, group: GroupName) -> None:
-        if group in counting.members:
+    def _find_members(self, pending: PendingReceipt, group: GroupName) -> None:
+        if group in pending.members:
             return
         if not is_private(group):
             found = self._groups.table.groups.get(group)
-            counting.members[group] = set() if found is None else found.members
+            pending.members[group] = set() if found is None else found.members
             return
-        counting.members[group] = set()
+        pending.members[group] = set()
         for process in self._groups.members:
             if self._groups.names[process.daemon] == split_private(group)[1]:
                 if process == self._groups.me:
                     session = self._groups.requests.sessions.by_name.get(split_private(group)[0])
                     if session is not None:
-                        counting.members[group].add(_member(group, process, session.number))
+                        pending.members[group].add(_member(group, process, session.number))
                 else:
-                    counting.missing[group] = process
+                    pending.missing[group] = process
 
     def reported(self, event: PresenceReport) -> ReceiptNotice | None:
         """Adds a daemon's report; returns the receipt if no other report is missing."""
         key = (event.session, event.position)
-        counting = self._waiting.get(key)
-        if counting is None:
+        pending = self._waiting.get(key)
+        if pending is None:
             return None
-        present = {counting.groups[at]: number for at, number in event.present if at < len(counting.groups)}
-        for group in [one for one, process in counting.missing.items() if process == event.process]:
-            del counting.missing[group]
+        present = {pending.groups[at]: number for at, number in event.present if at < len(pending.groups)}
+        for group in [one for one, process in pending.missing.items() if process == event.process]:
+            del pending.missing[group]
             if group in present:
-                counting.members[group].add(_member(group, event.process, present[group]))
-        if counting.missing:
+                pending.members[group].add(_member(group, event.process, present[group]))
+        if pending.missing:
             return None
         del self._waiting[key]
-        return counting.receipt()
+        return pending.receipt()
 
     def close(self) -> list[tuple[int, ReceiptNotice]]:
         """All waiting receipts by session, because the view is closing; unknown counts are None."""
         waiting, self._waiting = self._waiting, {}
-        return [(session, counting.receipt()) for (session, _), counting in waiting.items()]
+        return [(session, pending.receipt()) for (session, _), pending in waiting.items()]
 
 
 def _member(group: GroupName, process: Process, session: int) -> GroupMember:

@@ -224,10 +224,10 @@ class SessionServer:
         """Sends a large credit at once, a small one with the next frame or after a delay."""
         window_bytes = self.options.window_bytes
         # Credit below this never blocks the client's next request.
-        untold_bytes = min(
+        harmless_bytes = min(
             window_bytes // CREDIT_PART, window_bytes - self.bundle_bytes_max - REQUEST_COST_BYTES
         )
-        if session.credit_bytes >= untold_bytes:
+        if session.credit_bytes >= harmless_bytes:
             self._registry.ready(session)
         elif session.number not in self._owing_until_us:
             self._owing_until_us[session.number] = now_us + CREDIT_DELAY_US
@@ -263,7 +263,7 @@ class SessionServer:
             self._tick(now_us)
         elif isinstance(event, Delivered):
             self._step_groups(event, now_us)
-            self._receipt(event, now_us)
+            self._answer_tickets(event, now_us)
         elif isinstance(event, Stamped) and not is_group_message(event.message.payload):
             pass  # Groups need only the stamps of joins.
         elif isinstance(event, TransitionalSignal):
@@ -306,7 +306,7 @@ class SessionServer:
         if answered is not None:
             self._registry.ready(answered)
         self._send_due_credits(now_us)
-        for session, why in self.slow.late(self.sessions, now_us):
+        for session, why in self.slow.check_deadlines(self.sessions, now_us):
             self._too_slow(session, why, now_us)
         self._step_groups(Tick(), now_us)
 
@@ -497,7 +497,7 @@ class SessionServer:
         self._shed(now_us)
 
     def _shed(self, now_us: int) -> None:
-        while (biggest := self.slow.excess(self.sessions.values())) is not None:
+        while (biggest := self.slow.shed_excess(self.sessions.values())) is not None:
             self._too_slow(
                 biggest, f"the backlogs exceed their common limit, and {biggest.name} has the longest", now_us
             )
@@ -559,7 +559,7 @@ class SessionServer:
         if session is not None:
             self._close(session, session.rest() + session.conversation.encode(GoodbyeReply()), "")
 
-    def _receipt(self, event: Delivered, now_us: int) -> None:
+    def _answer_tickets(self, event: Delivered, now_us: int) -> None:
         session = self.sessions.get(event.message.session) if event.sender == self.groups.me else None
         if (
             session is None

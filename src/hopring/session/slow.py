@@ -60,7 +60,7 @@ class SlowReceivers:
         problem = backlog.put(frame)
         if problem:
             return f"{problem} for {session.name}"
-        limit_bytes = backlog.warns()
+        limit_bytes = backlog.pop_warning()
         if limit_bytes:
             session.send_control(WarningNotice(backlog.waiting_bytes, limit_bytes, backlog.policy.value))
         if backlog.policy is Slow.BLOCK and not backlog.blocks and backlog.size_bytes > backlog.limit_bytes:
@@ -112,8 +112,13 @@ class SlowReceivers:
         self._broken.discard(session.number)
         session.backlog.close()
 
-    def late(self, sessions: Mapping[int, ConnectedSession], now_us: int) -> list[tuple[ConnectedSession, str]]:
-        """The clients to end because of a deadline or a broken spill, with reasons."""
+    def check_deadlines(
+        self, sessions: Mapping[int, ConnectedSession], now_us: int
+    ) -> list[tuple[ConnectedSession, str]]:
+        """Returns the clients to end because of a deadline or a broken spill, with reasons.
+
+        A client that took something since the last check gets another deadline.
+        """
         self.step_due = False
         out = [
             (sessions[one], f"{sessions[one].backlog.problem} for {sessions[one].name}")
@@ -148,7 +153,7 @@ class SlowReceivers:
         self._take_by_us[number] = now_us + STALLED_US
         return ""
 
-    def excess(self, sessions: Collection[ConnectedSession]) -> ConnectedSession | None:
+    def shed_excess(self, sessions: Collection[ConnectedSession]) -> ConnectedSession | None:
         """The client to end if all backlogs together are too large; with DROP it loses messages first."""
         if self.pool.size_bytes <= self._options.backlogs_bytes_max:
             return None
@@ -157,7 +162,7 @@ class SlowReceivers:
             before = biggest.backlog.size_bytes
             biggest.backlog.shed()
             if biggest.backlog.size_bytes < before:
-                return self.excess(sessions)
+                return self.shed_excess(sessions)
         return biggest
 
     # Senders that wait for a receiver.
