@@ -156,7 +156,7 @@ class SessionServer:
         may not join any more is left.
         """
         self.access.grants, self.access.authenticator = grants, authenticator
-        for session in [one for one in self.sessions.values() if one.state is SessionPhase.OPEN]:
+        for session in [one for one in self.sessions.values() if one.phase is SessionPhase.OPEN]:
             if why := self.access.lost(session):
                 self._note_refusal(session, "hello", session.name, NOT_ALLOWED)
                 self._end(session, NOT_ALLOWED, why, "ask the operator of the daemon", now_us)
@@ -362,7 +362,7 @@ class SessionServer:
         elif isinstance(request, Admitted):
             self._admitted(session, request, now_us)
         elif isinstance(request, QuitRequest):
-            session.state = SessionPhase.ENDING
+            session.phase = SessionPhase.ENDING
             self._step_groups(Disconnect(number), now_us)
 
     def _hello(self, session: ConnectedSession, hello: HelloRequest, now_us: int) -> None:
@@ -535,7 +535,7 @@ class SessionServer:
         session = self.sessions[number]
         if message.reason in DENIALS:
             self._note_refusal(session, message.request, message.name, message.reason)
-        if session.state is SessionPhase.STRANGER:
+        if session.phase is SessionPhase.STRANGER:
             self._close(session, session.rest() + session.conversation.encode(message), message.reason)
             return
         self._send_control(session, message, now_us)
@@ -595,5 +595,5 @@ class SessionServer:
         # Control frames only: a client that takes no events would not take the backlog either.
         last = session.control_frames() + session.conversation.encode(message)
         self._close(session, last, f"{reason}: {detail}" if detail else reason)
-        if session.known and session.state is not SessionPhase.ENDING:
+        if session.known and session.phase is not SessionPhase.ENDING:
             self._step_groups(Disconnect(session.number), now_us)

@@ -51,7 +51,7 @@ class ConnectedSession:
     conversation: Conversation
     hello_by_us: int
     backlog: Backlog  # Events.
-    state: SessionPhase = SessionPhase.STRANGER
+    phase: SessionPhase = SessionPhase.STRANGER
     name: str = ""
     known: bool = False  # The groups have its other half, a `LocalSession`.
     paused: bool = False  # Its input is not read.
@@ -120,7 +120,7 @@ class ConnectedSession:
 
     @property
     def _event_may_go(self) -> bool:
-        size_bytes = None if self.state is SessionPhase.STRANGER else self.backlog.head_bytes()
+        size_bytes = None if self.phase is SessionPhase.STRANGER else self.backlog.head_bytes()
         if size_bytes is None:
             return False
         # The client may have taken this much already: a CREDIT for each event would cost more than the event.
@@ -165,7 +165,7 @@ class ConnectedSession:
 
 def check_and_charge(session: ConnectedSession, request: ClientRequest, window_bytes: int) -> None:
     """Checks that a client may make this request now, and charges its window; a PeerError changes nothing."""
-    match session.state, request:
+    match session.phase, request:
         case SessionPhase.OPEN, Send():
             session.charge(REQUEST_COST_BYTES + len(request.bundle), window_bytes)
         case SessionPhase.OPEN, JoinRequest() | LeaveRequest() | QueryRequest():
@@ -186,7 +186,7 @@ def check_and_charge(session: ConnectedSession, request: ClientRequest, window_b
                 if isinstance(request, ControlMessage)
                 else type(request).__name__.upper()
             )
-            raise PeerError(Drop.INCONSISTENT, f"{what} of a client that is {session.state.value}")
+            raise PeerError(Drop.INCONSISTENT, f"{what} of a client that is {session.phase.value}")
 
 
 class SessionRegistry:
@@ -228,7 +228,7 @@ class SessionRegistry:
 
     def admit(self, session: ConnectedSession) -> None:
         """Opens a session whose handshake is done."""
-        session.state = SessionPhase.OPEN
+        session.phase = SessionPhase.OPEN
         self._strangers.pop(session.number, None)
 
     def ready(self, session: ConnectedSession) -> None:
@@ -241,7 +241,7 @@ class SessionRegistry:
         self.remove(session)
         if reason:
             self.ended[reason.partition(":")[0]] += 1
-        refused = session.state is SessionPhase.STRANGER
+        refused = session.phase is SessionPhase.STRANGER
         self.out.append(Close(session.number, last, reason, session.name, refused))
 
     def remove(self, session: ConnectedSession) -> None:

@@ -62,7 +62,7 @@ class FakeServer:
     def is_ending(self) -> bool:
         """Whether a client has sent QUIT and its end is not ordered yet."""
         with self.lock:
-            return any(one.state is SessionPhase.ENDING for one in self.fake.server.sessions.values())
+            return any(one.phase is SessionPhase.ENDING for one in self.fake.server.sessions.values())
 
     def cut(self) -> None:
         """Cuts all connections without a notice."""
