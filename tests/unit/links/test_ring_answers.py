@@ -97,7 +97,7 @@ def test_a_hurry_ends_the_hold_and_does_not_count_as_a_miss() -> None:
 
     assert isinstance(ring.step(FromMember(C, Hurry()), NOW + 100)[-1], Visit)
     answer(ring, THIRD, NOW + 100)
-    ring.state.answers.waited_long_enough()  # As at the end of any other hold.
+    ring.state.answers.note_hold_over()  # As at the end of any other hold.
     assert ring.state.answers.in_time == ANSWERS_SURE
 
 

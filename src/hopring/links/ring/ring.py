@@ -136,7 +136,7 @@ class Ring:
         s = self.state
         payload = s.store.receive(frame)
         if payload is not None:
-            s.answers.heard(now_us)
+            s.answers.note_packet(now_us)
         if frame.seq > s.passed.link_seq:
             s.timers.resend_at_us = NEVER  # A later holder of the token numbered it, so the token has arrived.
         return [] if payload is None else [Deliver(payload)]
@@ -173,7 +173,7 @@ class Ring:
         s.token = token
         s.keeping.came_at_us = now_us
         if token.quiet < count:
-            s.free_until_us = now_us + self.options.free_rotation_us
+            s.idle_from_us = now_us + self.options.free_rotation_us
         if self._may_idle(now_us):
             return self._hold_idle(now_us)
         return self._await_answer() if self._may_await_answer(now_us) else self._visit()
@@ -196,7 +196,7 @@ class Ring:
 
     def _may_idle(self, now_us: int) -> bool:
         s = self.state
-        quiet = may_idle(s.token.quiet, len(self.members)) and now_us >= s.free_until_us
+        quiet = may_idle(s.token.quiet, len(self.members)) and now_us >= s.idle_from_us
         return quiet and not s.hurried and self.me == self.members[0]
 
     def _hold_idle(self, now_us: int) -> list[Output]:
@@ -223,7 +223,7 @@ class Ring:
         """Notes that this member needs the token; the next tick asks for it if another member may hold it."""
         s = self.state
         s.hurried = True
-        s.answers.wished(now_us, self.options.answer_us)
+        s.answers.note_wish(now_us, self.options.answer_us)
         if s.phase is Phase.HELD:
             s.timers.hold_until_us = min(s.timers.hold_until_us, now_us)
         elif s.phase is Phase.AWAY and s.timers.hurry_at_us == NEVER and self._held_elsewhere():
@@ -265,7 +265,7 @@ class Ring:
             timers.hurry_at_us = now_us + self.options.hurry_resend_us
             out += [TransmitTo(member, (Hurry(),)) for member in self._holders()]
         if now_us >= timers.hold_until_us:
-            self.state.answers.waited_long_enough()
+            self.state.answers.note_hold_over()
             out += self._visit()
         return out
 
@@ -311,16 +311,12 @@ class Ring:
         wanted = bool(missing or plan.copies or s.outbox.waiting)  # Others need the token, or we do for them.
         last_segments = s.sent_segments
         frames = send(s, plan, release.objects) if len(self.members) > 1 else ()
-        if (
-            frames
-            and s.keeping.sent(s.token.link_seq, len(frames))
-            and not wanted
-            and self._may_keep(release, now_us)
-        ):
+        sends_again = bool(frames) and s.keeping.note_sent(s.token.link_seq, len(frames))
+        if sends_again and not wanted and self._may_keep(release, now_us):
             keep_token(s, release, len(frames), last_segments)
             s.timers = Timers(hold_until_us=now_us + min(self.options.keep_us, self.options.keep_limit_us))
             return [Transmit((*frames, Held(s.token.number)))]
-        s.sent_segments += s.keeping.passed()
+        s.sent_segments += s.keeping.note_passed()
         loose = send_loose(s, plan) if s.outbox.loose.objects else ()
         token = write_token(s, self.me, plan, release, packets=len(frames), missing=missing)
         out: list[Output] = [Transmit((*frames, *loose))] if frames or loose else []

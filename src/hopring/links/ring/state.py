@@ -43,9 +43,9 @@ class Keeping:
     last_seq: int = -1  # The last packet that this member numbered.
     segments: int = 0  # Sent since the token came, in visits after which it was kept.
     asked: bool = False  # A HURRY came since the token was last passed on.
-    held_by: DaemonId = NOBODY  # The member that sent HELD since then.
+    held_by: DaemonId = NOBODY  # The member that sent HELD since the token was last passed on.
 
-    def sent(self, link_seq: int, packets: int) -> bool:
+    def note_sent(self, link_seq: int, packets: int) -> bool:
         """Notes packets sent above this number; returns whether the packet before was this member's too."""
         alone = self.last_seq == link_seq
         self.last_seq = link_seq + packets
@@ -56,7 +56,7 @@ class Keeping:
         few = self.segments + sent_segments <= KEPT_SEGMENTS_MAX
         return few and not self.asked and now_us < self.came_at_us + keep_us_max
 
-    def passed(self) -> int:
+    def note_passed(self) -> int:
         """Notes that the token is passed on; returns the segments sent while it was kept."""
         segments, self.segments = self.segments, 0
         self.asked = False
@@ -73,19 +73,19 @@ class Answers:
     in_time: int = 0  # Consecutive answers in time, up to ANSWERS_SURE.
     awaited: bool = False  # The token is held for an answer.
 
-    def heard(self, now_us: int) -> None:
+    def note_packet(self, now_us: int) -> None:
         """Notes a packet of another member."""
         self.heard_at_us = now_us
         self.open = True
 
-    def wished(self, now_us: int, answer_us: int) -> None:
+    def note_wish(self, now_us: int, answer_us: int) -> None:
         """Notes that something was submitted here."""
         if self.open and now_us < self.heard_at_us + answer_us:
             self.in_time = min(self.in_time + 1, ANSWERS_SURE)
         self.open = self.awaited = False
 
-    def waited_long_enough(self) -> None:
-        """The time to hold the token is over; if an answer was awaited, it did not come."""
+    def note_hold_over(self) -> None:
+        """Notes that the time to hold the token is over; if an answer was awaited, it did not come."""
         if self.awaited:
             self.in_time = ANSWERS_MISSED
             self.open = self.awaited = False
@@ -139,7 +139,7 @@ class RingState:
     keeping: Keeping = field(default_factory=Keeping)
     answers: Answers = field(default_factory=Answers)
     hurried: bool = False  # A member, this one or another, needs the token since it was last here.
-    free_until_us: int = 0  # There was traffic: the token does not become idle before.
+    idle_from_us: int = 0  # After traffic: the token does not become idle before this time.
     unanswered: bool = False  # Of a failed ring: there was no sign that the token passed on last arrived.
 
 
