@@ -269,7 +269,7 @@ class Hop(Link):
         s.stamp_us, s.stamped_at_us = ack.stamp_us, now_us
         if ack.echo_us:
             s.round_trip.sample(ack.echo_us, ack.echo_delay_us, now_us)
-        self._delivered(ack, now_us)
+        self._reported(ack, now_us)
         s.receiver.learn(ack.max_sent, now_us + s.round_trip.nack_delay_us)
         if not ack.echo_us or ack.echo_delay_us > self._uneasy_after_us:
             self._report_by(now_us)  # The neighbour has not heard this end for too long.
@@ -280,10 +280,10 @@ class Hop(Link):
             s.ack_at_us = min(alternate_us, s.reported_at_us + 2 * self._beat_us)
         return []
 
-    def _delivered(self, ack: Ack, now_us: int) -> None:
+    def _reported(self, ack: Ack, now_us: int) -> None:
         s = self.state
         flight_bytes = s.sender.flight_bytes
-        news_bytes = s.sender.report(ack.aru, ack.top)
+        news_bytes = s.sender.reported(ack.aru, ack.top)
         if s.congestion is None or not news_bytes or not s.round_trip.measured:
             return
         # The window grows only while it is used: otherwise its size was not tested.

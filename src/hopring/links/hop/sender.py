@@ -111,7 +111,7 @@ class Sender:
         if max(aru, top) > self.sent:
             raise PeerError(Drop.OUT_OF_WINDOW, f"neighbour reports {aru} and {top}, we sent {self.sent}")
 
-    def report(self, aru: int, top: int) -> int:
+    def reported(self, aru: int, top: int) -> int:
         """Notes that the neighbour has all up to aru and knows of all up to top; returns the new bytes."""
         before = self.reported_bytes
         if top in self.unacked:
