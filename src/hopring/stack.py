@@ -220,7 +220,7 @@ class Stack:
         return [daemon for daemon, link in sorted(self.links.items()) if link.stuck]
 
     @property
-    def patiences_us(self) -> list[int]:
+    def silence_limits_us(self) -> list[int]:
         """The silence after which each link and the ring fail; the other ends have the same options."""
         links = [link.silence_us for link in self.links.values()]
         return [*links, self.ring.options.token_loss_us] if len(self.network.ring) > 1 else links

@@ -82,7 +82,7 @@ class TcpState:
     heartbeat_at_us: int = NEVER
     observe_at_us: int = NEVER
     data_segments: int = -1  # At the last observation; -1 if bytes were read since.
-    stalled: bool = False  # Data arrived that cannot be read, because an earlier segment is missing.
+    segment_missing: bool = False  # Data arrived that cannot be read, because an earlier segment is missing.
     round_trip_us: int = 0
     sent: int = 0
     received: int = 0
@@ -236,7 +236,7 @@ class Tcp(Link):
         if s.reader.greeting is not None:
             s.heard_at_us = now_us
             s.data_segments = -1
-            s.stalled = False
+            s.segment_missing = False
             # A link on which heartbeats come in time is not observed.
             s.observe_at_us = now_us + self._beat_us + self._beat_us // 2
         payloads = [packet for packet in packets if packet]
@@ -263,7 +263,7 @@ class Tcp(Link):
         s.round_trip_us = round_trip_us
         if -1 < s.data_segments < data_segments:
             s.heard_at_us = now_us
-            s.stalled = True
+            s.segment_missing = True
         s.data_segments = data_segments
         return []
 
@@ -277,7 +277,7 @@ class Tcp(Link):
         late_us = now_us - self._silent_at_us
         if late_us > self.options.silence_us // 4:
             # The tick itself is late: this daemon did not run, and the neighbour may not have been silent.
-            self.state.heard_at_us = now_us - self._patience_us // 2
+            self.state.heard_at_us = now_us - self._silence_limit_us // 2
         elif late_us >= 0:
             silent_ms = (now_us - self.state.heard_at_us) // 1_000
             reason = f"nothing heard for {silent_ms} ms" if self.greeting else "no greeting in time"
@@ -332,14 +332,14 @@ class Tcp(Link):
         return s.queue.send_at_us if self._window_open else NEVER
 
     @property
-    def _patience_us(self) -> int:
+    def _silence_limit_us(self) -> int:
         if self.greeting is None:
             return self.options.greeting_us
-        if self.state.stalled:
+        if self.state.segment_missing:
             return SILENCES_MAX * self.options.silence_us
         return silence_limit_us(self.state.round_trip_us, self.options.silence_us)
 
     @property
     def _silent_at_us(self) -> int:
         heard_at_us = self.state.heard_at_us
-        return 0 if heard_at_us < 0 else heard_at_us + self._patience_us
+        return 0 if heard_at_us < 0 else heard_at_us + self._silence_limit_us

@@ -48,8 +48,8 @@ LIFE_IN_ROUND_TRIPS: Final = 8
 STEADY_ROUND_TRIPS: Final = 2
 """A smoothed round trip is kept for the next network if it is at most this many times the least one."""
 
-STALL_PATIENCES: Final = 2
-"""A loss is attributed to a stall of this daemon for this many times the longest patience of its links."""
+STALL_SILENCES: Final = 2
+"""A loss is attributed to a stall of this daemon for this many times the longest silence that links allow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,19 +164,19 @@ class CurrentNetwork:
     # Stalls of this daemon.
 
     def stalled(self, for_us: int, now_us: int) -> None:
-        """Notes a stall that may cost the view: of at least half the shortest patience of a link or the ring.
+        """Notes a stall that may cost the view: of at least half the shortest silence that fails a link.
 
         Half, because a neighbour counts from the last packet it heard, and the driver from the missed deadline.
         """
         if self.stack is None:
             return
         self.stack.stalled(now_us)
-        patiences_us = self.stack.patiences_us
-        if not patiences_us or 2 * for_us < min(patiences_us):
+        silence_limits_us = self.stack.silence_limits_us
+        if not silence_limits_us or 2 * for_us < min(silence_limits_us):
             return
         again = now_us <= self.stall_until_us
         self.stall_us = max(for_us, self.stall_us) if again else for_us
-        self.stall_until_us = now_us + STALL_PATIENCES * max(patiences_us)
+        self.stall_until_us = now_us + STALL_SILENCES * max(silence_limits_us)
 
     def cause_of_absence(self, reason: str, now_us: int) -> str:
         """The cause of a loss after a member was not heard or gave up: a stall here, or this reason."""
