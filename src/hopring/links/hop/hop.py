@@ -30,7 +30,7 @@ from hopring.links.events import (
     Transmit,
 )
 from hopring.links.hop.pacing import Bucket, Congestion
-from hopring.links.hop.receiver import Patience, Receiver
+from hopring.links.hop.receiver import Receiver, RequestLimit
 from hopring.links.hop.sender import RESERVE_PACKETS, Crossing, Sender
 from hopring.links.link import RESUME_US_MAX, LearnedPath, Link
 from hopring.links.queues import LOOSE_BYTES_MAX, LooseQueue
@@ -97,7 +97,7 @@ class Hop(Link):
     def __init__(self, options: HopOptions = HopOptions(), initial_seq: int = 1) -> None:  # noqa: B008  # Frozen.
         self.options = o = options
         self.initial_seq = initial_seq
-        self._patience = Patience(o.nacks_max, o.silence_us)
+        self._request_limit = RequestLimit(o.nacks_max, o.silence_us)
         self._beat_us = beat_us(o.heartbeat_us, o.silence_us)
         last = initial_seq - 1
         chunk_bytes = chunk_bytes_of(o.segment_bytes)
@@ -296,7 +296,7 @@ class Hop(Link):
         s = self.state
         s.sender.check_missing(nack.missing)
         s.heard_at_us = now_us
-        fresh = s.sender.requested(nack.missing, now_us, self._patience)
+        fresh = s.sender.requested(nack.missing, now_us, self._request_limit)
         if s.sender.given_up:
             return self._fail(f"the neighbour asked more than {self.options.nacks_max} times for one packet")
         if s.congestion is not None and fresh:
@@ -317,7 +317,7 @@ class Hop(Link):
         if s.sender.sent > NUMBER_MAX:
             return self._fail("no packet numbers are left")
         frames: list[Frame] = self._packets(now_us)
-        requests = s.receiver.ask(now_us, self._answer_us, self._patience)
+        requests = s.receiver.ask(now_us, self._answer_us, self._request_limit)
         if s.receiver.given_up:
             return self._fail(f"asked more than {self.options.nacks_max} times for one packet")
         if requests:

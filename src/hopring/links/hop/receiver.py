@@ -15,7 +15,7 @@ from hopring.wire.data import MISSING_MAX, Data, Missing, Segment
 
 
 @final
-class Patience(Value):
+class RequestLimit(Value):
     """The limit of requests for one packet, by number and by time; beyond both the link fails.
 
     The number alone would fail a short link in a short outage, the time alone a slow link with many losses.
@@ -101,7 +101,7 @@ class Receiver:
         self.next_seq = seq + 1
         self.ask_at_us = min(self.ask_at_us, late_after_us)
 
-    def ask(self, now_us: int, answer_us: int, patience: Patience) -> tuple[Missing, ...]:
+    def ask(self, now_us: int, answer_us: int, limit: RequestLimit) -> tuple[Missing, ...]:
         """The requests that are due, the oldest first; each is repeated less and less often."""
         if not self.missing:
             self.ask_at_us = NEVER
@@ -116,7 +116,7 @@ class Receiver:
             wanted.asked += 1
             wanted.ask_at_us = now_us + answer_us * min(max(1, wanted.asked - 3), 4)
             wanted.first_asked_us = min(wanted.first_asked_us, now_us)
-            self.given_up |= patience.exceeded(wanted.asked, now_us - wanted.first_asked_us)
+            self.given_up |= limit.exceeded(wanted.asked, now_us - wanted.first_asked_us)
         self.nacks += bool(requests)
         self.ask_at_us = min((wanted.ask_at_us for wanted in self.missing.values()), default=NEVER)
         return tuple(requests)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final, final
 
 from hopring.errors import Drop, PeerError
-from hopring.links.hop.receiver import Patience
+from hopring.links.hop.receiver import RequestLimit
 from hopring.links.queues import LooseQueue, SendQueue
 from hopring.value import Mutable, Value
 from hopring.wire.data import SEGMENT_OVERHEAD_BYTES, Data, Missing, Segment, cut, segment_count
@@ -132,7 +132,7 @@ class Sender:
             if one.seq + one.count - 1 > self.sent:
                 raise PeerError(Drop.OUT_OF_WINDOW, f"neighbour asks for {one}, we sent {self.sent}")
 
-    def requested(self, missing: tuple[Missing, ...], now_us: int, patience: Patience) -> list[int]:
+    def requested(self, missing: tuple[Missing, ...], now_us: int, limit: RequestLimit) -> list[int]:
         """Queues requested packets for retransmission; returns those requested for the first time."""
         fresh: list[int] = []
         for one in missing:
@@ -150,7 +150,7 @@ class Sender:
                     held.first_resend_us = now_us
                 held.resends += 1
                 self.resends += 1
-                self.given_up |= patience.exceeded(held.resends, now_us - held.first_resend_us)
+                self.given_up |= limit.exceeded(held.resends, now_us - held.first_resend_us)
                 self.again[seq] = one.segments
         return fresh
 
