@@ -525,11 +525,11 @@ class Stack:
 
     def _tick(self, now_us: int) -> None:
         for daemon, link in self.links.items():
-            due = self._wakes_at_us[daemon] <= now_us or link.ride_at_us <= now_us
+            due = self._wakes_at_us[daemon] <= now_us or link.early_tick_at_us <= now_us
             if due and not self.failed:
                 self._carry_link(daemon, link, link.step(Tick(), now_us), now_us)
         for daemon, link in self.spares.items():
-            due = self._wakes_at_us[daemon] <= now_us or link.ride_at_us <= now_us
+            due = self._wakes_at_us[daemon] <= now_us or link.early_tick_at_us <= now_us
             if due and not self.failed:
                 self._carry_link(daemon, link, link.step(Tick(), now_us), now_us)
         if self._wakes_at_us[self.own.me] <= now_us and not self.failed:

@@ -164,7 +164,7 @@ class GoBackN(Link):
         return min(s.ack_at_us, s.resend_at_us, send_at_us, self._silent_at_us)
 
     @property
-    def ride_at_us(self) -> int:
+    def early_tick_at_us(self) -> int:
         return NEVER if self.state.failure else self.state.ack_at_us
 
     def step(self, event: LinkInput, now_us: int) -> list[LinkOutput]:

@@ -138,7 +138,7 @@ def test_a_link_whose_backlog_is_full_fails_once_and_is_silent() -> None:
 
     assert failed == [LinkFailed("more than 1000 bytes wait for the neighbour")]
     assert link.failure == "more than 1000 bytes wait for the neighbour"
-    assert (link.wake_at_us, link.ride_at_us) == (NEVER, NEVER)
+    assert (link.wake_at_us, link.early_tick_at_us) == (NEVER, NEVER)
     assert link.step(Tick(), now_us=1) == []
     assert link.step(Data(1, b"late"), now_us=1) == []
 

@@ -51,7 +51,7 @@ class Link(ABC):
 
     @property
     @abstractmethod
-    def ride_at_us(self) -> int:
+    def early_tick_at_us(self) -> int:
         """From this time on a Tick is useful, if the daemon is awake anyway; it saves a later one."""
 
     @property

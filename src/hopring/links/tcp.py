@@ -46,7 +46,7 @@ from hopring.links.events import (
 )
 from hopring.links.link import Link
 from hopring.links.queues import LOOSE_BYTES_MAX, SendQueue
-from hopring.links.timing import SILENCES_MAX, beat_us, ride_us, silence_limit_us
+from hopring.links.timing import SILENCES_MAX, beat_us, early_us, silence_limit_us
 from hopring.wire.data import PACKET_BYTES_MAX
 from hopring.wire.header import Family, Header
 from hopring.wire.stream import SIGN_OF_LIFE, StreamReader, encode_greeting, encode_packet
@@ -173,10 +173,10 @@ class Tcp(Link):
         return min(self._send_at_us, s.heartbeat_at_us, s.observe_at_us, self._silent_at_us)
 
     @property
-    def ride_at_us(self) -> int:
+    def early_tick_at_us(self) -> int:
         """From this time on a Tick is useful, if the daemon is awake anyway; it saves a later one."""
         at_us = self.state.heartbeat_at_us
-        return NEVER if self.state.failure or at_us == NEVER else at_us - ride_us(self._beat_us)
+        return NEVER if self.state.failure or at_us == NEVER else at_us - early_us(self._beat_us)
 
     def step(self, event: LinkInput, now_us: int) -> list[LinkOutput]:
         """Takes one event; returns payloads, bytes to write, or the failure of the link."""
@@ -283,7 +283,7 @@ class Tcp(Link):
             reason = f"nothing heard for {silent_ms} ms" if self.greeting else "no greeting in time"
             return self._fail(reason, absence=True)
         outputs = self._packets(now_us)
-        if now_us >= self.ride_at_us:
+        if now_us >= self.early_tick_at_us:
             outputs += self._heartbeat(now_us)
         if now_us >= self.state.observe_at_us:
             outputs.append(self._observe(now_us))

@@ -27,7 +27,7 @@ SILENCES_MAX: Final = 4
 
 _BEATS_IN_SILENCE: Final = 3
 
-_RIDE_PART: Final = 3
+_EARLY_PART: Final = 3
 
 _ROUND_TRIPS_IN_SILENCE: Final = 8
 
@@ -120,9 +120,9 @@ def silence_limit_us(round_trip_us: int, silence_us: int) -> int:
     return min(max(_ROUND_TRIPS_IN_SILENCE * round_trip_us, silence_us), SILENCES_MAX * silence_us)
 
 
-def ride_us(again_us: int) -> int:
+def early_us(again_us: int) -> int:
     """How much earlier than planned the next heartbeat, due after `again_us`, may be sent."""
-    return again_us // _RIDE_PART
+    return again_us // _EARLY_PART
 
 
 @final

@@ -143,11 +143,11 @@ def encode(head: bytes, frames: Sequence[Frame], segment_bytes: int) -> list[Tra
     return trains
 
 
-def with_riders(train: Train, frames: Sequence[Frame], riders: Sequence[Frame]) -> Train | None:
+def with_frames(train: Train, frames: Sequence[Frame], more: Sequence[Frame]) -> Train | None:
     """The datagram of these frames with more frames added; None if it is a longer train, or is full."""
-    if len(train.buffer) > train.segment_bytes or len(frames) + len(riders) > FRAMES_MAX:
+    if len(train.buffer) > train.segment_bytes or len(frames) + len(more) > FRAMES_MAX:
         return None  # A second copy of a long train would cost more than another datagram.
-    buffer = b"".join([train.buffer, *[_encode_frame(frame) for frame in riders]])
+    buffer = b"".join([train.buffer, *[_encode_frame(frame) for frame in more]])
     return Train(buffer, train.segment_bytes) if len(buffer) <= train.segment_bytes else None
 
 

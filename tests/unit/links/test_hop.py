@@ -76,7 +76,7 @@ def test_a_lazy_object_waits_for_other_objects_but_not_for_ever() -> None:
     assert frames_of(hop.step(Tick(), now_us=5_000))[0] == Data(1, b"meta")
 
 
-def test_a_lazy_object_rides_with_the_next_packet() -> None:
+def test_a_lazy_object_shares_the_next_packet() -> None:
     hop = make_hop()
     hop.step(Tick(), now_us=0)
     hop.step(Submit(b"meta", lazy=True), now_us=0)
@@ -301,7 +301,7 @@ def test_sequences_continue_past_word_boundaries(start: int) -> None:
     assert sorted(wire.delivered["b"]) == [b"%02d" % number for number in range(20)]
 
 
-def test_acks_ride_on_data_when_there_is_any() -> None:
+def test_acks_share_datagrams_with_data_when_there_is_any() -> None:
     wire = make_wire(HopOptions(rate_bytes_per_second=10_000_000))
     for _ in range(100):
         wire.submit("a", b"x" * 100)
@@ -310,9 +310,9 @@ def test_acks_ride_on_data_when_there_is_any() -> None:
 
     moments = {(at, end) for at, end, frame in wire.log if isinstance(frame, Data)}
     alone = [at for at, end, frame in wire.log if isinstance(frame, Ack) and (at, end) not in moments]
-    riding = [at for at, end, frame in wire.log if isinstance(frame, Ack) and (at, end) in moments]
+    shared = [at for at, end, frame in wire.log if isinstance(frame, Ack) and (at, end) in moments]
     assert len(alone) <= 4
-    assert len(riding) > 20
+    assert len(shared) > 20
 
 
 def test_an_idle_link_sends_heartbeats_and_stays_up() -> None:

@@ -77,7 +77,7 @@ def test_an_uneasy_end_that_is_often_awake_does_not_flood_the_link() -> None:
     wire.run(SECOND)
     end, sent = wire.b, 0
     for now_us in range(SECOND, 2 * SECOND, 200):
-        if end.ride_at_us <= now_us:
+        if end.early_tick_at_us <= now_us:
             sent += len(end.step(Tick(), now_us))
 
     assert 10 <= sent <= 80
@@ -88,9 +88,9 @@ def test_a_daemon_that_is_awake_sends_a_little_early() -> None:
     end.step(Tick(), 0)
     beat_us = end.state.ack_at_us
 
-    assert end.ride_at_us == beat_us - beat_us // 3
-    assert end.step(Tick(), end.ride_at_us - 1) == []
-    assert len(end.step(Tick(), end.ride_at_us)) == 1
+    assert end.early_tick_at_us == beat_us - beat_us // 3
+    assert end.step(Tick(), end.early_tick_at_us - 1) == []
+    assert len(end.step(Tick(), end.early_tick_at_us)) == 1
 
 
 def test_an_end_that_waits_for_an_acknowledgement_does_not_send_early() -> None:
@@ -101,7 +101,7 @@ def test_an_end_that_waits_for_an_acknowledgement_does_not_send_early() -> None:
     wire.submit("a", b"on its way")
     wire.run(SECOND + 1)
 
-    assert wire.a.ride_at_us == wire.a.state.ack_at_us
+    assert wire.a.early_tick_at_us == wire.a.state.ack_at_us
 
 
 def test_reports_that_come_in_a_row_out_of_a_queue_do_not_silence_the_other_end() -> None:

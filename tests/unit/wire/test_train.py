@@ -13,7 +13,7 @@ from hopring.wire.data import Data, Missing, Segment, cut, packet_bytes_of
 from hopring.wire.header import FRAMES_MAX, Family, Header, encode_header
 from hopring.wire.hop import Ack, Nack
 from hopring.wire.ring import Held, Hurry
-from hopring.wire.train import Frame, Packet, Train, decode, decode_train, encode, with_riders
+from hopring.wire.train import Frame, Packet, Train, decode, decode_train, encode, with_frames
 
 HEADER: Final = Header(Family.HOP, CLUSTER, DaemonId(3), Incarnation(2**64 - 1), Generation(2**63))
 HEAD: Final = encode_header(HEADER)
@@ -102,10 +102,10 @@ def test_frames_after_a_train_are_sent_in_its_last_datagram() -> None:
 def test_frames_are_sent_in_a_datagram_that_has_space() -> None:
     frames = [Data(7, b"payload")]
     [train] = encode(HEAD, frames, 1400)
-    ridden = with_riders(train, frames, [Held(3), Hurry()])
+    joined = with_frames(train, frames, [Held(3), Hurry()])
 
-    assert ridden is not None
-    assert decode(ridden.buffer, CLUSTER) == Packet(HEADER, (Data(7, b"payload"), Held(3), Hurry()))
+    assert joined is not None
+    assert decode(joined.buffer, CLUSTER) == Packet(HEADER, (Data(7, b"payload"), Held(3), Hurry()))
     assert decode(train.buffer, CLUSTER) == Packet(HEADER, (Data(7, b"payload"),)), (
         "the other datagram was changed"
     )
@@ -116,13 +116,13 @@ def test_no_frames_are_added_without_space_or_to_a_longer_train() -> None:
     [train] = encode(HEAD, frames, 1400)
     size = len(train.buffer)
     [held] = encode(HEAD, [Held(3)], 1400)
-    rider_bytes = len(held.buffer) - len(HEAD)
+    held_bytes = len(held.buffer) - len(HEAD)
 
-    assert with_riders(Train(train.buffer, size + rider_bytes), frames, [Held(3)]) is not None
-    assert with_riders(Train(train.buffer, size + rider_bytes - 1), frames, [Held(3)]) is None
+    assert with_frames(Train(train.buffer, size + held_bytes), frames, [Held(3)]) is not None
+    assert with_frames(Train(train.buffer, size + held_bytes - 1), frames, [Held(3)]) is None
     longer = [Data(7, bytes(5_000))]
     [long] = encode(HEAD, longer, 1400)
-    assert with_riders(long, longer, [Held(3)]) is None
+    assert with_frames(long, longer, [Held(3)]) is None
 
 
 def test_a_datagram_has_no_more_frames_than_receivers_take() -> None:
@@ -133,7 +133,7 @@ def test_a_datagram_has_no_more_frames_than_receivers_take() -> None:
 
     assert [len(packet.frames) for packet in packets] == [FRAMES_MAX, FRAMES_MAX, 3]
     assert [frame for packet in packets for frame in packet.frames] == frames
-    assert with_riders(train, full, [Hurry()]) is None
+    assert with_frames(train, full, [Hurry()]) is None
 
 
 def test_what_comes_before_a_train_goes_in_a_datagram_of_its_own() -> None:

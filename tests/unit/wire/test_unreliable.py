@@ -38,7 +38,7 @@ def test_a_loose_frame_byte_by_byte() -> None:
     assert split_objects(BYTES) == [(5, body_of(BYTES))]
 
 
-def test_a_loose_frame_rides_behind_data_in_the_same_datagram() -> None:
+def test_a_loose_frame_follows_data_in_the_same_datagram() -> None:
     head = Header(Family.HOP, 9, DaemonId(1), Incarnation(2), Generation(3))
 
     (train,) = encode(encode_header(head), [Data(4, b"data"), Loose(BYTES)], 1400)

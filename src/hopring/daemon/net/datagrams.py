@@ -33,7 +33,7 @@ from hopring.wire.train import (
     decode_train,
     decoded,
     encode,
-    with_riders,
+    with_frames,
 )
 
 _FAMILIES: Final = (Family.HOP, Family.RING)
@@ -77,13 +77,13 @@ class Datagrams:
             self.endpoint = UdpEndpoint(loop, (own.address, own.port), self._receive)
         # Randomness is for tests only: it is not used without a shape.
         self.shaper = DatagramShaper(loop, self.endpoint.send, Random(own.name))
-        self.group = self._join(loop, config)
+        self.group = self._join_group(loop, config)
         header = Header(Family.MEMBERSHIP, self._cluster, me.daemon, me.incarnation, Generation(0))
         self._membership_head = encode_header(header)
         self._heads: dict[Family, bytes] = {}
         self._site: list[Address] = []  # Where frames for the whole site go.
 
-    def _join(self, loop: Loop, config: Config) -> UdpEndpoint | None:
+    def _join_group(self, loop: Loop, config: Config) -> UdpEndpoint | None:
         site = config.sites[config.site_of[self._me]]
         if site.multicast is None:
             return None
@@ -168,7 +168,7 @@ class Datagrams:
         if self.group is not None:
             for train in trains:
                 self.group.send(train, self.group.address)
-        elif self._ridden(trains, output, follows):
+        elif self._send_joined(trains, output, follows):
             return
         else:
             for train in trains:
@@ -177,21 +177,22 @@ class Datagrams:
         if follows is not None:
             self._send_to(follows)
 
-    def _ridden(self, trains: list[Train], output: SendSite, follows: SendTo | None) -> bool:
+    def _send_joined(self, trains: list[Train], output: SendSite, follows: SendTo | None) -> bool:
+        """Sends both in one datagram to the daemon that gets both; False if they do not fit in one."""
         if follows is None or len(trains) > 1:
             return False
-        riding = self._riding(trains[0], output, follows)
-        if riding is None:
+        joined = self._join_frames(trains[0], output, follows)
+        if joined is None:
             return False
-        rides = self.addresses[follows.daemon]
+        gets_both = self.addresses[follows.daemon]
         for address in self._site:
-            self.shaper.send(riding if address == rides else trains[0], address)
+            self.shaper.send(joined if address == gets_both else trains[0], address)
         return True
 
-    def _riding(self, train: Train, output: SendSite, follows: SendTo) -> Train | None:
+    def _join_frames(self, train: Train, output: SendSite, follows: SendTo) -> Train | None:
         """The one datagram of the site with the following frames in it; None if they do not fit."""
         if self.sealing is None:
-            return with_riders(train, output.frames, follows.frames)
+            return with_frames(train, output.frames, follows.frames)
         head, size, frames = (
             self._heads[Family.RING],
             self._ring_segment_bytes,

@@ -34,13 +34,13 @@ from hopring.links.hop.receiver import Receiver, RequestLimit
 from hopring.links.hop.sender import RESERVE_PACKETS, Crossing, Sender
 from hopring.links.link import RESUME_US_MAX, LearnedPath, Link
 from hopring.links.queues import LOOSE_BYTES_MAX, LooseQueue
-from hopring.links.timing import RoundTrip, beat_us, clamp, ride_us, silence_limit_us, stamp_of
+from hopring.links.timing import RoundTrip, beat_us, clamp, early_us, silence_limit_us, stamp_of
 from hopring.wire.data import SEGMENT_BYTES_DEFAULT, Data, Segment, chunk_bytes_of, packet_bytes_of
 from hopring.wire.hop import STAMP_MASK, Ack, Nack
 from hopring.wire.train import Frame
 from hopring.wire.unreliable import loose_bytes_of
 
-_RIDER_BYTES = 96  # Left free in a packet of one datagram, for an ACK and a short NACK.
+_REPORT_BYTES = 96  # Left free in a packet of one datagram, for an ACK and a short NACK.
 _PACKET_SPAN_US = 1_000  # A packet is no longer than the bytes that the rate allows in this time.
 _BURST_SPAN_US = 1_500
 
@@ -87,7 +87,7 @@ class HopState:
     stamp_us: int = 0  # The stamp of the neighbour's last ACK.
     stamped_at_us: int = 0  # When that ACK was received.
     received: int = 0
-    ride_us: int = 0  # How much earlier than `ack_at_us` the next ACK may be sent.
+    early_us: int = 0  # How much earlier than `ack_at_us` the next ACK may be sent.
     failure: str = ""
 
 
@@ -188,13 +188,13 @@ class Hop(Link):
         return min(wake_us, self._silent_at_us)
 
     @property
-    def ride_at_us(self) -> int:
+    def early_tick_at_us(self) -> int:
         """From this time on a Tick is useful, if the daemon is awake anyway; it saves a later one."""
         s = self.state
         if s.failure:
             return NEVER
         idle = not s.sender.unacked and not s.unreported_segments
-        return s.ack_at_us - s.ride_us if idle else s.ack_at_us
+        return s.ack_at_us - s.early_us if idle else s.ack_at_us
 
     def step(self, event: LinkInput, now_us: int) -> list[LinkOutput]:
         """Takes one event; returns payloads, frames to send, or the failure of the link."""
@@ -322,7 +322,7 @@ class Hop(Link):
             return self._fail(f"asked more than {self.options.nacks_max} times for one packet")
         if requests:
             frames.append(Nack(requests))
-        if now_us >= self.ride_at_us or (frames and self._report_may_ride(now_us)):
+        if now_us >= self.early_tick_at_us or (frames and self._report_may_share(now_us)):
             frames.append(self._report(now_us))
         return [Transmit(tuple(frames))] if frames else []
 
@@ -380,7 +380,7 @@ class Hop(Link):
     @property
     def _packet_bytes(self) -> int:
         """Packets of one datagram on a slow link, long trains on a fast one."""
-        one = chunk_bytes_of(self.options.segment_bytes) - _RIDER_BYTES
+        one = chunk_bytes_of(self.options.segment_bytes) - _REPORT_BYTES
         span = self.state.bucket.rate_bytes_per_second * _PACKET_SPAN_US // 1_000_000
         return one if span < 2 * self.options.segment_bytes else min(span, self.object_bytes_max)
 
@@ -396,7 +396,7 @@ class Hop(Link):
         else:
             again_us = min(again_us, uneasy_in_us + 1)
         s.ack_at_us = now_us + again_us
-        s.ride_us = ride_us(again_us)
+        s.early_us = early_us(again_us)
         s.reported_at_us = now_us
         s.unreported_segments = 0
         echo_delay_us = min(now_us - s.stamped_at_us, STAMP_MASK)
@@ -406,7 +406,7 @@ class Hop(Link):
     def _report_by(self, at_us: int) -> None:
         self.state.ack_at_us = min(self.state.ack_at_us, at_us)
 
-    def _report_may_ride(self, now_us: int) -> bool:
+    def _report_may_share(self, now_us: int) -> bool:
         """Whether an ACK is due soon enough to be added to a packet that is sent now."""
         return self.state.ack_at_us - now_us <= self.state.round_trip.report_delay_us // 2
 
