@@ -151,17 +151,18 @@ class Stack:
             others, options.loose_wait_us, options.loose_held_bytes_max, options.bundle_bytes_max
         )
         self._clock_goal_lts = 0  # The clock has to reach this stamp because of Unreliable bundles.
-        self._clock_due_us = NEVER  # When it has to, at the latest.
+        self._clock_due_us = NEVER  # When the clock has to reach that stamp, at the latest.
         self._serial = 0  # Of control messages.
-        self._visited: StampedBundles | None = None
+        self._last_stamped: StampedBundles | None = None  # In the last visit.
         self._safe_queued = False  # A Safe bundle waits to be stamped.
         self.safe_waits = False
         """Set by the layer above while a Safe bundle is stamped and not stable."""
         self.local_aru = 0
         """Set by the layer above: this daemon has everything below this line."""
         self.drops: Counter[Drop] = Counter()
-        self._encoded_item: Item | None = None  # The last item for another site.
-        self._encoded = b""  # The same, encoded.
+        # The last item for another site and its encoding: often the same item goes to several neighbours.
+        self._encoded_item: Item | None = None
+        self._encoded = b""
         self._out: list[Output] = []
 
     def _make_link(self, neighbour: Neighbour) -> Link:
@@ -306,7 +307,7 @@ class Stack:
         fragments = self._loose_out.cut(event.mask, event.bundle)
         self._out.append(ReceiveLoose(self.own.me, self._loose_out.number, event.bundle))
         for fragment in fragments:
-            self._carry_loose(Originate(fragment), now_us)
+            self._route_loose(Originate(fragment), now_us)
 
     def _schedule_clock(self, event: MulticastLoose, now_us: int) -> None:
         self._clock_goal_lts = max(self._clock_goal_lts, event.lts)
@@ -337,7 +338,7 @@ class Stack:
             # A PING must not fail a link whose queue is nearly full.
             if link is not None and 2 * link.backlog_bytes < link.backlog_bytes_max:
                 submit = Submit(encode_ping(pinging.ping(now_us)), urgent=True)
-                self._carry_link(daemon, link, link.step(submit, now_us), now_us)
+                self._handle_link(daemon, link, link.step(submit, now_us), now_us)
 
     def _link(self, daemon: DaemonId) -> Link | None:
         link = self.links.get(daemon)
@@ -345,7 +346,7 @@ class Stack:
 
     def _originate(self, item: Update | Control, now_us: int) -> None:
         for output in self.network.step(Originate(item)):
-            self._carry_out(output, now_us)
+            self._handle_routed(output, now_us)
 
     def _visit(self, visit: Visit, now_us: int) -> None:
         """Stamps bundles, forwards their fragments to other sites and answers the ring with `Release`.
@@ -363,7 +364,7 @@ class Stack:
             self._out.append(Receive(meta.source, meta.seq, meta.lts, meta.mask, bundle, meta.prev, True))
         for fragment in stamped.fragments:
             for output in self.network.forward_own(fragment):
-                self._carry_out(output, now_us)
+                self._handle_routed(output, now_us)
         release = Release(
             stamped.site_seq,
             stamped.site_lts,
@@ -373,7 +374,7 @@ class Stack:
             self._safe_queued or self.safe_waits,
         )
         self._safe_queued = self._safe_queued and self.stamps.busy
-        self._visited = stamped
+        self._last_stamped = stamped
         self._step_ring(release, now_us)
 
     def _reserve(self, space: VisitSpace, ring_objects: list[bytes], fragment: Routed) -> bool:
@@ -431,7 +432,7 @@ class Stack:
             link = self._link(header.sender)
             if link is None or header.sender in self._streams:
                 raise PeerError(Drop.FOREIGN_SENDER, f"no link of datagrams with daemon {header.sender}")
-            self._carry_link(header.sender, link, link.step(frame, now_us), now_us)
+            self._handle_link(header.sender, link, link.step(frame, now_us), now_us)
         else:
             raise PeerError(Drop.UNKNOWN_TYPE, f"{type(frame).__name__} on {header.family.name}")
 
@@ -444,15 +445,15 @@ class Stack:
             raise PeerError(Drop.FOREIGN_SENDER, f"LOOSE on {header.family.name} from daemon {header.sender}")
         items = [decode_unreliable(kind, body) for kind, body in split_objects(frame.payload)]
         for item in items:
-            self._carry_loose(origin(item), now_us)
+            self._route_loose(origin(item), now_us)
 
-    def _carry_loose(self, event: RoutingInput, now_us: int) -> None:
+    def _route_loose(self, event: RoutingInput, now_us: int) -> None:
         """Routes an Unreliable fragment; no link fails because of it."""
         for output in self.network.step(event):
             if isinstance(output, ToLink) and isinstance(output.item, Unreliable):
                 link = self.links[output.neighbour]
                 submit = Submit(encode_unreliable(output.item), loose=True)
-                self._carry_link(output.neighbour, link, link.step(submit, now_us), now_us)
+                self._handle_link(output.neighbour, link, link.step(submit, now_us), now_us)
             elif isinstance(output, ToRing) and isinstance(output.item, Unreliable):
                 self._step_ring(Submit(encode_unreliable(output.item), loose=True), now_us)
             elif isinstance(output, Up) and isinstance(output.item, Unreliable):
@@ -483,13 +484,13 @@ class Stack:
         try:
             for kind, body in split_objects(payload):
                 if kind == _UNRELIABLE:  # On a TCP link they travel among the others.
-                    self._carry_loose(origin(decode_unreliable(kind, body)), now_us)
+                    self._route_loose(origin(decode_unreliable(kind, body)), now_us)
                     continue
                 if kind == _PING:
                     self._pinged(neighbour, body, now_us)
                     continue
                 for output in self.network.step(origin(decode_item(kind, body))):
-                    self._carry_out(output, now_us)
+                    self._handle_routed(output, now_us)
         except PeerError as error:
             self.drops[error.reason] += 1
             self._fail(f"a neighbour breaks the protocol: {error}", now_us)
@@ -527,11 +528,11 @@ class Stack:
         for daemon, link in self.links.items():
             due = self._wakes_at_us[daemon] <= now_us or link.early_tick_at_us <= now_us
             if due and not self.failed:
-                self._carry_link(daemon, link, link.step(Tick(), now_us), now_us)
+                self._handle_link(daemon, link, link.step(Tick(), now_us), now_us)
         for daemon, link in self.spares.items():
             due = self._wakes_at_us[daemon] <= now_us or link.early_tick_at_us <= now_us
             if due and not self.failed:
-                self._carry_link(daemon, link, link.step(Tick(), now_us), now_us)
+                self._handle_link(daemon, link, link.step(Tick(), now_us), now_us)
         if self._wakes_at_us[self.own.me] <= now_us and not self.failed:
             self._step_ring(Tick(), now_us)
         if self._wakes_at_us.get(NOBODY, NEVER) <= now_us and not self.failed:
@@ -541,9 +542,9 @@ class Stack:
         link = self._link(change.neighbour)
         expected = change.generation == self.own.generation and change.neighbour in self._streams
         if link is not None and expected:
-            self._carry_link(change.neighbour, link, link.step(change.event, now_us), now_us)
+            self._handle_link(change.neighbour, link, link.step(change.event, now_us), now_us)
 
-    def _carry_link(self, daemon: DaemonId, link: Link, outputs: Sequence[LinkOutput], now_us: int) -> None:
+    def _handle_link(self, daemon: DaemonId, link: Link, outputs: Sequence[LinkOutput], now_us: int) -> None:
         self._wakes_at_us[daemon] = link.wake_at_us
         for output in outputs:
             if isinstance(output, Transmit):
@@ -567,7 +568,7 @@ class Stack:
             elif isinstance(output, TransmitTo):
                 self._out.append(SendTo(output.member, Family.RING, output.frames))
             elif isinstance(output, Passed):
-                stamped = self._visited
+                stamped = self._last_stamped
                 assert stamped is not None, "a token passes on only after its visit"
                 self._out.append(Visited(stamped.site_seq, stamped.site_lts, output.site_aru))
             elif isinstance(output, Deliver):
@@ -577,14 +578,14 @@ class Stack:
             elif isinstance(output, LinkFailed):
                 self._fail(f"ring: {output.reason}", now_us, output.absence)
 
-    def _carry_out(self, output: RoutingOutput, now_us: int) -> None:
+    def _handle_routed(self, output: RoutingOutput, now_us: int) -> None:
         if isinstance(output, ToLink):
             item = output.item
-            if self._encoded_item is not item:  # Often the same item goes to several neighbours.
+            if self._encoded_item is not item:
                 self._encoded_item, self._encoded = item, encode_item(item)
             submit = Submit(self._encoded, isinstance(item, (Update, Control)), lazy=isinstance(item, Meta))
             link = self.links[output.neighbour]
-            self._carry_link(output.neighbour, link, link.step(submit, now_us), now_us)
+            self._handle_link(output.neighbour, link, link.step(submit, now_us), now_us)
         elif isinstance(output, ToRing):
             self._to_ring(output.item, now_us)
         elif isinstance(output, Up):
@@ -594,4 +595,4 @@ class Stack:
 
     def _fail(self, reason: str, now_us: int, absence: bool = False) -> None:
         for output in self.network.step(Failed(reason, absence)):
-            self._carry_out(output, now_us)
+            self._handle_routed(output, now_us)

@@ -34,7 +34,7 @@ class SiteLine:
     stable_lts: int  # Below it, every daemon of the site holds everything.
     highest: int = 0  # The highest sequence known to exist.
     ahead: dict[int, int] = field(default_factory=dict)  # Held above a gap: sequence to stamp.
-    ahead_seqs: list[int] = field(default_factory=list)  # The same sequences, sorted.
+    ahead_seqs: list[int] = field(default_factory=list)  # The sequences of `ahead`, sorted.
     promises: dict[int, int] = field(default_factory=dict)  # Sequence to stamp, those above cseq only.
 
     def holds(self, seq: int) -> bool:
