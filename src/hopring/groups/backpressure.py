@@ -30,13 +30,13 @@ class Backpressure:
     due: dict[GroupName, None] = field(default_factory=dict)  # Groups whose state may have changed since.
     others: dict[DaemonId, set[GroupName]] = field(default_factory=dict)  # Groups held by other daemons.
 
-    def hold(self, groups: Collection[GroupName]) -> None:
+    def block(self, groups: Collection[GroupName]) -> None:
         """A receiver here has fallen behind in these groups."""
         self.own.update(groups)
         self.due.update(dict.fromkeys(groups))
         self.sessions.block(groups)
 
-    def release(self, groups: Collection[GroupName]) -> None:
+    def unblock(self, groups: Collection[GroupName]) -> None:
         """A receiver here has caught up in these groups."""
         for group in groups:
             self.own[group] -= 1

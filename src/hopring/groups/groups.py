@@ -158,11 +158,11 @@ class Groups:
 
     def block(self, groups: Collection[GroupName]) -> None:
         """Holds back messages to these groups at all daemons, until as many calls of `unblock`."""
-        self.backpressure.hold(groups)
+        self.backpressure.block(groups)
 
     def unblock(self, groups: Collection[GroupName]) -> None:
         """Ends one `block` of these groups."""
-        self.backpressure.release(groups)
+        self.backpressure.unblock(groups)
 
     @property
     def idle(self) -> bool:
