@@ -110,7 +110,7 @@ class AruUpdates:
 
     # Decisions.
 
-    def wants(self, clock: int, agreed_line: int, now_us: int) -> bool:
+    def check_due(self, clock: int, agreed_line: int, now_us: int) -> bool:
         """Whether a promise is due, so that the token is wanted now; otherwise `wake_at_us` is set."""
         due_us = self._due_us(clock + 1, agreed_line)
         if now_us >= due_us:

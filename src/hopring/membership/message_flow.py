@@ -193,9 +193,9 @@ class MessageFlow:
         if len(stack.network.sites) == 1 or not stack.network.is_representative:
             return None
         order = view.order
-        wants = self.updates.wants(order.clock, order.agreed_line, now_us)
+        due = self.updates.check_due(order.clock, order.agreed_line, now_us)
         # The ring takes two visits to agree on a line, so it should begin before a promise is due.
-        return WishVisit() if wants or order.agreed_line > self.shown_aru else None
+        return WishVisit() if due or order.agreed_line > self.shown_aru else None
 
     # Up.
 

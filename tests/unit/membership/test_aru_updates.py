@@ -63,28 +63,28 @@ def test_the_token_is_wanted_when_the_clock_has_passed_the_last_promise() -> Non
     one = updates()
     one.visited(SITE, Visited(3, 10, 5), 0)
 
-    assert not one.wants(clock=10, agreed_line=5, now_us=DELTA_US)
-    assert one.wants(clock=11, agreed_line=5, now_us=DELTA_US)
+    assert not one.check_due(clock=10, agreed_line=5, now_us=DELTA_US)
+    assert one.check_due(clock=11, agreed_line=5, now_us=DELTA_US)
 
 
 def test_the_token_is_wanted_when_more_has_been_received() -> None:
     one = updates()
     one.visited(SITE, Visited(3, 10, 5), 0)
 
-    assert one.wants(clock=10, agreed_line=6, now_us=DELTA_US)
+    assert one.check_due(clock=10, agreed_line=6, now_us=DELTA_US)
 
 
 def test_a_later_need_for_the_token_has_its_time() -> None:
     one = updates()
     one.visited(SITE, Visited(3, 10, 5), 1_000)
 
-    assert not one.wants(11, 5, now_us=2_000)
+    assert not one.check_due(11, 5, now_us=2_000)
     assert one.wake_at_us == 1_000 + DELTA_US
 
-    assert not one.wants(10, 5, now_us=2_000)
+    assert not one.check_due(10, 5, now_us=2_000)
     assert one.wake_at_us == 1_000 + FLOOR_US
 
-    assert one.wants(10, 5, now_us=1_000 + FLOOR_US)
+    assert one.check_due(10, 5, now_us=1_000 + FLOOR_US)
     assert one.wake_at_us == NEVER
 
 
@@ -93,10 +93,10 @@ def test_a_bundle_of_the_own_site_is_as_good_as_a_promise() -> None:
     one.visited(SITE, Visited(3, 10, 5), 0)
     one.stamped(12, OTHERS, ordered=True, now_us=1)
 
-    assert not one.wants(clock=12, agreed_line=5, now_us=DELTA_US)
+    assert not one.check_due(clock=12, agreed_line=5, now_us=DELTA_US)
     assert one.visited(SITE, Visited(4, 12, 5), DELTA_US) is None
     # A stamp of another site, or more bundles at all daemons here, are news that it does not contain.
-    assert one.wants(clock=13, agreed_line=5, now_us=DELTA_US)
+    assert one.check_due(clock=13, agreed_line=5, now_us=DELTA_US)
     assert one.visited(SITE, Visited(4, 12, 6), DELTA_US) == Update(SITE, 4, 13, 6)
 
 
@@ -113,13 +113,13 @@ def test_a_changed_promise_is_sent_at_once_if_many_bundles_came_since_the_last()
     one = updates()
     one.visited(SITE, Visited(3, 10, 5), 0)
     one.heard(HURRY_BYTES - 1, 11, ordered=True)
-    assert not one.wants(11, 5, now_us=1)
+    assert not one.check_due(11, 5, now_us=1)
     assert one.visited(SITE, Visited(4, 12, 5), 1) is None
     one.heard(1, 11, ordered=True)
-    assert one.wants(11, 5, now_us=1)
+    assert one.check_due(11, 5, now_us=1)
     assert one.visited(SITE, Visited(4, 12, 5), 1) == Update(SITE, 4, 13, 5)
 
-    assert not one.wants(13, 5, now_us=2)
+    assert not one.check_due(13, 5, now_us=2)
 
 
 def test_without_a_change_nothing_is_sent_early() -> None:
@@ -127,7 +127,7 @@ def test_without_a_change_nothing_is_sent_early() -> None:
     one.visited(SITE, Visited(3, 10, 5), 0)
     one.heard(HURRY_BYTES, 10, ordered=True)
 
-    assert not one.wants(10, 5, now_us=1)
+    assert not one.check_due(10, 5, now_us=1)
     assert one.visited(SITE, Visited(3, 10, 5), 1) is None
 
 
@@ -196,10 +196,10 @@ def test_only_a_bundle_that_is_wanted_in_order_shortens_the_wait() -> None:
     one.visited(SITE, Visited(3, 10, 11), 0)
 
     one.heard(100, 11, ordered=False)
-    assert not one.wants(11, 11, now_us=6_000)
+    assert not one.check_due(11, 11, now_us=6_000)
     assert one.wake_at_us == DELTA_US
     one.heard(100, 12, ordered=True)
-    assert one.wants(12, 11, now_us=6_000)
+    assert one.check_due(12, 11, now_us=6_000)
 
 
 def test_a_bundle_that_this_site_has_acknowledged_shortens_nothing() -> None:
@@ -208,7 +208,7 @@ def test_a_bundle_that_this_site_has_acknowledged_shortens_nothing() -> None:
     one.heard(100, 11, ordered=True)
     one.visited(SITE, Visited(3, 12, 12), 0)
 
-    assert not one.wants(13, 12, now_us=6_000)
+    assert not one.check_due(13, 12, now_us=6_000)
     assert one.wake_at_us == DELTA_US
 
 
