@@ -48,7 +48,7 @@ class Node:
         self._port: LayerDriver[Input, Output] | None = None
         self._options = stack_options(config, self.me)
         me = Process(self.me, incarnation)
-        self.sockets = PeerSockets(loop, config, me, self._options, self._arrived, self._happened)
+        self.sockets = PeerSockets(loop, config, me, self._options, self._packet_received, self._connection_changed)
 
     def start(
         self,
@@ -77,13 +77,13 @@ class Node:
             self._port.close()
         self.sockets.close()
 
-    def _arrived(self, packet: Packet) -> None:
+    def _packet_received(self, packet: Packet) -> None:
         if self._port is not None:
             self._port.give(PacketReceived(packet))
 
-    def _happened(self, generation: Generation, neighbour: DaemonId, happening: ConnectionEvent) -> None:
+    def _connection_changed(self, generation: Generation, neighbour: DaemonId, event: ConnectionEvent) -> None:
         if self._port is not None:
-            self._port.give(StreamChanged(generation, neighbour, happening))
+            self._port.give(StreamChanged(generation, neighbour, event))
 
     def _carry_out(self, outputs: Sequence[Output]) -> None:
         self.sockets.send(

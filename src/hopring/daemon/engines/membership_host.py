@@ -112,7 +112,7 @@ class MembershipHost(ReconfigurableHost):
             cluster = SealedCluster(config.cluster, cluster_hash(config), len(config.daemons))
             sealing = Sealing(me, cluster, self._keys, secret, self._sealed)
         self.sockets = PeerSockets(
-            self._loop, config, me, stack, self._arrived, self._happened, sealing, self._tls
+            self._loop, config, me, stack, self._packet_received, self._connection_changed, sealing, self._tls
         )
         local = LocalDaemon(me, cluster_hash(config), topology_of(config))
         now_us = self._loop.now_us()
@@ -228,13 +228,13 @@ class MembershipHost(ReconfigurableHost):
 
     # In.
 
-    def _arrived(self, packet: Packet) -> None:
+    def _packet_received(self, packet: Packet) -> None:
         if packet.header.family is Family.MEMBERSHIP:
-            self._heard(packet)
+            self._membership_received(packet)
         else:
             self._driver.give(PacketReceived(packet))
 
-    def _heard(self, packet: Packet) -> None:
+    def _membership_received(self, packet: Packet) -> None:
         sender = Process(packet.header.sender, packet.header.incarnation)
         for frame in packet.frames:
             if not isinstance(frame, MembershipFrame):
@@ -246,7 +246,7 @@ class MembershipHost(ReconfigurableHost):
             else:
                 self._driver.give(DaemonMessageReceived(sender, message))
 
-    def _happened(self, generation: Generation, neighbour: DaemonId, event: ConnectionEvent) -> None:
+    def _connection_changed(self, generation: Generation, neighbour: DaemonId, event: ConnectionEvent) -> None:
         self._driver.give(StreamChanged(generation, neighbour, event))
 
     # Out.

@@ -54,7 +54,7 @@ class Datagrams:
         config: Config,
         me: Process,
         ring_segment_bytes: int,
-        take: Callable[[Packet], None],
+        on_packet: Callable[[Packet], None],
         sealing: Sealing | None = None,
     ) -> None:
         self.sealing: Final = sealing
@@ -69,7 +69,7 @@ class Datagrams:
         self._me = me.daemon
         self._unheard = frozenset([me.daemon])  # A group sends us back what we sent.
         self._cluster = cluster_hash(config)
-        self._take = take
+        self._on_packet = on_packet
         self._ring_segment_bytes = ring_segment_bytes
         self._hop_segment_bytes = _segments(config, me.daemon)
         own = config.daemons[me.daemon]
@@ -244,20 +244,20 @@ class Datagrams:
         elif packet.header.sender not in self._unheard:
             if self.sealing is not None and packet.header.family is Family.RING:
                 self.sealing.saw_packets(Family.RING, packet.frames)
-            self._heard(packet)
+            self._hand_up(packet)
 
-    def _heard(self, packet: Packet) -> None:
+    def _hand_up(self, packet: Packet) -> None:
         frames = packet.frames
         if not isinstance(frames[-1], Token):
-            self._take(packet)
+            self._on_packet(packet)
             return
         if self.group is not None:
             # Packets sent before the token wait in another socket. Unread they would look lost.
             self.group.drain()
         if len(frames) > 1:
             # Frames before the token must be taken first, or the token would not account for them.
-            self._take(Packet(packet.header, frames[:-1]))
-        self._take(Packet(packet.header, frames[-1:]))
+            self._on_packet(Packet(packet.header, frames[:-1]))
+        self._on_packet(Packet(packet.header, frames[-1:]))
 
 
 def _segments(config: Config, me: DaemonId) -> dict[DaemonId, int]:

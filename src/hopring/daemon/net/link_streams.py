@@ -68,7 +68,7 @@ class LinkStreams:
         me: DaemonId,
         cluster: int,
         addresses: Mapping[DaemonId, Address],
-        tell: OnConnectionEvent,
+        on_event: OnConnectionEvent,
         tls: DaemonTls | None = None,  # Without it connections are in the clear.
         uris: Mapping[DaemonId, str] | None = None,  # The daemons as their certificates name them.
         traffic: SocketCounters | None = None,  # Counts refused connections.
@@ -79,7 +79,7 @@ class LinkStreams:
         self._tls = tls
         self._uris = uris or {}
         self._addresses = addresses
-        self._tell = tell
+        self._on_event = on_event
         self._generation: Generation | None = None
         self._wanted: set[DaemonId] = set()  # Neighbours of the present network that have yet to dial.
         self._connections: dict[DaemonId, ByteStream] = {}  # Of the present network.
@@ -167,7 +167,7 @@ class LinkStreams:
         except OSError as error:
             # No descriptor is free: that is the failure of this link only.
             closed = StreamClosed(f"no socket for the connection ({os.strerror(error.errno or 0)})")
-            self._loop.call_soon(lambda: self._tell(generation, neighbour, closed))
+            self._loop.call_soon(lambda: self._on_event(generation, neighbour, closed))
         else:
             self._bind(neighbour, connection)
 
@@ -208,7 +208,7 @@ class LinkStreams:
     def _bind(self, neighbour: DaemonId, connection: ByteStream) -> None:
         generation = self._generation
         assert generation is not None, "connections belong to a network"
-        connection.sink = lambda event: self._tell(generation, neighbour, event)
+        connection.sink = lambda event: self._on_event(generation, neighbour, event)
         self._keep(neighbour, connection)
 
     def _admit(self, header: Header, connection: ByteStream) -> bool:
@@ -225,7 +225,7 @@ class LinkStreams:
         self._drop_early(sender)
         if len(self._early) == EARLY_MAX:
             self._drop_early(next(iter(self._early)))
-        early = _Early(self._tell, self._drop_early, sender, generation, connection)
+        early = _Early(self._on_event, self._drop_early, sender, generation, connection)
         early.since_us = self._loop.now_us()
         self._early[sender] = early
         self._expire.set(next(iter(self._early.values())).since_us + EARLY_US_MAX)
@@ -250,7 +250,7 @@ class _Early:
 
     def __init__(
         self,
-        tell: OnConnectionEvent,
+        on_event: OnConnectionEvent,
         drop: Callable[[DaemonId], None],
         sender: DaemonId,
         generation: Generation,
@@ -262,19 +262,19 @@ class _Early:
         self.begun = False
         """Whether its network has begun, so that its end has to be reported."""
         self._drop: Callable[[], None] = lambda: drop(sender)
-        self._tell: Sink = lambda event: tell(generation, sender, event)
+        self._on_event: Sink = lambda event: on_event(generation, sender, event)
         self._bytes = bytearray()
         self._closed: StreamClosed | None = None
         connection.sink = self._keep
 
     def let_in(self) -> None:
         """Its network has begun: reports the kept events, and later ones as they happen."""
-        self.connection.sink = self._tell
-        self._tell(StreamOpened())
-        self._tell(StreamReceived(bytes(self._bytes)))
+        self.connection.sink = self._on_event
+        self._on_event(StreamOpened())
+        self._on_event(StreamReceived(bytes(self._bytes)))
         self._bytes.clear()
         if self._closed is not None:
-            self._tell(self._closed)
+            self._on_event(self._closed)
 
     def _keep(self, event: ConnectionEvent) -> None:
         match event:

@@ -27,12 +27,12 @@ class PeerSockets:
         config: Config,
         me: Process,
         options: StackOptions,
-        take: Callable[[Packet], None],
-        tell: OnConnectionEvent,
+        on_packet: Callable[[Packet], None],
+        on_event: OnConnectionEvent,
         sealing: Sealing | None = None,
         tls: DaemonTls | None = None,
     ) -> None:
-        self.datagrams = Datagrams(loop, config, me, options.ring.segment_bytes, take, sealing)
+        self.datagrams = Datagrams(loop, config, me, options.ring.segment_bytes, on_packet, sealing)
         self._config = config
         self._streams: LinkStreams | None = None
         if uses_streams(config, me.daemon):
@@ -45,7 +45,7 @@ class PeerSockets:
                     me.daemon,
                     cluster_hash(config),
                     addresses,
-                    tell,
+                    on_event,
                     tls,
                     uris,
                     self.datagrams.traffic,
