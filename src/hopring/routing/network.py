@@ -24,7 +24,14 @@ from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, SiteId, SiteMask, mask_of
 from hopring.routing.trees import Pair, Topology, Tree, build_trees, edges_used, islands, pair
 from hopring.value import Value
-from hopring.wire.control import Control, Update, decode_control, decode_update, encode_control, encode_update
+from hopring.wire.control import (
+    Control,
+    Update,
+    decode_control_object,
+    decode_update,
+    encode_control_object,
+    encode_update,
+)
 from hopring.wire.objects import ObjectType
 from hopring.wire.routed import Meta, Routed, decode_routed, encode_meta, encode_routed
 from hopring.wire.unreliable import Unreliable, encode_unreliable
@@ -316,7 +323,7 @@ def encode_item(item: Item) -> bytes:
     if isinstance(item, Update):
         return encode_update(item)
     if isinstance(item, Control):
-        return encode_control(item)
+        return encode_control_object(item)
     if isinstance(item, Unreliable):
         return encode_unreliable(item)
     assert_never(item)
@@ -328,6 +335,6 @@ def decode_item(kind: int, body: memoryview) -> Item:
         case ObjectType.UPDATE:
             return decode_update(body)
         case ObjectType.CONTROL:
-            return decode_control(body)
+            return decode_control_object(body)
         case _:
             return decode_routed(kind, body)

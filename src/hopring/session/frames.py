@@ -29,7 +29,7 @@ FRAME_HEAD_FORMAT: Final = "IBBH"
 _HEAD: Final = Struct("<" + FRAME_HEAD_FORMAT)
 FRAME_HEAD_BYTES: Final = _HEAD.size
 
-CONTROL_BYTES_MAX: Final = 4096
+REQUEST_BYTES_MAX: Final = 4096
 """The longest body of a client's frame, except for bundles."""
 
 
@@ -112,7 +112,7 @@ class FrameReader:
     (`bytes`). The beginning of a torn frame is kept until the rest arrives.
     """
 
-    def __init__(self, bundle_bytes_max: int, control_bytes_max: int = CONTROL_BYTES_MAX) -> None:
+    def __init__(self, bundle_bytes_max: int, control_bytes_max: int = REQUEST_BYTES_MAX) -> None:
         """The first limit is for bodies of SEND and MESSAGES, the second for all others."""
         self.greeted = False
         """Whether the preamble has been read."""

@@ -103,7 +103,7 @@ class Queries:
             session = sessions.get(number)
             if session is None:
                 self.forget(number)
-            elif len(session.control) >= UNTAKEN_MAX:
+            elif len(session.control_queue) >= UNTAKEN_MAX:
                 self._waiting.append(number)
             else:
                 self._answer(session, now_us)

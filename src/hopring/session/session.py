@@ -60,8 +60,8 @@ class ConnectedSession:
     window_bytes: int = 0  # The client's, for events.
     untaken_bytes: int = 0  # Events sent and not credited.
     charged_bytes: int = 0  # Requests received and not credited.
-    control: deque[bytes] = field(default_factory=deque)
-    control_bytes: int = 0
+    control_queue: deque[bytes] = field(default_factory=deque)  # Frames that pass all events.
+    control_bytes: int = 0  # The size of `control_queue`.
     credit_bytes: int = 0  # To be sent to the client in one CREDIT.
     identity: str = ANONYMOUS
     binding: bytes = b""
@@ -104,7 +104,7 @@ class ConnectedSession:
     def put(self, frame: bytes) -> None:
         """Queues bytes that pass all events."""
         if frame:
-            self.control.append(frame)
+            self.control_queue.append(frame)
             self.control_bytes += len(frame)
 
     def apply_credit(self, credit: Credit) -> None:
@@ -116,7 +116,7 @@ class ConnectedSession:
     @property
     def has_output(self) -> bool:
         """Whether anything can be sent now."""
-        return bool(self.control or self.credit_bytes) or self._event_may_go
+        return bool(self.control_queue or self.credit_bytes) or self._event_may_go
 
     @property
     def _event_may_go(self) -> bool:
@@ -132,8 +132,8 @@ class ConnectedSession:
         out: list[bytes | memoryview] = []
         size = 0
         while size < bytes_max:
-            if self.control:
-                frame = self.control.popleft()
+            if self.control_queue:
+                frame = self.control_queue.popleft()
                 self.control_bytes -= len(frame)
             elif self.credit_bytes:
                 frame = self.conversation.encode(Credit(self.credit_bytes))
@@ -160,7 +160,7 @@ class ConnectedSession:
     def control_frames(self) -> bytes:
         """The control messages and the credit that are left."""
         credit = self.conversation.encode(Credit(self.credit_bytes)) if self.credit_bytes else b""
-        return b"".join([*self.control, credit])
+        return b"".join([*self.control_queue, credit])
 
 
 def check_and_charge(session: ConnectedSession, request: ClientRequest, window_bytes: int) -> None:

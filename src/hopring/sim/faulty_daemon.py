@@ -26,10 +26,10 @@ from hopring.wire.control import (
     Control,
     Ping,
     Update,
-    decode_control,
+    decode_control_object,
     decode_ping,
     decode_update,
-    encode_control,
+    encode_control_object,
     encode_ping,
     encode_update,
 )
@@ -271,7 +271,7 @@ def _decode_object(number: int, body: memoryview) -> Object | None:
         if number == ObjectType.UPDATE:
             return decode_update(body)
         if number == ObjectType.CONTROL:
-            return decode_control(body)
+            return decode_control_object(body)
         if number == ObjectType.UNRELIABLE:
             return decode_unreliable(number, body)
         return decode_ping(body) if number == ObjectType.PING else None
@@ -287,5 +287,5 @@ def _encode_object(item: Object) -> bytes:
     if isinstance(item, Update):
         return encode_update(item)
     if isinstance(item, Control):
-        return encode_control(item)
+        return encode_control_object(item)
     return encode_ping(item) if isinstance(item, Ping) else encode_unreliable(item)

@@ -62,13 +62,13 @@ def decode_update(body: memoryview) -> Update:
     return Update(_site(source), seq, lts, aru)
 
 
-def encode_control(control: Control) -> bytes:
+def encode_control_object(control: Control) -> bytes:
     """The fragment as an object."""
     head = _CONTROL.pack(control.source, control.daemon, control.serial, control.index, control.count)
     return encode_object(ObjectType.CONTROL, head + control.chunk)
 
 
-def decode_control(body: memoryview) -> Control:
+def decode_control_object(body: memoryview) -> Control:
     """Decodes the body of a CONTROL object."""
     if len(body) < _CONTROL.size:
         raise PeerError(Drop.TRUNCATED, f"CONTROL of {len(body)} bytes")

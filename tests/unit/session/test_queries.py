@@ -189,7 +189,7 @@ def test_a_client_that_does_not_read_answers_gets_no_more_of_them() -> None:
         fake.now_us = max(fake.now_us, fake.server.wake_at_us)
         fake.step(Tick())
     session = fake.server.sessions[1]
-    assert len(session.control) <= UNTAKEN_MAX + 1, "a credit is missing"
+    assert len(session.control_queue) <= UNTAKEN_MAX + 1, "a credit is missing"
     assert fake.now_us >= 100 * UNTAKEN_US, "the client is polled"
 
 

@@ -39,10 +39,10 @@ from tests.unit.wire.samples import (
 from hopring.wire.bundle import decode_bundle, encode_bundle
 from hopring.wire.control import (
     Ping,
-    decode_control,
+    decode_control_object,
     decode_ping,
     decode_update,
-    encode_control,
+    encode_control_object,
     encode_ping,
     encode_update,
 )
@@ -220,8 +220,8 @@ FORMATS: Final[dict[str, Format]] = {
         lambda data: encode_update(decode_update(memoryview(data)))[OBJECT_HEAD_BYTES:],
     ),
     "control": Format(
-        lambda rng: encode_control(a_control(rng))[OBJECT_HEAD_BYTES:],
-        lambda data: encode_control(decode_control(memoryview(data)))[OBJECT_HEAD_BYTES:],
+        lambda rng: encode_control_object(a_control(rng))[OBJECT_HEAD_BYTES:],
+        lambda data: encode_control_object(decode_control_object(memoryview(data)))[OBJECT_HEAD_BYTES:],
     ),
     "ping": Format(
         lambda rng: encode_ping(Ping(*[rng.getrandbits(32) for _ in range(3)]))[OBJECT_HEAD_BYTES:],

@@ -23,7 +23,7 @@ from hopring.testing.trace import (
     ObjectSubmitted,
     TraceEvent,
 )
-from hopring.wire.control import decode_control
+from hopring.wire.control import decode_control_object
 from hopring.wire.data import Data, Missing, Segment
 from hopring.wire.hop import Ack, Nack
 from hopring.wire.objects import ObjectType, split_objects
@@ -374,7 +374,7 @@ def _object(kind: int, body: memoryview) -> tuple[str, int | None]:
         case ObjectType.UPDATE:
             return "UPDATE", None
         case ObjectType.CONTROL:
-            control = decode_control(body)
+            control = decode_control_object(body)
             named = [name for tag, name in _TOLD.items() if control.index == 0 and tag in control.chunk[:5]]
             return (named[0] if named else "CONTROL"), None
         case ObjectType.META:
