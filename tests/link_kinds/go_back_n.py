@@ -14,14 +14,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from hopring.config.model import LinkName, LinkProtocol, LinkTuning
+from hopring.config.model import LinkProtocol, LinkTuning
 from hopring.errors import Drop, PeerError
 from hopring.ids import NEVER, NUMBER_MAX
 from hopring.links.assembly import Assembly
 from hopring.links.events import (
     Deliver,
     LinkCounters,
-    LinkFailed,
     LinkInput,
     LinkOutput,
     Submit,
@@ -75,13 +74,15 @@ class GoBackNState:
     received: int = 0
     duplicates: int = 0
     resends: int = 0
-    failure: str = ""
 
 
 class GoBackN(Link):
     """One end of a go-back-N link."""
 
     def __init__(self, options: GoBackNOptions, initial_seq: int = 1) -> None:
+        # Hop's name, because the kind takes Hop's row of the table.
+        object_bytes_max = packet_bytes_of(options.segment_bytes)
+        super().__init__("hop", object_bytes_max, options.backlog_bytes_max, options.silence_us)
         self.options = options
         self.initial_seq = initial_seq
         last = initial_seq - 1
@@ -91,29 +92,8 @@ class GoBackN(Link):
         self._beat_us = beat_us(options.heartbeat_us, options.silence_us)
 
     @property
-    def kind(self) -> LinkName:
-        """Hop's name, because the kind takes Hop's row of the table."""
-        return "hop"
-
-    @property
-    def object_bytes_max(self) -> int:
-        return packet_bytes_of(self.options.segment_bytes)
-
-    @property
     def backlog_bytes(self) -> int:
         return self.state.queue.size_bytes
-
-    @property
-    def backlog_bytes_max(self) -> int:
-        return self.options.backlog_bytes_max
-
-    @property
-    def silence_us(self) -> int:
-        return self.options.silence_us
-
-    @property
-    def failure(self) -> str:
-        return self.state.failure
 
     @property
     def progress(self) -> int:
@@ -158,17 +138,17 @@ class GoBackN(Link):
     @property
     def wake_at_us(self) -> int:
         s = self.state
-        if s.failure:
+        if self.failure:
             return NEVER
         send_at_us = 0 if s.loose.objects else self._pack_at_us
         return min(s.ack_at_us, s.resend_at_us, send_at_us, self._silent_at_us)
 
     @property
     def early_tick_at_us(self) -> int:
-        return NEVER if self.state.failure else self.state.ack_at_us
+        return NEVER if self.failure else self.state.ack_at_us
 
     def step(self, event: LinkInput, now_us: int) -> list[LinkOutput]:
-        if self.state.failure:
+        if self.failure:
             return []
         if self.state.heard_at_us < 0:
             self.state.heard_at_us = now_us
@@ -289,10 +269,6 @@ class GoBackN(Link):
         s.ack_at_us = now_us + (self._beat_us // 8 if uneasy else self._beat_us)
         delay_us = min(now_us - s.stamped_at_us, STAMP_MASK)
         return Ack(s.aru, max(s.ahead, default=s.aru), s.sent, stamp_of(now_us), s.stamp_us, delay_us)
-
-    def _fail(self, reason: str, absence: bool = False) -> list[LinkOutput]:
-        self.state.failure = reason
-        return [LinkFailed(reason, absence)]
 
     # Deadlines and limits.
 

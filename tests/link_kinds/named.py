@@ -36,7 +36,7 @@ install()
 from dataclasses import replace
 
 import msgspec
-from tests.link_kinds.go_back_n import GoBackN, make, object_bytes_max
+from tests.link_kinds.go_back_n import make, object_bytes_max
 
 from hopring.config import Config, LinkProtocol, dump_toml, parse_config
 from hopring.config.model import LinkName
@@ -65,18 +65,11 @@ silence = "300ms"
 """
 
 
-class NamedGoBackN(GoBackN):
-    """GoBackN with its own kind."""
-
-    @property
-    def kind(self) -> LinkName:
-        return cast(LinkName, "gbn")
-
-
 def make_named(setup: LinkSetup) -> Link:
     """Makes a link: the first column of the row."""
-    plain = make(setup)
-    return NamedGoBackN(plain.options, plain.initial_seq)
+    link = make(setup)
+    link.kind = cast(LinkName, "gbn")
+    return link
 
 
 def in_the_configuration() -> Config:

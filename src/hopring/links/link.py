@@ -16,7 +16,7 @@ from typing import Final
 
 from hopring.compiled import mypyc_attr
 from hopring.config.model import LinkName
-from hopring.links.events import LinkCounters, LinkInput, LinkOutput
+from hopring.links.events import LinkCounters, LinkFailed, LinkInput, LinkOutput
 from hopring.links.timing import RoundTrip
 
 RESUME_US_MAX: Final = 10_000_000
@@ -35,10 +35,19 @@ class LearnedPath:
 class Link(ABC):
     """One end of a link."""
 
-    @property
-    @abstractmethod
-    def kind(self) -> LinkName:
+    def __init__(
+        self, kind: LinkName, object_bytes_max: int, backlog_bytes_max: int, silence_us: int
+    ) -> None:
+        self.kind = kind
         """The name of its kind in the configuration."""
+        self.object_bytes_max = object_bytes_max
+        """The largest object that may be submitted."""
+        self.backlog_bytes_max = backlog_bytes_max
+        """The backlog beyond which the link fails."""
+        self.silence_us = silence_us
+        """The silence of the other end after which the link fails."""
+        self.failure = ""
+        """The reason why the link has failed; empty as long as it works."""
 
     @abstractmethod
     def step(self, event: LinkInput, now_us: int) -> list[LinkOutput]:
@@ -56,28 +65,8 @@ class Link(ABC):
 
     @property
     @abstractmethod
-    def failure(self) -> str:
-        """The reason why the link has failed; empty as long as it works."""
-
-    @property
-    @abstractmethod
-    def object_bytes_max(self) -> int:
-        """The largest object that may be submitted."""
-
-    @property
-    @abstractmethod
     def backlog_bytes(self) -> int:
         """The bytes that were submitted and are not sent yet."""
-
-    @property
-    @abstractmethod
-    def backlog_bytes_max(self) -> int:
-        """The backlog beyond which the link fails."""
-
-    @property
-    @abstractmethod
-    def silence_us(self) -> int:
-        """The silence of the other end after which the link fails."""
 
     @property
     @abstractmethod
@@ -109,3 +98,8 @@ class Link(ABC):
 
     def stalled(self, now_us: int) -> None:  # noqa: B027
         """This host did not run until now: answers to packets sent before give no sample of the round trip."""
+
+    def _fail(self, reason: str, absence: bool = False) -> list[LinkOutput]:
+        """Ends the link; `absence` as of LinkFailed."""
+        self.failure = reason
+        return [LinkFailed(reason, absence)]

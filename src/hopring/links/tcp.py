@@ -25,13 +25,11 @@ Deviations  A link lasts as long as its connection. The next connection belongs 
 from dataclasses import dataclass, field
 from typing import Final
 
-from hopring.config.model import LinkName
 from hopring.errors import Drop, PeerError
 from hopring.ids import NEVER, DaemonId, Incarnation
 from hopring.links.events import (
     Deliver,
     LinkCounters,
-    LinkFailed,
     LinkInput,
     LinkOutput,
     StreamClosed,
@@ -87,7 +85,6 @@ class TcpState:
     sent: int = 0
     received: int = 0
     loose_dropped: int = 0
-    failure: str = ""
 
 
 class Tcp(Link):
@@ -100,6 +97,7 @@ class Tcp(Link):
         peer_incarnation: Incarnation | None = None,  # None: not known before the greeting.
         options: TcpOptions = TcpOptions(),  # noqa: B008  # Frozen.
     ) -> None:
+        super().__init__("tcp", options.packet_bytes_max, options.backlog_bytes_max, options.silence_us)
         self.own = own
         self.peer = peer
         self.peer_incarnation = peer_incarnation
@@ -108,31 +106,6 @@ class Tcp(Link):
         assert self.options.packet_bytes_max <= PACKET_BYTES_MAX, "the neighbour refuses longer packets"
         self.state = TcpState(StreamReader(self.own.cluster))
         self._beat_us = beat_us(self.options.heartbeat_us, self.options.silence_us)
-
-    @property
-    def kind(self) -> LinkName:
-        """The name of its kind in the configuration."""
-        return "tcp"
-
-    @property
-    def object_bytes_max(self) -> int:
-        """The largest object that may be submitted."""
-        return self.options.packet_bytes_max
-
-    @property
-    def backlog_bytes_max(self) -> int:
-        """The backlog beyond which the link fails."""
-        return self.options.backlog_bytes_max
-
-    @property
-    def silence_us(self) -> int:
-        """The silence of the other end after which the link fails."""
-        return self.options.silence_us
-
-    @property
-    def failure(self) -> str:
-        """The reason why the link has failed; empty as long as it works."""
-        return self.state.failure
 
     @property
     def progress(self) -> int:
@@ -167,7 +140,7 @@ class Tcp(Link):
     @property
     def wake_at_us(self) -> int:
         """The next time at which the link wants a Tick."""
-        if self.state.failure:
+        if self.failure:
             return NEVER
         s = self.state
         return min(self._send_at_us, s.heartbeat_at_us, s.observe_at_us, self._silent_at_us)
@@ -176,11 +149,11 @@ class Tcp(Link):
     def early_tick_at_us(self) -> int:
         """From this time on a Tick is useful, if the daemon is awake anyway; it saves a later one."""
         at_us = self.state.heartbeat_at_us
-        return NEVER if self.state.failure or at_us == NEVER else at_us - early_us(self._beat_us)
+        return NEVER if self.failure or at_us == NEVER else at_us - early_us(self._beat_us)
 
     def step(self, event: LinkInput, now_us: int) -> list[LinkOutput]:
         """Takes one event; returns payloads, bytes to write, or the failure of the link."""
-        if self.state.failure:
+        if self.failure:
             return []
         if self.state.heard_at_us < 0:
             self.state.heard_at_us = now_us
@@ -266,10 +239,6 @@ class Tcp(Link):
             s.segment_missing = True
         s.data_segments = data_segments
         return []
-
-    def _fail(self, reason: str, absence: bool = False) -> list[LinkOutput]:
-        self.state.failure = reason
-        return [LinkFailed(reason, absence)]
 
     # Output.
 

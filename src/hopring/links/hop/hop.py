@@ -16,13 +16,11 @@ Deviations  a range of missing packets goes from the expected one to the one bef
 
 from dataclasses import dataclass
 
-from hopring.config.model import LinkName
 from hopring.errors import Drop, PeerError
 from hopring.ids import NEVER, NUMBER_MAX
 from hopring.links.events import (
     Deliver,
     LinkCounters,
-    LinkFailed,
     LinkInput,
     LinkOutput,
     Submit,
@@ -88,7 +86,6 @@ class HopState:
     stamped_at_us: int = 0  # When that ACK was received.
     received: int = 0
     early_us: int = 0  # How much earlier than `ack_at_us` the next ACK may be sent.
-    failure: str = ""
 
 
 class Hop(Link):
@@ -96,6 +93,7 @@ class Hop(Link):
 
     def __init__(self, options: HopOptions = HopOptions(), initial_seq: int = 1) -> None:  # noqa: B008  # Frozen.
         self.options = o = options
+        super().__init__("hop", packet_bytes_of(o.segment_bytes), o.backlog_bytes_max, o.silence_us)
         self.initial_seq = initial_seq
         self._request_limit = RequestLimit(o.nacks_max, o.silence_us)
         self._beat_us = beat_us(o.heartbeat_us, o.silence_us)
@@ -111,31 +109,6 @@ class Hop(Link):
             congestion=congestion,
         )
         self._set_pace()
-
-    @property
-    def kind(self) -> LinkName:
-        """The name of its kind in the configuration."""
-        return "hop"
-
-    @property
-    def object_bytes_max(self) -> int:
-        """The largest object that may be submitted."""
-        return packet_bytes_of(self.options.segment_bytes)
-
-    @property
-    def backlog_bytes_max(self) -> int:
-        """The backlog beyond which the link fails."""
-        return self.options.backlog_bytes_max
-
-    @property
-    def silence_us(self) -> int:
-        """The silence of the other end after which the link fails."""
-        return self.options.silence_us
-
-    @property
-    def failure(self) -> str:
-        """The reason why the link has failed; empty as long as it works."""
-        return self.state.failure
 
     @property
     def progress(self) -> int:
@@ -181,7 +154,7 @@ class Hop(Link):
     def wake_at_us(self) -> int:
         """The next time at which the link wants a Tick."""
         s = self.state
-        if s.failure:
+        if self.failure:
             return NEVER
         wake_us = min(s.ack_at_us, s.receiver.ask_at_us)  # By twos: compiled, these are comparisons.
         wake_us = min(wake_us, self._send_at_us)
@@ -191,14 +164,14 @@ class Hop(Link):
     def early_tick_at_us(self) -> int:
         """From this time on a Tick is useful, if the daemon is awake anyway; it saves a later one."""
         s = self.state
-        if s.failure:
+        if self.failure:
             return NEVER
         idle = not s.sender.unacked and not s.unreported_segments
         return s.ack_at_us - s.early_us if idle else s.ack_at_us
 
     def step(self, event: LinkInput, now_us: int) -> list[LinkOutput]:
         """Takes one event; returns payloads, frames to send, or the failure of the link."""
-        if self.state.failure:
+        if self.failure:
             return []
         if self.state.heard_at_us < 0:
             self.state.heard_at_us = now_us
@@ -438,7 +411,3 @@ class Hop(Link):
         if s.heard_at_us < 0:
             return NEVER
         return s.heard_at_us + silence_limit_us(s.round_trip.smoothed_us, self.options.silence_us)
-
-    def _fail(self, reason: str, absence: bool = False) -> list[LinkOutput]:
-        self.state.failure = reason
-        return [LinkFailed(reason, absence)]
