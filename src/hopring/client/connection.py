@@ -229,7 +229,7 @@ class DaemonConnection:
     # Frames of the daemon.
 
     def feed(self, chunk: bytes | memoryview) -> bool:
-        """Adds bytes and handles the commonest frames; returns whether `handle_frame` is needed for the rest."""
+        """Adds bytes and handles the commonest frames; whether `handle_frame` is needed for the rest."""
         if type(chunk) is bytes and len(chunk) <= SHORT_BYTES and self.ended is None and self._reader.idle:
             at = self._handle_common(chunk)
             if at == len(chunk):

@@ -35,9 +35,7 @@ class LearnedPath:
 class Link(ABC):
     """One end of a link."""
 
-    def __init__(
-        self, kind: LinkName, object_bytes_max: int, backlog_bytes_max: int, silence_us: int
-    ) -> None:
+    def __init__(self, kind: LinkName, object_bytes_max: int, backlog_bytes_max: int, silence_us: int) -> None:
         self.kind = kind
         """The name of its kind in the configuration."""
         self.object_bytes_max = object_bytes_max

@@ -48,7 +48,9 @@ class Node:
         self._port: LayerDriver[Input, Output] | None = None
         self._options = stack_options(config, self.me)
         me = Process(self.me, incarnation)
-        self.sockets = PeerSockets(loop, config, me, self._options, self._packet_received, self._connection_changed)
+        self.sockets = PeerSockets(
+            loop, config, me, self._options, self._packet_received, self._connection_changed
+        )
 
     def start(
         self,

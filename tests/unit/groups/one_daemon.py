@@ -46,8 +46,12 @@ class FedGroups:
             out.append(submit)
         return out
 
-    def deliver(self, sender: Process, session: int, group_message: GroupMessage, now_us: int = 0) -> list[Output]:
-        message = OrderedMessage(service_of(group_message), sender.daemon, session, encode_group_message(group_message))
+    def deliver(
+        self, sender: Process, session: int, group_message: GroupMessage, now_us: int = 0
+    ) -> list[Output]:
+        message = OrderedMessage(
+            service_of(group_message), sender.daemon, session, encode_group_message(group_message)
+        )
         self.at += 1
         return self.step(Delivered(self.view, message, sender, Position(self.at, 0)), now_us)
 

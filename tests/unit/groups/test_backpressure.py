@@ -20,7 +20,10 @@ def test_a_daemon_announces_held_groups_once_and_their_release() -> None:
     fed.groups.block((RED,))
 
     (group_message,) = fed.taken()
-    assert (group_message.service, group_messages([group_message])) == (Service.FIFO, [GroupHold(("red", "blue"), ())])
+    assert (group_message.service, group_messages([group_message])) == (
+        Service.FIFO,
+        [GroupHold(("red", "blue"), ())],
+    )
 
     fed.groups.unblock((RED, BLUE))
     assert group_messages(fed.taken()) == [GroupHold((), ("blue",))]

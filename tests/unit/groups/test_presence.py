@@ -45,7 +45,9 @@ def test_presence_is_reported_at_once_and_only_once() -> None:
     (group_message,) = fed.taken()
 
     assert group_message.service is Service.AGREED
-    assert group_messages([group_message]) == [GroupPresence(fed.view, (BundlePresence(2, 9, 20, 1, ((1, 2),)),))]
+    assert group_messages([group_message]) == [
+        GroupPresence(fed.view, (BundlePresence(2, 9, 20, 1, ((1, 2),)),))
+    ]
     assert fed.taken() == []
 
 

@@ -87,7 +87,7 @@ def test_a_fragment_that_never_becomes_a_bundle_raises_no_stamps() -> None:
     assert liar is not None
     lost = Routed(SiteId(1), 1, 2**47, SiteMask(0b11), 0, 2, b"first half")
     for output in liar.network.forward_own(lost):
-        liar._carry_out(output, cluster.engine.now_us)
+        liar._handle_routed(output, cluster.engine.now_us)
     cluster.hosts["us1"].driver.step(Tick())
     cluster.run_for(SECOND_US)
 

@@ -13,10 +13,10 @@ from hopring.links.events import Tick
 from hopring.services import Service
 from hopring.session.options import CREDIT_DELAY_US, SessionOptions
 from hopring.session.pace import (
-    PROBE_EVERY_US,
-    LOST_US,
     IN_FLIGHT_BYTES_MAX,
     IN_FLIGHT_BYTES_MIN,
+    LOST_US,
+    PROBE_EVERY_US,
     SAMPLES,
     SLACK_US,
     STARVED_US,

@@ -213,7 +213,9 @@ def _clock_reset(clock: property) -> Any:
 def _own_weights(begin: Callable[[Measuring, Iterable[LinkWeight]], Topology]) -> Any:
     def begin_with_own(self: Measuring, weights: Iterable[LinkWeight]) -> Topology:
         measures = {ends: self.measure_of(ends) for ends in self.links}
-        own = {ends: smoothed_weight(None, measure) for ends, measure in measures.items() if measure is not None}
+        own = {
+            ends: smoothed_weight(None, measure) for ends, measure in measures.items() if measure is not None
+        }
         given = {(SiteId(one), SiteId(other)): weight for one, other, weight in weights}
         return begin(self, [(*ends, weight) for ends, weight in (given | own).items()])
 
