@@ -66,7 +66,7 @@ from hopring.links.events import Tick
 from hopring.ordering.entry import DAEMON_SESSION, Position
 from hopring.wire.bundle import with_daemon
 
-NOWHERE: Final = ViewId(0, DaemonId(0), Incarnation(0))
+NO_VIEW: Final = ViewId(0, DaemonId(0), Incarnation(0))
 """The view id before the first view."""
 
 
@@ -110,7 +110,7 @@ class Groups:
         self.interest = InterestTable(me.daemon, site_of, numbers)
         self.own = OwnInterest(self.options.linger_us)
         self.table = GroupTable(me)
-        self.views = GroupViews(me, self.table, ViewNumbering(NOWHERE))
+        self.views = GroupViews(me, self.table, ViewNumbering(NO_VIEW))
         limit = self.options.session_queue_bytes_max
         self.requests = Requests(me.daemon, self.names[me.daemon], limit, self.table, self.own)
         self.backpressure = Backpressure(self.requests.sessions)
@@ -348,7 +348,7 @@ class Groups:
         self.backpressure.begin()
         self._one_site = len({self._site_of[one.daemon] for one in self.members}) == 1
         if signal is None or left is None:
-            assert self.views.ids.view == NOWHERE, "every view but the first follows a signal"
+            assert self.views.ids.view == NO_VIEW, "every view but the first follows a signal"
             self.views.begin_unchanged(event.view)
             self._resume()
             return

@@ -18,7 +18,7 @@ from hopring.ids import NUMBER_MAX, DaemonId, Process, SiteId, SiteMask, ViewId,
 from hopring.membership.messages import SiteState, StateTrans
 from hopring.ordering.entry import Position
 
-NOWHERE = Position(NUMBER_MAX + 1, 0)
+BEYOND_ALL = Position(NUMBER_MAX + 1, 0)
 """A position after every stamp that a packet can carry."""
 
 Key = tuple[SiteId, int]
@@ -150,7 +150,7 @@ def _gaps(
 ) -> tuple[tuple[SequenceGap, ...], Position]:
     """The gaps of all sites, and the lowest position at which a bundle of one may be."""
     gaps: list[SequenceGap] = []
-    first = NOWHERE
+    first = BEYOND_ALL
     held: dict[SiteId, list[int]] = {}
     for site, seq in sorted(items):
         held.setdefault(site, []).append(seq)

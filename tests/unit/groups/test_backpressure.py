@@ -3,7 +3,7 @@
 from tests.unit.groups.one_daemon import ALL, BLUE, FAR, ME, NEAR, RED, FedGroups, delivers
 from tests.unit.groups.submissions import group_messages
 
-from hopring.groups.groups import NOWHERE
+from hopring.groups.groups import NO_VIEW
 from hopring.groups.messages import HELD_MAX, GroupHold
 from hopring.ids import GroupName
 from hopring.ordering.entry import DAEMON_SESSION
@@ -95,7 +95,7 @@ def test_the_own_hold_that_is_delivered_back_counts_once() -> None:
 
 def test_alone_in_the_first_view_it_holds_as_well() -> None:
     fed = FedGroups()
-    assert fed.groups.views.ids.view != NOWHERE
+    assert fed.groups.views.ids.view != NO_VIEW
     fed.join(1, "ann", RED)
     fed.groups.block((RED,))
     fed.send(1, Service.AGREED, "red")

@@ -24,7 +24,7 @@ from tests.unit.membership.state_reports import (
 
 from hopring.ids import NUMBER_MAX, SiteId
 from hopring.membership.messages import HeldRun, StateTrans
-from hopring.membership.recovery import NOWHERE, DecidedRift, decide
+from hopring.membership.recovery import BEYOND_ALL, DecidedRift, decide
 from hopring.ordering.entry import Position
 
 APART = sites(0, 1, 2, 3)
@@ -71,7 +71,7 @@ def test_bundles_that_any_daemon_knows_to_be_stable_are_ignored() -> None:
     )
 
     assert sorted(decision.items) == [(0, 3)]
-    assert decision.edge == NOWHERE
+    assert decision.edge == BEYOND_ALL
 
 
 def test_the_stability_line_is_exclusive() -> None:
@@ -154,7 +154,7 @@ def test_meta_data_alone_are_no_hole_where_nobody_wants_the_body() -> None:
     decision = decide([state(A, site(2, 1, 9, meta(1, 8, mask=0b100))), state(B, site(2, 0, 5))], OLD, APART)
 
     assert holes(decision) == []
-    assert decision.edge == NOWHERE
+    assert decision.edge == BEYOND_ALL
     assert resends(decision.resends(A, APART)) == [(2, 1, "meta")]
 
 
@@ -179,7 +179,7 @@ def test_what_one_lacks_and_another_has_is_no_hole() -> None:
     )
 
     assert holes(decision) == []
-    assert decision.edge == NOWHERE
+    assert decision.edge == BEYOND_ALL
 
 
 def test_a_hole_known_only_from_a_promise_is_placed_after_all_that_is_held_and_promised() -> None:
@@ -256,11 +256,11 @@ def test_everything_below_the_first_hole_is_promised() -> None:
 
 
 def test_without_a_hole_there_is_no_edge() -> None:
-    assert decide([state(A, site(0, 0, 1))], OLD, APART).edge == NOWHERE
+    assert decide([state(A, site(0, 0, 1))], OLD, APART).edge == BEYOND_ALL
 
 
 def test_no_stamp_is_beyond_the_place_of_no_hole() -> None:
-    assert Position(NUMBER_MAX, 63) < NOWHERE
+    assert Position(NUMBER_MAX, 63) < BEYOND_ALL
 
 
 def test_all_deliver_before_the_signal_what_one_of_them_has() -> None:

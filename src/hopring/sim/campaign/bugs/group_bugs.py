@@ -7,7 +7,7 @@ from hopring.engine import Rift, SubmitMessage, TransitionalSignal
 from hopring.groups.delivery import EarlyMessages, Gets, GroupDelivery
 from hopring.groups.events import DeliverBundle, Input, JoinGroup, LeaveGroup, Send
 from hopring.groups.exchange import GroupsExchange, MergedGroup, Origin
-from hopring.groups.groups import NOWHERE, Groups, GroupsState
+from hopring.groups.groups import NO_VIEW, Groups, GroupsState
 from hopring.groups.interest import InterestTable
 from hopring.groups.messages import GroupInterest
 from hopring.groups.names import GroupMember, GroupViewId
@@ -40,7 +40,7 @@ def _all_alike(together: Callable[[MergedGroup, Origin], tuple[GroupMember, ...]
 
 
 def _without_side(close: Callable[[GroupViews, frozenset[Process], ViewId], None]) -> Any:
-    return lambda self, together, _next_view: close(self, together, NOWHERE)
+    return lambda self, together, _next_view: close(self, together, NO_VIEW)
 
 
 def _nothing_retired(retire: Callable[..., None]) -> Any:
