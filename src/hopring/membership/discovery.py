@@ -48,7 +48,9 @@ class Suspicions:
     back_off_us_max: int
     links: dict[Pair, Suspicion] = field(default_factory=dict)
     processes: dict[Process, Suspicion] = field(default_factory=dict)  # Of the site; may not hear this daemon.
-    excluded: dict[Process, Suspicion] = field(default_factory=dict)  # Left out, or were lately.
+    exclusions: dict[Process, Suspicion] = field(
+        default_factory=dict
+    )  # Of processes that are left out, or were lately.
     cut_at_us: dict[Pair, int] = field(default_factory=dict)  # When a link was last left out.
 
     def blame(self, link: Pair, now_us: int) -> None:
@@ -71,11 +73,11 @@ class Suspicions:
 
     def leave_out(self, processes: Iterable[Process], now_us: int) -> None:
         """Leaves these out from now on, each time for longer; no effect on those already left out."""
-        _forget(self.excluded, now_us - 2 * self.back_off_us_max)
+        _forget(self.exclusions, now_us - 2 * self.back_off_us_max)
         for one in processes:
-            known = self.excluded.get(one)
+            known = self.exclusions.get(one)
             if known is None:
-                self.excluded[one] = Suspicion(1, now_us, now_us + self.back_off_us)
+                self.exclusions[one] = Suspicion(1, now_us, now_us + self.back_off_us)
             elif now_us >= known.until_us:
                 known.count += 1
                 known.last_us = now_us
@@ -83,7 +85,7 @@ class Suspicions:
 
     def left_out(self, now_us: int) -> frozenset[Process]:
         """The processes to leave out now."""
-        return frozenset(one for one, known in self.excluded.items() if now_us < known.until_us)
+        return frozenset(one for one, known in self.exclusions.items() if now_us < known.until_us)
 
     def _blame(self, among: dict[Blamed, Suspicion], one: Blamed, now_us: int) -> None:
         _forget(among, now_us - self.back_off_us_max)
@@ -178,7 +180,7 @@ class Discovery:
         gather = self.gather
         if gather is None:
             return
-        gather.excluded = self._left_out(now_us)
+        gather.left_out = self._left_out(now_us)
         gather.suspects = self.suspicions.suspects(now_us)
         # A suspect link may carry a search's short messages and lose data; with another route it stays cut.
         kept = [ends for ends in gather.view_cut if self._remembers(ends, now_us)]
@@ -204,7 +206,7 @@ class Discovery:
             known=self._known,
             heard_at_us=self._heard_at_us,
             numbers=self._numbers,
-            excluded=self._left_out(now_us),
+            left_out=self._left_out(now_us),
             suspects=suspects,
             cut=tuple(self.suspicions.cut(now_us)),
             reports=self.network.measuring.report(now_us),
@@ -274,7 +276,7 @@ class Discovery:
         if isinstance(message, DaemonAlive):
             self.suspicions.accused_by(message.sender, message.suspects, now_us)
         if self.gather is not None:
-            self.gather.excluded = self._left_out(now_us)
+            self.gather.left_out = self._left_out(now_us)
 
     def concerns(self, message: DaemonJoin, view: InstalledView, now_us: int) -> bool:
         """Whether a JOIN has news of daemons outside, or is the view's own probe for cut links."""

@@ -98,15 +98,16 @@ class Gather:
     active: bool = False  # The search is a probe of a whole view.
     wide: bool = False  # Active, and the lowest daemons of the view's other sites take part.
     phase: GatherPhase = GatherPhase.SEG
-    segment: dict[DaemonId, Process] = field(default_factory=dict)  # The daemons that this one represents.
-    alive_at_us: dict[DaemonId, int] = field(default_factory=dict)  # When daemons of the segment were heard.
-    claims: dict[DaemonId, int] = field(default_factory=dict)  # The view counters that they claim.
+    # The processes of the site that were heard in this search, or in a probe the members of the view.
+    found: dict[DaemonId, Process] = field(default_factory=dict)
+    alive_at_us: dict[DaemonId, int] = field(default_factory=dict)  # When daemons of the site were heard.
+    claims: dict[DaemonId, int] = field(default_factory=dict)  # View counters that daemons of the site claim.
     # These two outlive the search, so that old records stay old.
     known: dict[Process, KnownRecord] = field(default_factory=dict)
     heard_at_us: dict[DaemonId, int] = field(default_factory=dict)  # When representatives were heard directly.
     cut: tuple[SitePair, ...] = ()  # Links that this daemon suspects.
     view_cut: tuple[SitePair, ...] = ()  # Cut links of the whole view.
-    excluded: frozenset[Process] = frozenset()  # Processes that this daemon leaves out.
+    left_out: frozenset[Process] = frozenset()  # Processes that this daemon leaves out.
     referred: dict[DaemonId, DaemonId] = field(default_factory=dict)  # Daemons and their representatives.
     reports: tuple[LinkWeight, ...] = ()  # Weights that this daemon measured, of its site's links.
     suspects: tuple[Process, ...] = ()  # Processes of the site that may not hear this daemon.
@@ -136,7 +137,7 @@ class Gather:
         """The view is broken: searches the site."""
         self.phase = GatherPhase.SEG
         self.active = False
-        self.segment = {self.me.daemon: self.me}
+        self.found = {self.me.daemon: self.me}
         self.deadline_us = now_us + self.options.seg_us
         return self._say_alive(now_us)
 
@@ -144,7 +145,7 @@ class Gather:
         """The view is whole: searches for others on its behalf."""
         self.active = True
         self.wide = wide
-        self.segment = {one.daemon: one for one in members}
+        self.found = {one.daemon: one for one in members}
         return self._gather(now_us)
 
     def _gather(self, now_us: int) -> list[GatherOutput]:
@@ -163,7 +164,7 @@ class Gather:
 
     def alive(self, message: DaemonAlive, now_us: int) -> list[GatherOutput]:
         """ALIVE: a daemon of the site searches."""
-        if self.active or message.sender in self.excluded:
+        if self.active or message.sender in self.left_out:
             return []
         if self.site_of[message.sender.daemon] != self.site_of[self.me.daemon]:
             return []
@@ -177,18 +178,18 @@ class Gather:
             return []
         self.alive_at_us[message.sender.daemon] = now_us
         self.claims[message.sender.daemon] = message.counter
-        if self.segment.get(message.sender.daemon) != message.sender:
-            self.segment[message.sender.daemon] = message.sender
+        if self.found.get(message.sender.daemon) != message.sender:
+            self.found[message.sender.daemon] = message.sender
             self._extend(now_us)
         return []
 
     def join(self, message: DaemonJoin, now_us: int) -> list[GatherOutput]:
         """JOIN: a representative searches for others."""
         sender = message.sender
-        if sender in self.excluded:
+        if sender in self.left_out:
             return []
         if self.phase is GatherPhase.GATHER:
-            return self._take_records(message, now_us)
+            return self._receive_records(message, now_us)
         if self.site_of[sender.daemon] != self.site_of[self.me.daemon]:
             return self._say_refer(sender)
         if message.active:
@@ -200,7 +201,7 @@ class Gather:
 
     def _lowest(self, now_us: int) -> DaemonId:
         """The representative of this daemon: the lowest of the site such that the two hear each other."""
-        hear_me = [one for one in self.segment if self.connectivity.mutual(self.me.daemon, one, now_us)]
+        hear_me = [one for one in self.found if self.connectivity.mutual(self.me.daemon, one, now_us)]
         return min([self.me.daemon, *[one for one in hear_me if one not in self.declined]])
 
     def _speaks_for_me(self, message: DaemonJoin, now_us: int) -> bool:
@@ -227,13 +228,13 @@ class Gather:
         return [SendDaemonMessage((sender.daemon,), DaemonRefer(self.me, self.representative))]
 
     def forget(self, process: Process) -> None:
-        """Removes a process that is gone from the segment."""
-        if not self.active and process != self.me and self.segment.get(process.daemon) == process:
-            del self.segment[process.daemon]
+        """Removes a process that is gone, or is represented by another, from those found."""
+        if not self.active and process != self.me and self.found.get(process.daemon) == process:
+            del self.found[process.daemon]
 
     def met(self) -> list[Process]:
         """The processes heard in this search."""
-        return [*self.segment.values(), *self.known]
+        return [*self.found.values(), *self.known]
 
     def refer(self, message: DaemonRefer) -> None:
         """REFER: a daemon that is represented by another one needs no further JOIN."""
@@ -242,11 +243,11 @@ class Gather:
     def _represented_by(self, sender: Process, now_us: int) -> list[GatherOutput]:
         self.phase = GatherPhase.REP
         self.representative = sender.daemon
-        self.segment.setdefault(sender.daemon, sender)
+        self.found.setdefault(sender.daemon, sender)
         self.deadline_us = now_us + self.options.represented_us
         return []
 
-    def _take_records(self, message: DaemonJoin, now_us: int) -> list[GatherOutput]:
+    def _receive_records(self, message: DaemonJoin, now_us: int) -> list[GatherOutput]:
         own_site = self.site_of[self.me.daemon]
         sender = message.sender
         if not self.active and not message.active and self.site_of[sender.daemon] == own_site:
@@ -254,10 +255,10 @@ class Gather:
                 # A lower daemon represents the site.
                 return self._represented_by(sender, now_us)
             if sender.daemon > self.me.daemon:
-                self.segment[sender.daemon] = sender
+                self.found[sender.daemon] = sender
                 self.alive_at_us[sender.daemon] = now_us
                 self.claims[sender.daemon] = message.records[0].counter
-        if self.active and not self.wide and sender.daemon not in self.segment:
+        if self.active and not self.wide and sender.daemon not in self.found:
             self.wide = True
             self.say_at_us = now_us
         if not self._hears(sender.daemon, now_us):
@@ -269,7 +270,7 @@ class Gather:
         return []
 
     def _learn(self, record: GatherRecord, own: bool, now_us: int) -> None:
-        if record.rep.daemon == self.me.daemon or record.rep in self.excluded:
+        if record.rep.daemon == self.me.daemon or record.rep in self.left_out:
             return
         if is_news(record, own, self.known, self.options.join_us, now_us):
             known = self.known.get(record.rep)
@@ -338,8 +339,8 @@ class Gather:
             self.connectivity.says(one, other, now_us)
             for rep in self.connectivity.others
             if rep not in near and self._hears(rep, now_us) and not self._linked(near, rep, now_us)
-            for far in [self._far(rep)]
-            for one, other in [*product(near, far), *product(far, near)]
+            for others in [self._near_of(rep)]
+            for one, other in [*product(near, others), *product(others, near)]
         ]
         before, self.pairs_known = self.pairs_known, sum(pairs)
         return now_us < self.limit_us and self.pairs_known > before
@@ -352,7 +353,7 @@ class Gather:
     def _decide(self, now_us: int) -> list[GatherOutput]:
         component = self._component(now_us)
         # For a whole view its lowest daemon decides, whether it is heard at the moment or not.
-        if min([*component, *(self.segment if self.active else ())]) != self.me.daemon:
+        if min([*component, *(self.found if self.active else ())]) != self.me.daemon:
             return self._wait_for_the_smallest(now_us)
         form = self._form(component, now_us)
         if self.active:
@@ -363,9 +364,9 @@ class Gather:
 
     def _is_better(self, form: FormView) -> bool:
         """Whether it is worth a new view: all members stay, and others come or a cut link works again."""
-        if not {one.daemon for one in form.members} >= set(self.segment):
+        if not {one.daemon for one in form.members} >= set(self.found):
             return False
-        return set(form.members) != set(self.segment.values()) or set(form.cut) < set(self.view_cut)
+        return set(form.members) != set(self.found.values()) or set(form.cut) < set(self.view_cut)
 
     def _wait_for_the_smallest(self, now_us: int) -> list[GatherOutput]:
         """Keeps sending JOIN: otherwise the deciding representative would take this one for gone."""
@@ -380,7 +381,7 @@ class Gather:
         """The component of this representative, by the recent records."""
         own = self._own_record(now_us)
         records = [one for one in self._fresh_records(now_us) if self._is_in_reach(one.counter)]
-        fresh = [record for record in records if record.rep not in self.excluded]
+        fresh = [record for record in records if record.rep not in self.left_out]
         return self._choice.component(own, fresh, waits=self.active)
 
     def _form(self, component: Mapping[DaemonId, GatherRecord], now_us: int) -> FormView:
@@ -410,13 +411,13 @@ class Gather:
             tuple(hears),
             self.counter,
             self.cut,
-            tuple(sorted(self.excluded)),
+            tuple(sorted(self.left_out)),
             self.reports,
         )
 
     def _members(self, now_us: int) -> list[Process]:
         """The processes that this daemon represents: a whole view, or daemons of the site in mutual contact."""
-        members = [one for one in self._alive_members(now_us) if one not in self.excluded]
+        members = [one for one in self._alive_members(now_us) if one not in self.left_out]
         if self.active:
             return members
         members = [one for one in members if self._is_in_reach(self.claims.get(one.daemon, self.counter))]
@@ -432,7 +433,7 @@ class Gather:
         site = self.site_of[self.me.daemon]
         return [one.daemon for one in members if self.site_of[one.daemon] == site]
 
-    def _far(self, rep: DaemonId) -> set[DaemonId]:
+    def _near_of(self, rep: DaemonId) -> set[DaemonId]:
         """The daemons of this site that another representative of it represents."""
         incarnations = [known for known in self.known.values() if known.record.rep.daemon == rep]
         members = max(incarnations, key=lambda known: known.at_us).record.members if incarnations else ()
@@ -442,14 +443,16 @@ class Gather:
         """Whether the daemons of the site that this one represents hear those of another representative."""
         if rep in near or rep not in self.connectivity.others:
             return True
-        return all(self.connectivity.says(one, far, now_us) for one in near for far in self._far(rep) - {one})
+        return all(
+            self.connectivity.says(one, other, now_us) for one in near for other in self._near_of(rep) - {one}
+        )
 
     def _alive_members(self, now_us: int) -> list[Process]:
-        """The members of the segment heard lately; in a whole view the network detects failures."""
+        """The processes found and heard lately; in a whole view the network detects failures."""
         since_us = now_us - FRESH_ALIVES * self.options.alive_us
         return [
             one
-            for daemon, one in self.segment.items()
+            for daemon, one in self.found.items()
             if self.active or one == self.me or self.alive_at_us.get(daemon, since_us) >= since_us
         ]
 
@@ -480,9 +483,9 @@ class Gather:
 
     def _targets(self, now_us: int) -> tuple[DaemonId, ...]:
         """The receivers of JOIN: possible representatives, and the daemons that this one represents."""
-        skip = set(self.segment) if self.active else set()
+        skip = set(self.found) if self.active else set()
         if self.wide:
-            skip -= lowest_of_sites(self.segment, self.site_of)
+            skip -= lowest_of_sites(self.found, self.site_of)
         # A daemon that named a representative in contact with this one learns of the search from there.
         skip.update(one for one, rep in self.referred.items() if self._hears(rep, now_us))
         return tuple(one for one in sorted(self.site_of) if one != self.me.daemon and one not in skip)

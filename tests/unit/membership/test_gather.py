@@ -142,7 +142,7 @@ def test_a_silent_representative_causes_a_new_search() -> None:
     gather.tick(5_000 + OPTIONS.represented_us)
 
     assert gather.phase is GatherPhase.SEG
-    assert set(gather.segment) == {DaemonId(1)}
+    assert set(gather.found) == {DaemonId(1)}
 
 
 def test_of_two_representatives_of_one_site_the_lower_stays() -> None:
@@ -153,7 +153,7 @@ def test_of_two_representatives_of_one_site_the_lower_stays() -> None:
 
     assert high.phase is GatherPhase.REP
     assert low.phase is GatherPhase.GATHER
-    assert set(low.segment) == {DaemonId(0), DaemonId(1)}
+    assert set(low.found) == {DaemonId(0), DaemonId(1)}
 
 
 # Between sites.
@@ -311,7 +311,7 @@ def test_a_number_far_ahead_of_its_own_representative_counts_for_a_while_only() 
 
 def test_daemons_that_are_left_out_are_not_in_the_view_and_are_named_to_others() -> None:
     gather = gathering()
-    gather.excluded = frozenset([P1])
+    gather.left_out = frozenset([P1])
     heard(gather, alive(P1), 50_000)
     heard(gather, join(P2, hears=(0,)), 50_000)
 
@@ -533,7 +533,7 @@ def test_an_alive_of_another_site_is_ignored() -> None:
     gather.seek(0)
     heard(gather, alive(P2), 10)
 
-    assert P2.daemon not in gather.segment
+    assert P2.daemon not in gather.found
 
 
 def test_a_daemon_that_leaves_is_no_longer_represented() -> None:

@@ -102,7 +102,7 @@ def test_each_time_it_is_left_out_for_longer_up_to_the_limit() -> None:
     now_us = 0
     for _ in range(8):
         one.leave_out([B], now_us)
-        until_us = one.excluded[B].until_us
+        until_us = one.exclusions[B].until_us
         spans_s.append((until_us - now_us) // SECOND_US)
         now_us = until_us
 
@@ -139,7 +139,7 @@ def test_old_records_are_forgotten_however_often_a_daemon_starts_anew() -> None:
 
     assert len(one.processes) <= 62
     assert len(one.links) <= 62
-    assert len(one.excluded) <= 124
+    assert len(one.exclusions) <= 124
 
 
 def test_a_link_that_fails_right_after_it_was_left_out_for_long_is_left_out_for_long_again() -> None:

@@ -8,7 +8,7 @@ from hopring.engine import Delivered, Rift
 from hopring.ids import DaemonId, Process, SiteId, SiteMask
 from hopring.membership.message_flow import closing
 from hopring.membership.messages import check_state
-from hopring.membership.recovery import NOWHERE, Decision, decide
+from hopring.membership.recovery import BEYOND_ALL, Decision, decide
 from hopring.membership.view import InstalledView, runs_of
 from hopring.ordering.entry import Entry, OrderedMessage, Position, encode_message
 from hopring.ordering.order import new_order
@@ -54,7 +54,7 @@ def test_without_holes_everything_held_is_delivered() -> None:
 
     decision = decided(view)
 
-    assert decision.edge == NOWHERE
+    assert decision.edge == BEYOND_ALL
     assert payloads(view.after_signal(decision)) == ["one", "two"]
 
 
