@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from random import Random
 from typing import ClassVar, Final
 
-from tests.fuzz.harness import ClientFuzzer, FuzzedClient, main
+from tests.fuzz.harness import ClientFuzzer, FuzzedClient, flip_bits, main
 
 from hopring.ids import DaemonId, GroupName
 from hopring.services import Service
@@ -54,8 +54,7 @@ def damaged(dice: Random, frame: bytes) -> bytes:
     data = bytearray(frame)
     match dice.randrange(7):
         case 0:
-            for _ in range(dice.randrange(1, 4)):
-                data[dice.randrange(len(data))] ^= 1 << dice.randrange(8)
+            flip_bits(dice, data)
         case 1:
             del data[dice.randrange(len(data)) :]
         case 2:

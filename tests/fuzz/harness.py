@@ -64,6 +64,12 @@ class ClientFuzzer(ABC):
         """The handshake, unless the client is welcome already, and frames; `damage` is their damaged share."""
 
 
+def flip_bits(dice: Random, data: bytearray) -> None:
+    """Flips one to three bits at random places."""
+    for _ in range(dice.randrange(1, 4)):
+        data[dice.randrange(len(data))] ^= 1 << dice.randrange(8)
+
+
 def memory_bytes(pid: str = "self") -> int:
     """Resident memory of a process."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096

@@ -8,7 +8,7 @@ from random import Random
 from struct import pack, pack_into
 from typing import ClassVar, Final
 
-from tests.fuzz.harness import ClientFuzzer, FuzzedClient, main
+from tests.fuzz.harness import ClientFuzzer, FuzzedClient, flip_bits, main
 
 from hopring.session.options import SessionOptions
 
@@ -45,8 +45,7 @@ def damaged(dice: Random, frame: bytes) -> bytes:
     data = bytearray(frame or b"\0")
     match dice.randrange(7):
         case 0:
-            for _ in range(dice.randrange(1, 4)):
-                data[dice.randrange(len(data))] ^= 1 << dice.randrange(8)
+            flip_bits(dice, data)
         case 1:
             del data[dice.randrange(len(data)) :]
         case 2 if len(data) >= 48:  # Type, groups, hint or size.
