@@ -300,7 +300,7 @@ class ReconfigurableHost(EngineHost):
         """Whether it is alone in its view, and no submitted message or output is left to handle."""
 
     @abstractmethod
-    def part(self, others: Collection[DaemonId], cause: str) -> None:
+    def isolate(self, others: Collection[DaemonId], cause: str) -> None:
         """Leaves all others and forms a view alone; packets of others are ignored until `renew`."""
 
     @abstractmethod

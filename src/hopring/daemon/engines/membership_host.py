@@ -122,7 +122,7 @@ class MembershipHost(ReconfigurableHost):
 
     # Another configuration.
 
-    def part(self, others: Collection[DaemonId], cause: str) -> None:
+    def isolate(self, others: Collection[DaemonId], cause: str) -> None:
         """Leaves all others, who are told, and forms a view alone; it hears nobody until `renew`."""
         membership, me = self.membership, self.membership.local.me
         attempt = membership.attempt
@@ -131,7 +131,7 @@ class MembershipHost(ReconfigurableHost):
             self.sockets.datagrams.send_message(
                 [one.daemon for one in met], encode_membership_message(DaemonLeave(me))
             )
-        self.sockets.part(others)
+        self.sockets.cut_numbers(others)
         for one in met:
             # To the membership it makes no difference which of them leaves.
             self._driver.give(DaemonMessageReceived(one, DaemonLeave(one)))

@@ -94,9 +94,9 @@ class PeerSockets:
 
     def cut(self, daemons: Collection[str]) -> None:
         """Lets nothing pass to or from these daemons, and everything to and from all others."""
-        self.part([self._config.daemon_id(daemon) for daemon in daemons])
+        self.cut_numbers([self._config.daemon_id(daemon) for daemon in daemons])
 
-    def part(self, daemons: Collection[DaemonId]) -> None:
+    def cut_numbers(self, daemons: Collection[DaemonId]) -> None:
         """As `cut`, for daemons given by their numbers."""
         self.datagrams.cut(daemons)
         if self._streams is not None:

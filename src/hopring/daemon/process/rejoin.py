@@ -107,7 +107,7 @@ class Rejoin:
         host = self._parts.host
         match self._step:
             case RejoinStep.DRAIN if (host.drained and self._quiet()) or late:
-                self._part()
+                self._isolate()
             case RejoinStep.PART if host.alone and self._groups_settled:
                 self._change()
             case RejoinStep.PART if late:
@@ -141,7 +141,7 @@ class Rejoin:
         alone = len(snapshot.members) == 1 < len(self._parts.description.config.daemons)
         return snapshot.settled and not alone and self._groups_settled
 
-    def _part(self) -> None:
+    def _isolate(self) -> None:
         parts = self._parts
         me = parts.host.me.daemon
         if not parts.host.drained:
@@ -149,7 +149,7 @@ class Rejoin:
             self._log.say("warning", text=f"{out} bundles may reach only some: reload waits no longer for them")
         self._go_to(RejoinStep.PART, PART_US_MAX)
         parts.controls.suspend()
-        parts.host.part([one for one in parts.description.names if one != me], CAUSE)
+        parts.host.isolate([one for one in parts.description.names if one != me], CAUSE)
 
     def _change(self) -> None:
         wanted, old = self._wanted, self._parts.description.config
