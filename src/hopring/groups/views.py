@@ -67,7 +67,7 @@ class ViewNumbering:
         return last.step if last is not None and last.view == self.view else NETWORK_STEP
 
 
-def parting(path: tuple[ViewId, ...], view: ViewId, step: int) -> GroupViewId:
+def parting_id(path: tuple[ViewId, ...], view: ViewId, step: int) -> GroupViewId:
     """The id of a view that separates members with this closing path from others of the same last view.
 
     Members with other last views may have an equal path, so the step must distinguish them.
@@ -254,12 +254,14 @@ class GroupViews:
                 group, origin = self.table.groups[one.name], mine[one.name]
                 together = one.together(origin)
                 if origin.closing_path and one.is_torn(origin.last):
-                    self._part(group, origin, together, one.parting_step(origin))
+                    self._show_parting(group, origin, together, one.parting_step(origin))
                 self._show(group.local, group, together, Cause.NETWORK, sets=one.sets)
 
-    def _part(self, group: GroupEntry, origin: Origin, together: tuple[GroupMember, ...], step: int) -> None:
+    def _show_parting(
+        self, group: GroupEntry, origin: Origin, together: tuple[GroupMember, ...], step: int
+    ) -> None:
         """Shows members of one closing path themselves first, if others of their last view have another one."""
-        last = parting(origin.closing_path, self.ids.view, step)
+        last = parting_id(origin.closing_path, self.ids.view, step)
         view = GroupView(group.name, last, together, together, Cause.NETWORK, None, (together,))
         self.out.append(ShowView(group.local, view))
 

@@ -11,7 +11,7 @@ from hopring.groups.group_table import GroupEntry, GroupTable
 from hopring.groups.messages import GroupsPart, LocalGroup, decode_group_message, encode_group_message
 from hopring.groups.names import GroupViewId
 from hopring.groups.payloads import append_sender, split_sender
-from hopring.groups.views import ViewNumbering, parting
+from hopring.groups.views import ViewNumbering, parting_id
 from hopring.ids import NUMBER_MAX, SITES_MAX, GroupName
 from hopring.ordering.entry import Position
 from hopring.services import Service
@@ -140,7 +140,7 @@ def test_sides_of_a_split_give_different_ids() -> None:
 def test_a_parting_id_is_above_the_last_and_below_the_next_view() -> None:
     last = GroupViewId(view_id(1), (view_id(2),), 4)
     for way in ((view_id(1),), (view_id(1), view_id(2))):
-        assert last < parting(way, view_id(5), last.step + 1) < GroupViewId(view_id(5), (), 1)
+        assert last < parting_id(way, view_id(5), last.step + 1) < GroupViewId(view_id(5), (), 1)
 
 
 @given(st.binary(min_size=1, max_size=100), names)
