@@ -220,7 +220,7 @@ class RouteSnapshot:
 
     sites: tuple[SiteId, SiteId]
     protocol: LinkName
-    left_out: bool  # It is a cut link of the view.
+    cut: bool  # In the installed view; `use` is that of the present network.
     use: RouteUse
     configured_weight: int
     agreed_weight: int | None

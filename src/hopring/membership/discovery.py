@@ -53,13 +53,13 @@ class Suspicions:
     )  # Of processes that are left out, or were lately.
     cut_at_us: dict[Pair, int] = field(default_factory=dict)  # When a link was last left out.
 
-    def blame(self, link: Pair, now_us: int) -> None:
+    def blame_link(self, link: Pair, now_us: int) -> None:
         """This link made a network fail soon after its start."""
         self._blame(self.links, link, now_us)
         if self.links[link].until_us:
             self.cut_at_us[link] = now_us
 
-    def accuse(self, process: Process, now_us: int) -> None:
+    def blame_process(self, process: Process, now_us: int) -> None:
         """A ring failed soon after its start because this process was not heard."""
         self._blame(self.processes, process, now_us)
 
@@ -312,10 +312,10 @@ class Discovery:
             return
         links, silent = self.network.suspects(late)
         for link in links:
-            self.suspicions.blame(link, now_us)
+            self.suspicions.blame_link(link, now_us)
         for process in members:
             if process.daemon == silent and process != self.local.me:
-                self.suspicions.accuse(process, now_us)
+                self.suspicions.blame_process(process, now_us)
 
     def leave_out(self, process: Process, now_us: int) -> None:
         """Leaves out a process that breaks the protocol."""

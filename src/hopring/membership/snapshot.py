@@ -121,7 +121,7 @@ def _overlay(membership: "Membership", network: Network | None) -> OverlaySnapsh
             RouteSnapshot(
                 sites=ends,
                 protocol=plan.protocol.value,
-                left_out=ends in membership.view.cut,
+                cut=ends in membership.view.cut,
                 use=use,
                 configured_weight=plan.weight,
                 agreed_weight=None if use == "absent" else agreed.get(ends),
@@ -142,7 +142,7 @@ def _uses(network: Network) -> dict[Pair, RouteUse]:
     used = edges_used(network.trees)
     idle: RouteUse = "spare" if network.topology.measured else "unused"
     return {
-        ends: "tree" if ends in used else "cut" if ends in network.left_out else idle
+        ends: "tree" if ends in used else "cut" if ends in network.cut_links else idle
         for ends in network.topology.links
         if ends[0] in network.representatives and ends[1] in network.representatives
     }

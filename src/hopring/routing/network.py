@@ -153,7 +153,7 @@ class Network:
     is_representative: bool = field(init=False)  # Whether I am the one that links my site to others.
     trees: dict[SiteId, Tree] = field(init=False)
     neighbours: tuple[Neighbour, ...] = field(init=False)  # By links that some tree uses.
-    left_out: frozenset[Pair] = field(init=False)  # The links that are cut.
+    cut_links: frozenset[Pair] = field(init=False)
     spares: tuple[Neighbour, ...] = field(init=False)  # By links that no tree uses, and that are measured.
     failure: str | None = field(init=False, default=None)
     everywhere: SiteMask = field(init=False)
@@ -171,7 +171,7 @@ class Network:
         self.sites = tuple(sorted(self.representatives))
         self.everywhere = mask_of(*self.sites)
         self.ring = tuple([daemon for daemon in self.members if site_of[daemon] == self.site])
-        self.left_out = frozenset(cut)
+        self.cut_links = frozenset(cut)
         self.trees = build_trees(self.sites, self.topology.weights, cut)
         assert len(islands(self.trees)) == 1, "membership leaves out sites that cannot be reached"
         self.neighbours = self._find_neighbours() if self.is_representative else ()
@@ -274,7 +274,7 @@ class Network:
             [
                 self._neighbour(site)
                 for site, ends in links.items()
-                if ends in self.topology.links and ends not in self.left_out
+                if ends in self.topology.links and ends not in self.cut_links
             ]
         )
 

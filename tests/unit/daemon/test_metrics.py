@@ -137,7 +137,7 @@ def test_a_link_that_the_view_does_not_use_is_down_though_its_site_is_present(lo
         def does_without_a_link() -> bool:
             snapshot = eu1.snapshot()
             overlay = snapshot.overlay
-            return snapshot.settled and overlay is not None and any(one.left_out for one in overlay.routes)
+            return snapshot.settled and overlay is not None and any(one.cut for one in overlay.routes)
 
         run_until(loop, does_without_a_link, 60_000_000)
         assert [(one.site, one.up) for one in eu1.configured_links(eu1.snapshot())] == [

@@ -153,8 +153,8 @@ def test_a_suspicion_that_ends_during_a_search_ends_in_its_records_too() -> None
     cluster = cluster_of({"ams": 1, "ber": 1})
     search = cluster.hosts["ber1"].membership.discovery
     link, now_us = pair(SiteId(0), SiteId(1)), cluster.engine.now_us
-    search.suspicions.blame(link, now_us)
-    search.suspicions.blame(link, now_us)
+    search.suspicions.blame_link(link, now_us)
+    search.suspicions.blame_link(link, now_us)
     search.seek(9, now_us)
     assert search.gather is not None
     assert link in search.gather.cut

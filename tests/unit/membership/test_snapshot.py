@@ -34,7 +34,7 @@ def test_a_whole_view_has_members_a_ring_links_and_routes() -> None:
     assert [(cluster.names[one.peer], one.protocol) for one in eu1.links] == [("us1", "hop")]
     assert eu1.links[0].counters.sent > 0
     assert eu1.overlay is not None
-    assert [(one.use, one.left_out) for one in eu1.overlay.routes] == [("tree", False)]
+    assert [(one.use, one.cut) for one in eu1.overlay.routes] == [("tree", False)]
     assert eu1.overlay.representative == eu1.me.daemon
     assert eu1.window.used_bundles == eu1.window.queue_bytes == 0
     assert set(eu1.window.sizes) == {

@@ -15,15 +15,15 @@ def suspicions() -> Suspicions:
 
 def test_one_failure_is_forgiven() -> None:
     one = suspicions()
-    one.blame(LINK, 0)
+    one.blame_link(LINK, 0)
 
     assert one.cut(0) == ()
 
 
 def test_the_second_failure_in_a_row_leaves_the_link_out_for_a_while() -> None:
     one = suspicions()
-    one.blame(LINK, 0)
-    one.blame(LINK, SECOND_US)
+    one.blame_link(LINK, 0)
+    one.blame_link(LINK, SECOND_US)
 
     assert one.cut(SECOND_US) == (LINK,)
     assert one.cut(3 * SECOND_US - 1) == (LINK,)
@@ -35,7 +35,7 @@ def test_each_failure_doubles_the_time_up_to_the_limit() -> None:
     spans_s = []
     now_us = 0
     for _ in range(9):
-        one.blame(LINK, now_us)
+        one.blame_link(LINK, now_us)
         until_us = one.links[LINK].until_us
         spans_s.append((until_us - now_us) // SECOND_US if until_us else 0)
         now_us = max(until_us, now_us + SECOND_US)
@@ -45,17 +45,17 @@ def test_each_failure_doubles_the_time_up_to_the_limit() -> None:
 
 def test_a_link_that_was_good_for_long_starts_without_suspicion() -> None:
     one = suspicions()
-    one.blame(LINK, 0)
-    one.blame(LINK, 61 * SECOND_US)
+    one.blame_link(LINK, 0)
+    one.blame_link(LINK, 61 * SECOND_US)
 
     assert one.cut(61 * SECOND_US) == ()
 
 
 def test_links_are_judged_one_by_one() -> None:
     one = suspicions()
-    one.blame(LINK, 0)
-    one.blame(OTHER, 0)
-    one.blame(OTHER, 1)
+    one.blame_link(LINK, 0)
+    one.blame_link(OTHER, 0)
+    one.blame_link(OTHER, 1)
 
     assert one.cut(2) == (OTHER,)
 
@@ -65,15 +65,15 @@ def test_links_are_judged_one_by_one() -> None:
 
 def test_a_daemon_that_did_not_hear_us_once_is_not_named() -> None:
     one = suspicions()
-    one.accuse(B, 0)
+    one.blame_process(B, 0)
 
     assert one.suspects(0) == ()
 
 
 def test_a_daemon_that_did_not_hear_us_twice_is_named_for_a_while() -> None:
     one = suspicions()
-    one.accuse(B, 0)
-    one.accuse(B, SECOND_US)
+    one.blame_process(B, 0)
+    one.blame_process(B, SECOND_US)
 
     assert one.suspects(SECOND_US) == (B,)
     assert one.suspects(3 * SECOND_US) == ()
@@ -118,10 +118,10 @@ def test_another_incarnation_of_a_daemon_is_not_suspected() -> None:
 
 def test_a_link_that_was_left_out_is_remembered_for_longer_than_it_is_left_out() -> None:
     one = suspicions()
-    one.blame(LINK, 0)
+    one.blame_link(LINK, 0)
     assert not one.remembers(LINK, 100 * SECOND_US, SECOND_US)
 
-    one.blame(LINK, SECOND_US)
+    one.blame_link(LINK, SECOND_US)
 
     assert one.cut(10 * SECOND_US) == ()
     assert one.remembers(LINK, 100 * SECOND_US, 10 * SECOND_US)
@@ -133,9 +133,9 @@ def test_old_records_are_forgotten_however_often_a_daemon_starts_anew() -> None:
 
     for number in range(1_000):
         start = Process(A.daemon, Incarnation(number))
-        one.accuse(start, number * SECOND_US)
+        one.blame_process(start, number * SECOND_US)
         one.leave_out([start], number * SECOND_US)
-        one.blame((SiteId(0), SiteId(number + 1)), number * SECOND_US)
+        one.blame_link((SiteId(0), SiteId(number + 1)), number * SECOND_US)
 
     assert len(one.processes) <= 62
     assert len(one.links) <= 62
@@ -146,9 +146,9 @@ def test_a_link_that_fails_right_after_it_was_left_out_for_long_is_left_out_for_
     one = suspicions()
     at_us = 0
     for _ in range(8):
-        one.blame(LINK, at_us)
+        one.blame_link(LINK, at_us)
         at_us = max(at_us, one.links[LINK].until_us) + SECOND_US
 
-    one.blame(LINK, at_us)
+    one.blame_link(LINK, at_us)
 
     assert one.cut(at_us + 59 * SECOND_US) == (LINK,)

@@ -86,7 +86,7 @@ class DaemonDescription:
             if mine in route.sites:
                 site = route.sites[1] if route.sites[0] == mine else route.sites[0]
                 peer = self.names[present.get(site, first[site])]
-                up = site in present and not route.left_out
+                up = site in present and not route.cut
                 links.append(ConfiguredLink(config.sites[site].name, peer, route.protocol, up))
         return links
 
