@@ -144,11 +144,9 @@ def test_the_sink_of_spark_reports_errors_in_one_line(served: ServedCluster, tmp
     pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
     from tests.unit.spark.batches import batch  # noqa: PLC0415  Needs Arrow.
 
-    from hopring.spark.sink import (  # noqa: PLC0415
-        multicast,
-        stage,
-        write_options,
-    )
+    from hopring.spark.sink.live import multicast  # noqa: PLC0415
+    from hopring.spark.sink.options import write_options  # noqa: PLC0415
+    from hopring.spark.sink.staging import stage  # noqa: PLC0415
     from hopring.spool.encode import AppendMark  # noqa: PLC0415
 
     def publish(daemon: str, payload: bytes, number: int) -> None:

@@ -13,10 +13,16 @@ FILLING = 1500
 """Bytes appended to each payload for a live group, so that a batch has more than one bundle."""
 
 
-def pipe(spark: Any, root: str, checkpoint: str, per_batch: int, app: str = APP) -> Any:
-    """Starts the query, which ends when all present records have been copied."""
+def pipe(spark: Any, root: str, checkpoint: str, per_batch: int, app: str = APP, **options: str) -> Any:
+    """Starts the query, which ends when all present records have been copied; options are the source's."""
     read = spark.readStream.format("hopring").option("groups", SOURCE).option("maxOffsetsPerTrigger", per_batch)
-    write = read.load(root).select("payload", "type").writeStream.format("hopring").option("group", TARGET)
+    write = (
+        read.options(**options)
+        .load(root)
+        .select("payload", "type")
+        .writeStream.format("hopring")
+        .option("group", TARGET)
+    )
     write = write.option("txnAppId", app).option("checkpointLocation", checkpoint)
     return write.trigger(availableNow=True).start(root)
 

@@ -136,6 +136,11 @@ def test_a_stream_and_a_table_reach_a_live_group_once_also_if_a_batch_is_made_ag
     until(lambda: subscriber.dropped_again == 50)
     assert subscriber.seen == longer(250)
 
+    # Receivers would drop the batches of another query under this name.
+    belongs = "multicasting: txnAppId 'pipe' belongs to a query with another checkpoint .*; give this query"
+    with pytest.raises(SparkError, match=belongs), readable("multicasting"):
+        live(hopring, str(tmp_path), str(tmp_path / "other"), 100, where).awaitTermination()
+
     rows = hopring.range(0, 3000, 1, 3).selectExpr("repeat(cast(id as string), 100) as payload", "1 as type")
     its = {"group": TARGET, "txnAppId": "job", "daemon": where, "service": "agreed"}
     for version in (0, 0, 1):

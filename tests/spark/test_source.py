@@ -1,5 +1,7 @@
 """Spools that are read as tables of Spark."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +10,8 @@ from tests.unit.spark.spooling import fill
 
 from hopring.spark.errors import SparkError, readable
 from hopring.spool.archive import archive
+from hopring.spool.reading import bounds
+from hopring.spool.writer import SpoolWriter
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -60,3 +64,92 @@ def test_errors_are_one_line_of_text(hopring: Any, tmp_path: Path) -> None:
     missing = r"reading: .*offset 19 is not written yet; the spool ends before 10"
     with pytest.raises(SparkError, match=missing), readable("reading"):
         table(hopring, tmp_path, endingOffsets='{"a": 20}').count()
+
+
+FUTURE = "2999-01-01T00:00:00Z"
+
+
+@pytest.mark.parametrize("push", ["true", "false"])
+def test_nothing_to_read_gives_no_rows(users: Any, tmp_path: Path, push: str) -> None:
+    fill(tmp_path / "full", "g", 20)
+    (tmp_path / "nothing").mkdir()
+    SpoolWriter(tmp_path / "empty", "g").close()
+
+    def full(**options: str) -> Any:
+        return table(users, tmp_path / "full", pushFilters=push, **options)
+
+    tables = {
+        "empty spool": table(users, tmp_path / "empty", pushFilters=push),
+        "empty root": table(users, tmp_path / "nothing", pushFilters=push),
+        "filter beyond the end": full().where("offset > 1000000"),
+        "no such group": full().where("group = 'nobody'"),
+        "glob without a match": full(groups="zzz*"),
+        "latest": full(startingOffsets="latest"),
+        "future": full(startingTimestamp=FUTURE),
+    }
+
+    assert {name: its.collect() for name, its in tables.items()} == {name: [] for name in tables}
+    assert full().count() == 20
+
+
+def test_a_stream_with_nothing_to_read_ends_without_rows(users: Any, tmp_path: Path) -> None:
+    (tmp_path / "nothing").mkdir()
+    fill(tmp_path / "full", "g", 20)
+
+    for name, options in (
+        ("nothing", {}),
+        ("full", {"groups": "zzz*"}),
+        ("full", {"startingTimestamp": FUTURE, "pushFilters": "false"}),
+    ):
+        reader = users.readStream.format("hopring").options(**options).load(str(tmp_path / name))
+        query = reader.writeStream.format("noop").trigger(availableNow=True).start()
+        query.awaitTermination()
+        assert sum([its["numInputRows"] for its in query.recentProgress]) == 0
+
+
+def test_a_table_of_the_catalog_is_read_by_sql_also_in_another_session(
+    users: Any, hopring: Any, tmp_path: Path
+) -> None:
+    root = tmp_path / "it's here"
+    fill(root, "a", 20)
+    fill(root, "b", 30)
+    path = str(root).replace("'", "\\'")
+    users.sql(f"CREATE TABLE spooled USING hopring OPTIONS (path '{path}', groups 'b', payload 'false')")
+    try:
+        for session in (users, hopring):
+            assert session.sql("SELECT count(*) FROM spooled WHERE offset >= 10").first()[0] == 20
+            assert "payload" not in session.table("spooled").columns
+            assert session.sql("SELECT DISTINCT group FROM spooled").collect() == [("b",)]
+        assert users.read.option("startingOffsets", "latest").table("spooled").count() == 0
+    finally:
+        users.sql("DROP TABLE spooled")
+    assert bounds(root / "b").end == 30
+
+
+SQL = """
+import sys
+from hopring.spark import register, session
+
+place, statement = sys.argv[1:]
+settings = {
+    "spark.sql.catalogImplementation": "hive",
+    "spark.sql.warehouse.dir": place,
+    "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={place}/catalog;create=true",
+}
+spark = session("sql", settings=settings)
+register(spark)
+print(*[row[0] for row in spark.sql(statement).collect()])
+spark.stop()
+"""
+
+
+@pytest.mark.long
+def test_a_table_of_a_catalog_on_disk_is_read_after_the_session_restarted(tmp_path: Path) -> None:
+    fill(tmp_path / "spool", "a", 20)
+
+    def run(statement: str) -> str:
+        command = [sys.executable, "-c", SQL, str(tmp_path), statement]
+        return subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path).stdout.strip()
+
+    run(f"CREATE TABLE spooled USING hopring OPTIONS (path '{tmp_path / 'spool'}')")
+    assert run("SELECT count(*) FROM spooled WHERE offset >= 5") == "15"

@@ -1,5 +1,6 @@
 """Spools as streams of Spark and as sinks: no record is lost, and none is stored twice."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ from tests.unit.spark.spooling import fill
 
 from hopring.spark.errors import SparkError, readable
 from hopring.spool.archive import archive
+from hopring.spool.reading import bounds
+from hopring.spool.reading import read as read_records
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -48,6 +51,70 @@ def test_a_stream_is_copied_once_even_if_its_last_batch_is_repeated(hopring: Any
     with pytest.raises(SparkError, match=behind), readable("copying"):
         other.awaitTermination()
     assert copied(tmp_path) == expected(280)
+
+
+def numbers(root: Path) -> list[int]:
+    return [int(payload) for _, payload in copied(root)]
+
+
+def test_a_spool_that_was_made_anew_is_never_taken_for_the_old_one(users: Any, tmp_path: Path) -> None:
+    fill(tmp_path, SOURCE, 100)
+
+    def run(**options: str) -> None:
+        with readable("copying"):
+            pipe(users, str(tmp_path), str(tmp_path / "checkpoint"), 1000, **options).awaitTermination()
+
+    run()
+    shutil.rmtree(tmp_path / SOURCE)
+    fill(tmp_path, SOURCE, 150, shift=1000)
+    another = r"copying: .*another spool is there .*; start with a new checkpoint, or continue without these"
+    with pytest.raises(SparkError, match=another):
+        run()
+    assert numbers(tmp_path) == [*range(100)]
+
+    run(failOnDataLoss="false")
+
+    assert numbers(tmp_path) == [*range(100), *range(1000, 1150)]
+
+
+def test_a_new_checkpoint_under_the_name_of_another_query_is_an_error(users: Any, tmp_path: Path) -> None:
+    fill(tmp_path, SOURCE, 30)
+
+    def run(checkpoint: str, app: str) -> None:
+        with readable("copying"):
+            pipe(users, str(tmp_path), str(tmp_path / checkpoint), 1000, app).awaitTermination()
+
+    run("one", "copy")
+    belongs = (
+        "copying: txnAppId 'copy' belongs to a query with another checkpoint .*; give this query a txnAppId"
+    )
+    for _ in range(2):
+        with pytest.raises(SparkError, match=belongs):
+            run("two", "copy")
+    assert numbers(tmp_path) == [*range(30)]
+    run("three", "again")
+    assert numbers(tmp_path) == [*range(30)] * 2
+
+
+def test_rows_of_a_stream_go_to_the_groups_that_they_name(users: Any, tmp_path: Path) -> None:
+    fill(tmp_path, SOURCE, 30)
+    read = users.readStream.format("hopring").option("groups", SOURCE).load(str(tmp_path))
+    named = read.selectExpr("payload", "if(offset < 20, concat('g', offset % 2), null) as group")
+    query = (
+        named.writeStream.format("hopring")
+        .options(group="rest", txnAppId="split", checkpointLocation=str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start(str(tmp_path))
+    )
+    query.awaitTermination()
+
+    def found(group: str) -> list[int]:
+        directory = tmp_path / group
+        return [int(record.data) for record in read_records(directory, 0, bounds(directory).end)]
+
+    assert found("g0") == [*range(0, 20, 2)]
+    assert found("g1") == [*range(1, 20, 2)]
+    assert found("rest") == [*range(20, 30)]
 
 
 def test_a_table_is_written_to_a_spool_once_by_its_version(hopring: Any, tmp_path: Path) -> None:

@@ -172,9 +172,14 @@ GOLD: Final[Mapping[str, Columns]] = {
 LAYERS: Final = {"bronze": BRONZE, "silver": SILVER, "gold": GOLD}
 
 
-def ddl(columns: Columns) -> str:
-    """The columns as a DDL string for Spark."""
-    return ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
+def ddl(columns: Columns, comments: Mapping[str, str] | None = None) -> str:
+    """The columns as a DDL string for Spark, with comments by column."""
+    return ", ".join(f"`{name}` {kind}{_comment((comments or {}).get(name))}" for name, kind in columns.items())
+
+
+def _comment(text: str | None) -> str:
+    escaped = (text or "").replace("\\", "\\\\").replace("'", "\\'")
+    return f" COMMENT '{escaped}'" if text else ""
 
 
 def shaped(table: "DataFrame", columns: Columns) -> "DataFrame":
@@ -186,9 +191,10 @@ def shaped(table: "DataFrame", columns: Columns) -> "DataFrame":
     return table.select(*[F.col(f"`{name}`").cast(kind).alias(name) for name, kind in columns.items()])
 
 
-def records_ddl(*, payload: bool) -> str:
-    """The schema of a spool's records, with or without payloads."""
-    return ddl({name: kind for name, kind in RECORDS.items() if payload or name != "payload"})
+def records_ddl(*, payload: bool, comment: str = "") -> str:
+    """The schema of a spool's records, with or without payloads; the comment is that of the first column."""
+    columns = {name: kind for name, kind in RECORDS.items() if payload or name != "payload"}
+    return ddl(columns, {next(iter(columns)): comment})
 
 
 def check_records(columns: Iterable[str]) -> None:

@@ -6,7 +6,8 @@ from typing import Final
 
 from hopring.errors import HopError
 
-_FULL: Final = frozenset([errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+FULL: Final = frozenset([errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+"""Errors of system calls that mean that there is no room for more bytes."""
 
 
 class SpoolError(HopError):
@@ -114,4 +115,4 @@ class AppendTooLarge(SpoolError, ValueError):
 def refusal(path: Path | str, error: OSError) -> SpoolError:
     """The error of an append for an error of the disk."""
     reason = f"disk error: {error.strerror or error}"
-    return SpoolFull(path, reason) if error.errno in _FULL else AppendFailed(path, reason)
+    return SpoolFull(path, reason) if error.errno in FULL else AppendFailed(path, reason)

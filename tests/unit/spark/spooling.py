@@ -25,14 +25,17 @@ def numbered(first: int, count: int, group: str = "g") -> list[RecordRun]:
     return [run_of(header, [b"%08d" % (first + at) for at in range(count)], [at % 7 for at in range(count)])]
 
 
-def fill(root: Path, group: str, count: int, *, segment_bytes: int = 1000) -> Path:
-    """Appends messages, ten at a time, in small segments; the clock shows their times."""
+def fill(root: Path, group: str, count: int, *, segment_bytes: int = 1000, shift: int = 0) -> Path:
+    """Appends messages, ten at a time, in small segments; the clock shows their times.
+
+    The number of a message is its offset, shifted.
+    """
     now = [0]
     with SpoolWriter(root, group, SpoolOptions(1000.0, segment_bytes), clock=lambda: now[0]) as writer:
         end = writer.end + count
         while writer.end < end:
             now[0] = writer.end * 1_000_000
-            writer.append(numbered(writer.end, min(APPEND, end - writer.end), group))
+            writer.append(numbered(writer.end + shift, min(APPEND, end - writer.end), group))
     return writer.directory
 
 

@@ -1,6 +1,7 @@
 """The classes that Spark calls, called in the same way; needs PySpark, but no session."""
 
 import pickle
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,14 +9,17 @@ import pytest
 from tests.unit.spark.spooling import fill
 
 from hopring.spark.errors import SparkError
-from hopring.spark.sink import WriteOptions
+from hopring.spark.sink.options import WriteOptions
+from hopring.spark.source.inventory import id_of
 from hopring.spark.source.options import ReadOptions, WrongOption
 from hopring.spool.reading import bounds
+from hopring.spool.writer import SpoolWriter
 
 pytest.importorskip("pyspark", reason="needs Spark: make spark")
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
 
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows  # noqa: E402
+from pyspark.sql.datasource import EqualTo, GreaterThan, InputPartition  # noqa: E402
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows, ReadMinRows  # noqa: E402
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType  # noqa: E402
 
 from hopring.spark.datasource import (  # noqa: E402  # noqa: E402
@@ -75,7 +79,47 @@ def test_the_limit_is_that_of_the_options(tmp_path: Path) -> None:
     assert stream(tmp_path, offsets_max=5).getDefaultReadLimit() == ReadMaxRows(5)
     assert stream(tmp_path, bytes_max=5).getDefaultReadLimit() == ReadMaxBytes(5)
     fill(tmp_path, "g", 30)
-    assert stream(tmp_path, offsets_max=5).latestOffset({"g": 0}, ReadAllAvailable()) == {"g": 30}
+    assert stream(tmp_path, offsets_min=5).getDefaultReadLimit() == ReadMinRows(5)
+    all_of_it = stream(tmp_path, offsets_max=5).latestOffset({"g": 0}, ReadAllAvailable())
+    assert all_of_it == {"g": {"offset": 30, "spool": id_of(tmp_path / "g")}}
+
+
+NOTHING: dict[str, dict[str, str]] = {
+    "latest": {"startingOffsets": "latest"},
+    "future": {"startingTimestamp": "2999-01-01T00:00:00Z"},
+    "unmatched": {"groups": "zzz*"},
+    "group": {},
+    "beyond": {},
+    "empty spool": {},
+    "empty root": {},
+}
+"""Queries that have nothing to read, with their options; two of them have a filter."""
+
+
+@pytest.mark.parametrize("push", ["true", "false"])
+@pytest.mark.parametrize("case", NOTHING)
+def test_nothing_to_read_gives_no_rows(tmp_path: Path, case: str, push: str) -> None:
+    if case == "empty spool":
+        SpoolWriter(tmp_path, "g").close()
+    elif case != "empty root":
+        fill(tmp_path, "g", 30)
+    said = {"path": str(tmp_path), "pushFilters": push, **NOTHING[case]}
+    source = SpoolDataSource(said)
+    own = StructType([StructField(name, LongType()) for name in source_names(source)])
+    reader = source.reader(own)
+    if push == "true":
+        filters = {"group": [EqualTo(("group",), "nobody")], "beyond": [GreaterThan(("offset",), 1_000_000)]}
+        assert list(reader.pushFilters(filters.get(case, []))) == []
+
+    planned = reader.partitions()
+
+    assert (len(planned) == 0) == (push == "true" or case not in ("group", "beyond"))
+    if not planned:
+        assert offsets(reader, [InputPartition(None)]) == []  # As Spark plans it.
+        assert isinstance(reader.read(InputPartition(None)), Iterator)
+    streamed = SpoolDataSource(said).streamReader(own)
+    assert isinstance(streamed, SpoolStreamReader)
+    assert run(streamed) == ([[*range(30)]] if case in ("group", "beyond") else [])
 
 
 def test_the_source_makes_the_readers_that_the_options_ask_for(tmp_path: Path) -> None:
@@ -109,10 +153,9 @@ def test_a_sink_publishes_a_batch_once_and_nothing_of_one_that_failed(tmp_path: 
         return [None, pickle.loads(pickle.dumps(there.write(iter([rows]))))]
 
     for batch in (0, 0, 1, 1):
-        writer = SinkStreamWriter(options)
-        writer.commit(staged(writer), batch)
-    failed = SinkStreamWriter(options)
-    failed.abort(staged(failed), 2)
+        # Spark makes another writer for the end of each batch.
+        SinkStreamWriter(options).commit(staged(SinkStreamWriter(options)), batch)
+    SinkStreamWriter(options).abort(staged(SinkStreamWriter(options)), 2)
     once = SinkWriter(WriteOptions(path=str(tmp_path), group="g"))
     once.commit(staged(once))
     gone = SinkWriter(WriteOptions(path=str(tmp_path), group="g"))

@@ -8,7 +8,9 @@ from tests.unit.spark.batches import batch
 
 from hopring.services import Service
 from hopring.spark.errors import DataLost
-from hopring.spark.sink import Staged, WriteOptions, keep, longest_bytes, rows, stage, write_options
+from hopring.spark.sink.live import keep, longest_bytes, rows
+from hopring.spark.sink.options import WriteOptions, write_options
+from hopring.spark.sink.staging import Staged, stage
 from hopring.spark.source.options import WrongOption
 from hopring.spool.encode import AppendMark
 

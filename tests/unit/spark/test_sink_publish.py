@@ -7,18 +7,16 @@ import pytest
 from tests.unit.spark.batches import batch
 
 from hopring.spark.errors import DataLost, ForeignInput, SparkError
-from hopring.spark.sink import (
+from hopring.spark.sink.live import keep
+from hopring.spark.sink.options import WriteOptions, check_written, write_options
+from hopring.spark.sink.spools import publish
+from hopring.spark.sink.staging import (
     ABANDONED_SECONDS,
     INLINE_BYTES_MAX,
     Staged,
-    WriteOptions,
-    check_written,
     clear,
-    keep,
-    publish,
     stage,
     staging_directory,
-    write_options,
 )
 from hopring.spark.source.options import WrongOption
 from hopring.spool.encode import AppendMark
@@ -133,7 +131,8 @@ def test_invalid_options_are_refused(said: dict[str, str], stream: bool, match: 
 
 
 def test_columns_that_a_spool_has_no_place_for_are_refused() -> None:
-    check_written([("payload", "string"), ("type", "smallint")])
+    assert not check_written([("payload", "string"), ("type", "smallint")])
+    assert check_written([("payload", "binary"), ("group", "string")])
 
     with pytest.raises(SparkError, match="the column payload is missing; select payload"):
         check_written([("value", "string")])
@@ -141,12 +140,14 @@ def test_columns_that_a_spool_has_no_place_for_are_refused() -> None:
         check_written([("payload", "binary"), ("offset", "bigint")])
     with pytest.raises(SparkError, match="the column payload is int"):
         check_written([("payload", "int")])
+    with pytest.raises(SparkError, match="the column group is int"):
+        check_written([("payload", "string"), ("group", "int")])
 
 
 def test_without_a_directory_rows_are_staged_privately_under_a_name_that_cannot_be_guessed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hopring.spark.sink.gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr("hopring.spark.sink.staging.gettempdir", lambda: str(tmp_path))
     first, second = staging_directory(None, "app"), staging_directory(None, "app")
     old = staging_directory(None, "app")
     old.mkdir()

@@ -1,12 +1,13 @@
 """Planning and reading spools without Spark."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.unit.spark.spooling import fill, remove
 
-from hopring.spark.errors import ForeignInput
+from hopring.spark.errors import DataLost, ForeignInput
 from hopring.spark.schema import RECORDS, check_records
 from hopring.spark.source.inventory import (
     Part,
@@ -22,7 +23,7 @@ from hopring.spark.source.options import ReadOptions, WrongOption
 from hopring.spark.source.spans import ReadSpan, cut, read_span, spans_of
 from hopring.spool.archive import archive
 from hopring.spool.arrow import COLUMNS, schema
-from hopring.spool.errors import NoSpool, OffsetMissing, SpoolDamaged
+from hopring.spool.errors import NoSpool, NotASpool, OffsetMissing, SpoolDamaged
 from hopring.spool.files import archive_path, bases, log_path
 
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
@@ -72,7 +73,7 @@ def test_the_columns_are_those_of_a_spool_in_their_order_and_types() -> None:
 def test_portions_end_at_segments_and_are_about_equal() -> None:
     parts = [Part(0, 10), Part(10, 20, archived=True), Part(20, 30)]
 
-    spans = list(cut(Path("/g"), parts, range(5, 22), 4))
+    spans = list(cut(Path("/g"), "id", parts, range(5, 22), 4))
 
     assert [(span.base, span.start, span.end, span.archived) for span in spans] == [
         (0, 5, 7, False),
@@ -220,12 +221,59 @@ def test_a_start_time_means_the_first_append_since_then_even_in_the_archive(tmp_
     def start(seconds: int) -> int:
         return start_of(directory, "g", ReadOptions(path=str(tmp_path), starting_time_us=seconds * 1_000_000))
 
-    assert [start(0), start(21), start(95)] == [0, 30, 100]
+    asked = (0, 9, 10, 21, 25, 30, 95)
+    from_logs = [start(one) for one in asked]
+    assert from_logs == [0, 10, 10, 30, 30, 30, 100]
     list(archive(directory))
-    there = bases(directory)
-    remove(directory, there[:2])
-    assert start(there[1] + 5) == there[1]
-    assert start(95) == 100
+    remove(directory, bases(directory)[:2])
+    assert bases(directory)[0] > 25
+    assert [start(one) for one in asked] == from_logs
+
+
+def test_an_end_time_leaves_out_the_appends_since_then(tmp_path: Path) -> None:
+    for group in ("a", "b"):
+        fill(tmp_path, group, 100)
+    there = all_spools(tmp_path)
+
+    def ranges(**options: Any) -> dict[str, range]:
+        return ranges_of(there, ReadOptions(path=str(tmp_path), **options))
+
+    second = 1_000_000
+    assert ranges(ending_time_us=20 * second) == {"a": range(20), "b": range(20)}
+    assert ranges(starting_time_us=10 * second, ending_time_us={"a": 30 * second}) == {
+        "a": range(10, 30),
+        "b": range(10, 100),
+    }
+    assert ranges(ending_time_us=0)["a"] == range(0)
+    with pytest.raises(WrongOption, match="endingOffsetsByTimestamp: 'c' is not among the groups"):
+        ranges(ending_time_us={"c": 1})
+
+
+def test_a_span_of_a_spool_that_was_replaced_is_a_loss(tmp_path: Path) -> None:
+    directory = fill(tmp_path, "g", 30)
+    spans = of(directory, 0, 30)
+    shutil.rmtree(directory)
+    fill(tmp_path, "g", 40)
+
+    with pytest.raises(DataLost, match="another spool took its place while it was read; start the query again"):
+        read(spans)
+    assert numbers(spans, fail=False) == []
+
+
+def test_the_archive_of_a_spool_that_was_removed_is_not_taken_for_that_of_the_next_one(tmp_path: Path) -> None:
+    directory = fill(tmp_path, "g", 60)
+    list(archive(directory))
+    old = bases(directory)
+    remove(directory, old)
+    fill(tmp_path, "g", 60, shift=1000)
+
+    assert bases(directory) == old
+    assert [int(row["payload"]) for row in read(of(directory, 0, 60))] == [*range(1000, 1060)]
+    with pytest.raises(NotASpool, match="it is the archive of another spool of this group; move the directory"):
+        list(archive(directory))
+    remove(directory, old[:1])
+    with pytest.raises(OffsetMissing, match="offset 0 was removed by retention"):
+        of(directory, 0, 60)
 
 
 @pytest.mark.parametrize("fail", [True, False])

@@ -17,7 +17,8 @@ from typing import Any, Final
 
 import msgspec
 
-from hopring.spark.source.options import EARLIEST, LATEST, Offsets, ReadOptions, WrongOption
+from hopring.spark.source.options import EARLIEST, LATEST, Offsets, ReadOptions, Times, WrongOption
+from hopring.spool.archive import SPOOL_KEY
 from hopring.spool.errors import NoSpool, OffsetMissing
 from hopring.spool.files import ARCHIVE, PARQUET, archive_path, bases, is_base, spools
 from hopring.spool.reading import bounds, read_head, since_time
@@ -64,6 +65,11 @@ def all_spools(path: Path) -> dict[str, Path]:
     return {group: named[group] for group in sorted(named)}
 
 
+def id_of(directory: Path) -> str:
+    """The id of a spool in hexadecimal: drawn when the spool is made, and the same in all its segments."""
+    return read_head(directory, bases(directory)[-1]).spool_id.hex()
+
+
 def end_of(directory: Path) -> int:
     """The offset after the last record that can be read."""
     return bounds(directory).end
@@ -96,12 +102,15 @@ def parts_of(directory: Path, start: int) -> list[Part]:
 
 def start_of(directory: Path, group: str, options: ReadOptions) -> int:
     """The first offset of a reader without a checkpoint."""
-    if options.starting_time_us is not None:
-        return _since(directory, options.starting_time_us)
-    return resolved(
-        directory,
-        options.starting if isinstance(options.starting, int) else options.starting.get(group, EARLIEST),
-    )
+    return _bound(directory, group, options.starting_time_us, options.starting, EARLIEST)
+
+
+def _bound(directory: Path, group: str, times_us: Times | None, offsets: Offsets, otherwise: int) -> int:
+    """The offset that a time or an offset of the options stands for in this group."""
+    time_us = times_us.get(group) if isinstance(times_us, dict) else times_us
+    if time_us is not None:
+        return since(directory, time_us)
+    return resolved(directory, offsets if isinstance(offsets, int) else offsets.get(group, otherwise))
 
 
 def resolved(directory: Path, offset: int) -> int:
@@ -117,21 +126,27 @@ def resolved(directory: Path, offset: int) -> int:
 
 def ranges_of(spools_there: dict[str, Path], options: ReadOptions) -> dict[str, range]:
     """The offsets of each group that a batch query reads."""
-    check_named("startingOffsets", options.starting, spools_there)
+    check_starts(spools_there, options)
     check_named("endingOffsets", options.ending, spools_there)
-    ending = options.ending
+    check_named("endingOffsetsByTimestamp", options.ending_time_us, spools_there)
     return {
         group: range(
             start_of(directory, group, options),
-            resolved(directory, ending if isinstance(ending, int) else ending.get(group, LATEST)),
+            _bound(directory, group, options.ending_time_us, options.ending, LATEST),
         )
         for group, directory in spools_there.items()
     }
 
 
-def check_named(option: str, offsets: Offsets, spools_there: dict[str, Path]) -> None:
-    """Raises WrongOption if an offset is given for a group that is not read."""
-    strangers = sorted(set(offsets) - set(spools_there)) if isinstance(offsets, dict) else []
+def check_starts(spools_there: dict[str, Path], options: ReadOptions) -> None:
+    """Raises WrongOption if a start is given for a group that is not read."""
+    check_named("startingOffsets", options.starting, spools_there)
+    check_named("startingOffsetsByTimestamp", options.starting_time_us, spools_there)
+
+
+def check_named(option: str, given: Offsets | Times | None, spools_there: dict[str, Path]) -> None:
+    """Raises WrongOption if an offset or a time is given for a group that is not read."""
+    strangers = sorted(set(given) - set(spools_there)) if isinstance(given, dict) else []
     if strangers:
         raise WrongOption(option, f"{strangers[0]!r} is not among the groups that are read", "leave it out")
 
@@ -144,16 +159,31 @@ def checked(directory: Path, wanted: range, parts: list[Part], *, fail: bool) ->
     return range(max(wanted.start, low), min(wanted.stop, high))
 
 
-def _since(directory: Path, time_us: int) -> int:
-    """The first append since then; where only the archive is left, the first segment with such records."""
+def since(directory: Path, time_us: int) -> int:
+    """The offset of the first append at this time or later; the end of the spool if there is none.
+
+    Where only the archive is left, that of the first record at this time or later.
+    """
     found = since_time(directory, time_us)
     first = bases(directory)[0]
+    oldest: Part | None = None
     if found == first:
         for part in _older(directory, first):
-            if last_time_us(directory, part.base) < time_us:
+            if archived_facts(directory, part.base).last_time_us < time_us:
                 break
-            found = part.base
-    return found
+            oldest = part
+    return found if oldest is None else _since_in(directory, oldest, time_us)
+
+
+def _since_in(directory: Path, part: Part, time_us: int) -> int:
+    """The first offset of an archived segment with this time or a later one."""
+    table = import_module("pyarrow.parquet").read_table(
+        archive_path(directory, part.base), columns=["offset", "timestamp"]
+    )
+    compute = import_module("pyarrow.compute")
+    times = table.column("timestamp").cast("int64")
+    at = compute.index(compute.greater_equal(times, time_us), True).as_py()
+    return part.end if at < 0 else int(table.column("offset")[at].as_py())
 
 
 def _older(directory: Path, first: int) -> Iterator[Part]:
@@ -161,29 +191,44 @@ def _older(directory: Path, first: int) -> Iterator[Part]:
     place = directory / ARCHIVE
     names = [path.stem for path in place.iterdir() if path.suffix == PARQUET] if place.is_dir() else []
     there = [int(name) for name in names if is_base(name)]
-    for base in sorted([base for base in there if base < first], reverse=True):
-        if archived_end(directory, base) != first:
+    older = sorted([base for base in there if base < first], reverse=True)
+    own = id_of(directory) if older else ""
+    for base in older:
+        facts = archived_facts(directory, base)
+        if facts.end != first or facts.spool not in ("", own):
             return
         yield Part(base, first, archived=True)
         first = base
 
 
-def archived_end(directory: Path, base: int) -> int:
-    """The offset after the last record of a file of the archive."""
-    found = _statistics(str(archive_path(directory, base)), "offset")
-    return base if found is None else int(found) + 1
+class ArchivedFacts(msgspec.Struct, frozen=True):
+    """What the footer of a file of the archive says."""
+
+    end: int  # The offset after its last record.
+    last_time_us: int  # The latest timestamp.
+    spool: str  # The id of the spool; empty in files of earlier versions.
 
 
-def last_time_us(directory: Path, base: int) -> int:
-    """The latest timestamp in a file of the archive."""
-    found = _statistics(str(archive_path(directory, base)), "timestamp")
-    return 0 if found is None else round(found.timestamp() * 1_000_000)
+def archived_facts(directory: Path, base: int) -> ArchivedFacts:
+    """The facts about a file of the archive."""
+    path = archive_path(directory, base)
+    found = path.stat()
+    return _facts(str(path), base, found.st_ino, found.st_mtime_ns)
 
 
 @lru_cache(maxsize=4096)
-def _statistics(path: str, column: str) -> Any:
-    """The largest value of a column, from the file's footer; cached, because the file never changes."""
+def _facts(path: str, base: int, _inode: int, _changed_ns: int) -> ArchivedFacts:
+    """The facts in a footer. A file never changes, but another spool may have one of the same name later."""
     footer = import_module("pyarrow.parquet").read_metadata(path)
+    offset, time = _largest(footer, "offset"), _largest(footer, "timestamp")
+    return ArchivedFacts(
+        base if offset is None else int(offset) + 1,
+        0 if time is None else round(time.timestamp() * 1_000_000),
+        (footer.metadata or {}).get(SPOOL_KEY, b"").decode(),
+    )
+
+
+def _largest(footer: Any, column: str) -> Any:
     most = None
     for number in range(footer.num_row_groups):
         group = footer.row_group(number)

@@ -12,7 +12,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, Final
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
@@ -25,6 +27,15 @@ _TRUTHS: Final = {"true": True, "false": False}
 
 Offsets = int | dict[str, int]
 """One offset for all groups, or one per group; EARLIEST and LATEST stand for the two ends of a spool."""
+
+Times = int | dict[str, int]
+"""One time for all groups, or one per group, in microseconds since 1970."""
+
+TRIGGER_DELAY_SECONDS_DEFAULT: Final = 900.0
+"""How long a batch waits for enough records; the default of Kafka's source."""
+
+LIKENESS_MIN: Final = 0.8
+"""How similar an unknown option has to be to a known one, for a hint that names the known one."""
 
 
 class WrongOption(SparkError, ValueError):
@@ -43,9 +54,13 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
     group_pattern: str = ""  # A regular expression, instead of `groups`.
     starting: Offsets = EARLIEST
     ending: Offsets = LATEST
-    starting_time_us: int | None = None
-    offsets_max: int | None = None  # Per batch of a stream, like `bytes_max`.
+    starting_time_us: Times | None = None  # Groups that are not among them start by `starting`.
+    ending_time_us: Times | None = None
+    offsets_max: int | None = None  # Per batch of a stream, like the next three.
     bytes_max: int | None = None
+    offsets_min: int | None = None
+    delay_seconds: float | None = None  # How long a batch waits for `offsets_min`.
+    consumer: str = ""  # The name under which a stream reports its progress to the spools' retention.
     fail_on_data_loss: bool = True
     payload: bool = True
     partitions_min: int = 1
@@ -57,6 +72,24 @@ def text(option: str, value: str) -> str:
     if not value.strip():
         raise WrongOption(option, "it is empty", "give it a value or leave it out")
     return value.strip()
+
+
+def local_path(place: str) -> str:
+    """The path of a location in the file system, which may be a file: URI; empty if it is elsewhere."""
+    parts = urlsplit(place)
+    if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/", place):
+        return place and str(Path(place).absolute())
+    return unquote(parts.path) if parts.scheme == "file" and parts.netloc in ("", "localhost") else ""
+
+
+def place(option: str, value: str) -> str:
+    """The path of a directory, which may be given as a file: URI; WrongOption if it is elsewhere."""
+    given = text(option, value)
+    found = local_path(given) if ":/" in given else given
+    if not found:
+        remedy = "give a directory that the driver and all workers can reach"
+        raise WrongOption(option, f"{given!r} is not in the file system", remedy)
+    return found
 
 
 def truth(option: str, value: str) -> bool:
@@ -117,24 +150,91 @@ def _time_us(option: str, value: str) -> int:
     return round(moment.timestamp() * 1_000_000)
 
 
+def _times_us(option: str, value: str) -> dict[str, int]:
+    remedy = 'write, for instance, {"trades.eu": "2026-07-01T12:00:00Z"}'
+    try:
+        found = json.loads(value)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or not all(type(one) in (int, str) for one in found.values()):
+        raise WrongOption(option, f"{value!r} is not a JSON object with a time for each group", remedy)
+    return {group: _time_us(option, str(found[group])) for group in sorted(found)}
+
+
+_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+
+
+def _seconds(option: str, value: str) -> float:
+    found = re.fullmatch(r"(\d+)\s*(ms|s|min|m|h)", value.strip().lower())
+    if found is None:
+        raise WrongOption(option, f"{value!r} is not a time with its unit", "write 30s, 15m or 1h")
+    return int(found[1]) * _UNITS[found[2]]
+
+
+PROVIDER: Final = "provider"
+SPARKS_OWN: Final = re.compile(
+    rf"{PROVIDER}|location|owner|comment|external|is_managed_location|collation|option\..*", re.IGNORECASE
+)
+"""Options that Spark itself adds: the properties of a table in its catalog. Those that were given follow once
+more with the prefix `option.`"""
+
+NOTE: Final = "options of hopring: "
+
+
+def note(options: Mapping[str, str]) -> str:
+    """The options of a table that is made in Spark's catalog, as the comment of a column; else empty.
+
+    Spark passes the options only when it makes the table. When the table is read, it passes the columns, with
+    their comments.
+    """
+    if PROVIDER not in {option.lower() for option in options}:
+        return ""
+    own = {option: value for option, value in sorted(options.items()) if not SPARKS_OWN.fullmatch(option)}
+    return NOTE + json.dumps(own)
+
+
+def with_noted(options: Mapping[str, str], comments: Iterable[str]) -> dict[str, str]:
+    """The options, and those of a table in Spark's catalog that are in a comment of its columns."""
+    noted: dict[str, str] = {}
+    for comment in comments:
+        if comment.startswith(NOTE):
+            noted = json.loads(comment.removeprefix(NOTE))
+    given = {option.lower() for option in options}
+    return {option: value for option, value in noted.items() if option.lower() not in given} | dict(options)
+
+
 Parsers = dict[str, tuple[str, Callable[[str, str], Any]]]
 
 READING: Final[Parsers] = {
-    "path": ("path", text),
+    "path": ("path", place),
     "groups": ("groups", _names),
     "groupPattern": ("group_pattern", _pattern),
     "startingOffsets": ("starting", _offsets),
     "endingOffsets": ("ending", _offsets),
     "startingTimestamp": ("starting_time_us", _time_us),
+    "endingTimestamp": ("ending_time_us", _time_us),
+    "startingOffsetsByTimestamp": ("starting_time_us", _times_us),
+    "endingOffsetsByTimestamp": ("ending_time_us", _times_us),
     "maxOffsetsPerTrigger": ("offsets_max", count),
     "maxBytesPerTrigger": ("bytes_max", count),
+    "minOffsetsPerTrigger": ("offsets_min", count),
+    "maxTriggerDelay": ("delay_seconds", _seconds),
+    "consumer": ("consumer", text),
     "failOnDataLoss": ("fail_on_data_loss", truth),
     "payload": ("payload", truth),
     "minPartitions": ("partitions_min", count),
     "pushFilters": ("push_filters", truth),
 }
-STREAMS_ONLY: Final = ("maxOffsetsPerTrigger", "maxBytesPerTrigger")
-BATCHES_ONLY: Final = ("endingOffsets",)
+STREAMS_ONLY: Final = (
+    *("maxOffsetsPerTrigger", "maxBytesPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "consumer"),
+)
+BATCHES_ONLY: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
+ONE_OF: Final = (
+    ("groups", "groupPattern"),
+    ("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp"),
+    ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"),
+)
+"""Options of which at most one is given."""
 
 
 def parsed(options: Mapping[str, str], parsers: Parsers, reading: str) -> dict[str, Any]:
@@ -143,8 +243,10 @@ def parsed(options: Mapping[str, str], parsers: Parsers, reading: str) -> dict[s
     found: dict[str, Any] = {}
     for option, value in sorted(options.items()):
         name = names.get(option.lower())
+        if SPARKS_OWN.fullmatch(option):
+            continue
         if name is None:
-            near = get_close_matches(option.lower(), names, 1)
+            near = get_close_matches(option.lower(), names, 1, LIKENESS_MIN)
             remedy = f"did you mean {names[near[0]]}?" if near else f"the options are {', '.join(parsers)}"
             raise WrongOption(option, f"{reading} has no such option", remedy)
         field, parse = parsers[name]
@@ -159,13 +261,20 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
         raise WrongOption(
             "path", "it is missing", "give the directory of the spools: .load('/var/lib/hop/spool')"
         )
+    given = {option.lower() for option in options}
+    for several in ONE_OF:
+        both = [name for name in several if name.lower() in given]
+        if len(both) > 1:
+            raise WrongOption(both[1], f"{both[0]} is given as well", "give one of them")
     found = ReadOptions(**fields)
-    if found.groups and found.group_pattern:
-        raise WrongOption("groupPattern", "groups is given as well", "give one of them")
-    if found.starting_time_us is not None and found.starting != EARLIEST:
-        raise WrongOption("startingTimestamp", "startingOffsets is given as well", "give one of them")
     if found.starting == LATEST and found.ending == EARLIEST:
         raise WrongOption("endingOffsets", "the end is before the start", "leave it out to read to the end")
+    if found.delay_seconds is not None and found.offsets_min is None:
+        raise WrongOption(
+            "maxTriggerDelay", "minOffsetsPerTrigger is missing", "give both: batches wait for records"
+        )
+    if found.offsets_max is not None and (found.offsets_min or 0) > found.offsets_max:
+        raise WrongOption("minOffsetsPerTrigger", "it is above maxOffsetsPerTrigger", "give a smaller number")
     return found
 
 

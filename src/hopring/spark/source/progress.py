@@ -1,21 +1,29 @@
-"""The progress of a stream: an offset for each group, and limits on the size of a batch. No pyspark.
+"""The progress of a stream: a position for each group, and limits on the size of a batch. No pyspark.
+
+A position is an offset and the id of the spool that it belongs to. A spool that was removed and made anew has
+another id, so its records are never taken for those of the old one.
 
 Invariants  offsets are built in the order of the groups, because Spark compares them as text;
-            no offset ever moves back;
-            a group that appears later enters at its earliest offset with a batch without records, so the
-            checkpoint has its start before any of its records is read.
+            within one spool no offset ever moves back;
+            a group that appears later, and a spool that takes the place of another one, enters at its earliest
+            offset with a batch without records, so the checkpoint has its start before any of its records is
+            read.
 """
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 from hopring.spark.errors import DataLost
 from hopring.spark.source.inventory import (
     all_spools,
-    check_named,
+    check_starts,
     earliest_of,
     end_of,
+    id_of,
     matching,
     parts_of,
     start_of,
@@ -24,27 +32,59 @@ from hopring.spark.source.options import ReadOptions
 from hopring.spool.files import archive_path
 from hopring.spool.reading import entries
 
-Offsets = dict[str, int]
-REMEDY = "start with a new checkpoint, or continue without these records: failOnDataLoss=false"
+REMEDY: Final = "start with a new checkpoint, or continue without these records: failOnDataLoss=false"
+WARNINGS_MAX: Final = 1024
+"""Each loss is reported once; this many are remembered."""
+
+_LOG: Final = logging.getLogger(__name__)
 
 
-def initial(spools: dict[str, Path], options: ReadOptions) -> Offsets:
-    """The first offsets of a stream without a checkpoint."""
-    check_named("startingOffsets", options.starting, spools)
-    return {group: start_of(spools[group], group, options) for group in sorted(spools)}
+class SpoolPosition(NamedTuple):
+    """The position of a stream in a group: the offset of the next record, and the id of the spool."""
+
+    offset: int
+    spool: str = ""  # Empty in checkpoints of earlier versions, which have no ids.
 
 
-def ends(options: ReadOptions) -> Offsets:
+Positions = dict[str, SpoolPosition]
+
+
+def from_json(found: Mapping[str, Any]) -> Positions:
+    """The positions in an offset of Spark; earlier versions have a number for each group."""
+    return {
+        group: SpoolPosition(its["offset"], its["spool"]) if isinstance(its, dict) else SpoolPosition(its)
+        for group, its in found.items()
+    }
+
+
+def to_json(positions: Positions) -> dict[str, Any]:
+    """The positions as an offset of Spark; one without an id is written as it was read."""
+    return {
+        group: {"offset": its.offset, "spool": its.spool} if its.spool else its.offset
+        for group, its in positions.items()
+    }
+
+
+def initial(spools: dict[str, Path], options: ReadOptions) -> Positions:
+    """The first positions of a stream without a checkpoint."""
+    check_starts(spools, options)
+    return {
+        group: SpoolPosition(start_of(spools[group], group, options), id_of(spools[group]))
+        for group in sorted(spools)
+    }
+
+
+def ends(options: ReadOptions) -> Positions:
     """The ends of the selected spools."""
     spools = matching(options, all_spools(Path(options.path)))
-    return {group: end_of(spools[group]) for group in sorted(spools)}
+    return {group: SpoolPosition(end_of(spools[group]), id_of(spools[group])) for group in sorted(spools)}
 
 
-def latest(start: Offsets, target: Offsets | None, options: ReadOptions) -> Offsets:
+def latest(start: Positions, target: Positions | None, options: ReadOptions) -> Positions:
     """The end of a batch without a limit, at most the target if there is one."""
     there = all_spools(Path(options.path))
     asked = matching(options, there)
-    found: Offsets = {}
+    found: Positions = {}
     for group in sorted({*start, *asked}):
         if group in start:
             found[group] = start[group]
@@ -53,68 +93,115 @@ def latest(start: Offsets, target: Offsets | None, options: ReadOptions) -> Offs
             elif group in asked:
                 found[group] = _moved(there[group], group, start[group], target, options)
         elif target is None or group in target:
-            found[group] = earliest_of(asked[group])
+            found[group] = _entry(asked[group])
     return found
 
 
-def _moved(directory: Path, group: str, start: int, target: Offsets | None, options: ReadOptions) -> int:
-    end = end_of(directory)
-    if end < start:
-        _lose(options, f"{directory}: it ends before {end}, and the query has read up to {start}")
-    return max(start, end if target is None else target.get(group, start))
+def _entry(directory: Path) -> SpoolPosition:
+    return SpoolPosition(earliest_of(directory), id_of(directory))
 
 
-def wanted(start: Offsets, end: Offsets, options: ReadOptions) -> dict[Path, range]:
+def _moved(
+    directory: Path, group: str, start: SpoolPosition, target: Positions | None, options: ReadOptions
+) -> SpoolPosition:
+    spool, end = id_of(directory), end_of(directory)
+    if start.spool not in ("", spool):
+        _lose(options, _is_another(directory, spool, start.spool))
+        return _entry(directory)
+    if end < start.offset:
+        _lose(options, f"{directory}: it ends before {end}, and the query has read up to {start.offset}")
+        return start if start.spool else _entry(directory)
+    if target is not None:
+        limit = target.get(group, start)
+        end = limit.offset if limit.spool == spool else start.offset
+    return SpoolPosition(max(start.offset, end), spool)
+
+
+def _is_another(directory: Path, spool: str, before: str) -> str:
+    return f"{directory}: another spool is there ({spool}) than the one that the query has read ({before})"
+
+
+def wanted(start: Positions, end: Positions, options: ReadOptions) -> dict[Path, range]:
     """The records of a batch: a function of its start and end, and not of the options that select groups."""
     there = all_spools(Path(options.path))
     found: dict[Path, range] = {}
-    for group in sorted(end):
-        its = range(start.get(group, end[group]), end[group])
+    for group, to in sorted(end.items()):
+        its = waiting(start.get(group), to)
         if its and group not in there:
             _lose(options, f"{options.path}: the spool of {group!r} is gone")
+        elif its and to.spool not in ("", id_of(there[group])):
+            _lose(options, _is_another(there[group], id_of(there[group]), to.spool))
         elif its:
             found[there[group]] = its
     return found
 
 
+def waiting(start: SpoolPosition | None, end: SpoolPosition) -> range:
+    """The offsets between two positions; none if the group, or another spool of it, enters at the end."""
+    if start is None or start.spool not in ("", end.spool):
+        return range(end.offset, end.offset)
+    return range(start.offset, end.offset)
+
+
+def is_entered(start: Positions, end: Positions) -> bool:
+    """Whether a group or a spool of another id enters between the two."""
+    return any(group not in start or start[group].spool != its.spool for group, its in end.items())
+
+
+def records_waiting(start: Positions, end: Positions) -> dict[str, int]:
+    """The number of records between two positions, by group."""
+    return {group: len(waiting(start.get(group), its)) for group, its in end.items()}
+
+
 def _lose(options: ReadOptions, what: str) -> None:
+    """Reports a loss: an error, or a warning if the options allow losses."""
     if options.fail_on_data_loss:
         raise DataLost(what, REMEDY)
+    _warn(what)
 
 
-def shares(limit: int, waiting: dict[str, int]) -> dict[str, int]:
+@lru_cache(maxsize=WARNINGS_MAX)
+def _warn(what: str) -> None:
+    _LOG.warning("%s; failOnDataLoss is false, so the query goes on without the lost records", what)
+
+
+def shares(limit: int, demand: dict[str, int]) -> dict[str, int]:
     """Divides a limit in proportion to the waiting records, in integers; none is above its demand."""
-    total = sum(waiting.values())
+    total = sum(demand.values())
     if total <= limit:
-        return dict(waiting)
+        return dict(demand)
     ends = 0
     dealt: dict[str, int] = {}
     before = 0
-    for name in sorted(waiting):
-        ends += waiting[name]
+    for name in sorted(demand):
+        ends += demand[name]
         dealt[name] = limit * ends // total - before
         before += dealt[name]
     return dealt
 
 
-def bounded(start: dict[str, int], end: dict[str, int], offsets_max: int) -> dict[str, int]:
+def bounded(start: Positions, end: Positions, offsets_max: int) -> Positions:
     """An earlier end, so that the batch has at most this many offsets."""
-    waiting = {group: end[group] - start.get(group, end[group]) for group in end}
-    dealt = shares(offsets_max, waiting)
-    return {group: end[group] - waiting[group] + dealt[group] for group in sorted(end)}
+    demand = records_waiting(start, end)
+    dealt = shares(offsets_max, demand)
+    return {
+        group: end[group]._replace(offset=end[group].offset - demand[group] + dealt[group])
+        for group in sorted(end)
+    }
 
 
 def bounded_by_bytes(
-    directories: dict[str, Path], start: dict[str, int], end: dict[str, int], bytes_max: int
-) -> dict[str, int]:
+    directories: dict[str, Path], start: Positions, end: Positions, bytes_max: int
+) -> Positions:
     """An earlier end, so that the batch has about this many bytes, and of each group at least a record."""
-    waiting = {group: end[group] - start.get(group, end[group]) for group in end}
-    total = max(1, sum(waiting.values()))
+    demand = records_waiting(start, end)
+    total = max(1, sum(demand.values()))
     reached = dict(end)
     for group in sorted(end):
-        if waiting[group] and group in directories:
-            share = bytes_max * waiting[group] // total
-            reached[group] = reach(directories[group], start[group], end[group], share)
+        if demand[group] and group in directories:
+            share = bytes_max * demand[group] // total
+            at = reach(directories[group], start[group].offset, end[group].offset, share)
+            reached[group] = end[group]._replace(offset=at)
     return reached
 
 

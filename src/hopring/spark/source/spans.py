@@ -12,11 +12,12 @@ from typing import Any, Final
 
 import msgspec
 
-from hopring.spark.source.inventory import Part, checked, parts_of
+from hopring.spark.errors import DataLost
+from hopring.spark.source.inventory import Part, archived_facts, checked, id_of, parts_of
 from hopring.spool.arrow import load_arrow, read_batches, schema
 from hopring.spool.errors import OffsetMissing, SpoolDamaged
 from hopring.spool.files import archive_path, log_path
-from hopring.spool.reading import Slice, bounds
+from hopring.spool.reading import Slice, bounds, read_head
 
 SPAN_RECORDS: Final = 50_000
 """The most records that one task reads."""
@@ -31,6 +32,7 @@ class ReadSpan(msgspec.Struct, frozen=True):
     base: int
     start: int
     end: int
+    spool: str  # The id of the spool: another one may have taken its place since the plan was made.
     archived: bool = False
 
 
@@ -44,10 +46,14 @@ def spans_of(
     }
     total = sum([len(its) for its in there.values()])
     step = max(1, min(records_max, -(-total // partitions_min)))
-    return [span for directory, its in there.items() for span in cut(directory, parts[directory], its, step)]
+    return [
+        span
+        for directory, its in there.items()
+        for span in cut(directory, id_of(directory), parts[directory], its, step)
+    ]
 
 
-def cut(directory: Path, parts: list[Part], wanted: range, step: int) -> Iterator[ReadSpan]:
+def cut(directory: Path, spool: str, parts: list[Part], wanted: range, step: int) -> Iterator[ReadSpan]:
     """Cuts offsets at the borders of segments and into equal spans of at most `step` records."""
     for part in parts:
         low, high = max(part.base, wanted.start), min(part.end, wanted.stop)
@@ -55,7 +61,7 @@ def cut(directory: Path, parts: list[Part], wanted: range, step: int) -> Iterato
         for piece in range(pieces):
             start = low + (high - low) * piece // pieces
             end = low + (high - low) * (piece + 1) // pieces
-            yield ReadSpan(str(directory), part.base, start, end, part.archived)
+            yield ReadSpan(str(directory), part.base, start, end, spool, part.archived)
 
 
 def read_span(span: ReadSpan, *, payload: bool, fail: bool) -> Iterator[Any]:
@@ -94,23 +100,30 @@ def _followed(span: ReadSpan, batch: Any, expected: int, fail: bool) -> int:
 
 
 def _batches(span: ReadSpan, payload: bool, fail: bool) -> Iterator[Any]:
-    """Reads from the archive or the log, whichever exists."""
+    """Reads from the archive or the log, whichever exists and is of this spool."""
     directory = Path(span.directory)
     archived = archive_path(directory, span.base)
-    has_archive = archived.exists()
-    if has_archive and (span.archived or not log_path(directory, span.base).exists()):
+    has_log = log_path(directory, span.base).exists()
+    has_archive = archived.exists() and archived_facts(directory, span.base).spool in ("", span.spool)
+    if has_archive and (span.archived or not has_log):
         return _archived(archived, span, payload)
     portion = Slice(span.directory, span.base, span.start, span.end)
-    return _logged(portion, payload, fail)
+    return _logged(portion, span.spool, payload, fail)
 
 
-def _logged(portion: Slice, payload: bool, fail: bool) -> Iterator[Any]:
+def _logged(portion: Slice, spool: str, payload: bool, fail: bool) -> Iterator[Any]:
+    directory = Path(portion.directory)
     try:
-        yield from read_batches(portion, payload=payload, skip_damaged=not fail)
+        if read_head(directory, portion.base).spool_id.hex() == spool:
+            yield from read_batches(portion, payload=payload, skip_damaged=not fail)
+            return
     except (OffsetMissing, FileNotFoundError):
         # Retention removed the segment after the plan was made.
         if fail:
-            raise OffsetMissing(portion.directory, portion.start, *bounds(Path(portion.directory))) from None
+            raise OffsetMissing(portion.directory, portion.start, *bounds(directory)) from None
+        return
+    if fail:
+        raise DataLost(f"{directory}: another spool took its place while it was read", "start the query again")
 
 
 def _archived(path: Path, span: ReadSpan, payload: bool) -> Iterator[Any]:
