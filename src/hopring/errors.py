@@ -11,6 +11,15 @@ class HopError(Exception):
     """Root of every error that hopring raises on purpose."""
 
 
+class ChannelRefused(HopError):
+    """No encrypted channel to a daemon could be made, or it broke; the connection is given up."""
+
+    def __init__(self, reason: str, remedy: str) -> None:
+        super().__init__(f"{reason}; {remedy}")
+        self.reason = reason
+        self.remedy = remedy
+
+
 class Drop(StrEnum):
     """Reasons for dropping a packet; drivers count drops by these names."""
 

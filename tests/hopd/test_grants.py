@@ -25,6 +25,7 @@ from hopring.config import dump_toml, local_config, parse_config
 from hopring.credentials.client_identity import KeyIdentity
 from hopring.credentials.files import CredentialError, user_name
 from hopring.credentials.user_keys import public_line
+from hopring.local.plan import with_ports
 from hopring.session.frames import PREAMBLE, Frame, FrameKind, FrameReader
 from hopring.session.protocol import (
     AuthRequest,
@@ -286,19 +287,35 @@ def test_commands_end_with_their_code(granted: GrantedDaemon) -> None:
 
 
 def test_the_commands_of_the_page_do_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "security.md").read_text().split("## Users and grants")[1]
-    commands = [shlex.split(line, comments=True) for line in re.findall(r"^    (hop .*)$", page, re.MULTILINE)]
-    (example,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
-    config = local_config({"eu": 1}, base_port=free_base_port(2))
+    whole = (Path(__file__).parents[2] / "docs" / "security.md").read_text()
+    by_tls, page = whole.split("## Clients by TLS")[1].split("## Users and grants")
+    (example,) = re.findall(r"```toml\n(.*?)```", page.split("## Audit")[0], re.DOTALL)
+    base = free_base_port(3)
+    config = with_ports(local_config({"eu": 1}, base_port=base), "eu1", tls_port=base + 2)
+
+    def commands(text: str) -> list[list[str]]:
+        here = re.sub(r"hops://[a-z0-9.]+", f"hops://127.0.0.1:{base + 2}", text)
+        return [
+            shlex.split(one, comments=True)[1:] for one in re.findall(r"^    (hop .*)$", here, re.MULTILINE)
+        ]
+
+    own = commands(page.split("## Audit")[0])
+    made = [words for words in own if words[0] == "keys"]
+    sent = [words for words in own if words[0] == "pub"]
+    assert (len(made), len(sent), len(own)) == (2, 3, 5)
+    example = example.replace("[security]", '[security]\nkeys = "keys"')
     (tmp_path / "hop.toml").write_text(dump_toml(config) + example)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOP_URL", f"hop://127.0.0.1:{config.daemons[0].client_port}")
-    assert run("keys", "new", "--cluster", "local")[0] == 0
-    assert run(*commands[0][1:])[0] == 0
+    monkeypatch.setenv("HOP_URL", f"hop://127.0.0.1:{base + 1}")
+    assert run("keys", "new", "--config", "hop.toml")[0] == 0
+    assert [run(*words)[0] for words in made] == [0, 0]
     with alone(config, tmp_path, "eu1") as daemon:
         daemon.wait_for_log("view")
-        assert [run(*words[1:])[0] for words in commands[1:3]] == [0, 6]
+        assert [run(*words)[0] for words in sent] == [0, 6, 0]
         assert run("groups", "--at", f"hop+unix://{tmp_path / 'local.eu1.sock'}")[0] == 0
+        (listing,) = commands(by_tls)
+        monkeypatch.setenv("HOP_CERTIFICATE", "keys/users/alice.pem")
+        assert run(*listing)[0] == 0
 
 
 def test_a_reload_changes_the_rights_of_sessions_that_exist(granted: GrantedDaemon) -> None:

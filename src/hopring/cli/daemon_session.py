@@ -62,18 +62,21 @@ def at_daemon(command: Command) -> Command:
         show_default=True,
         show_envvar=True,
         callback=checked_url,
-        help="Daemon: hop://host:port or hop+unix:///path; of several, with commas, the first that answers.",
+        help="Daemon: hops://host:port with --ca, hop://host:port or hop+unix:///path; "
+        "of several, with commas, the first that answers.",
     )
     name = click.option("--name", metavar="NAME", help="Name of the session; by default one is generated.")
     return at(name(identity_options(command)))
 
 
 def identity_options(command: Command) -> Command:
-    """Adds the options --user, --key and --token; `identity` returns their values."""
+    """Adds the options for TLS and credentials; `identity` returns their values."""
     texts = {
+        "ca": "Certificate of the cluster's authority, for hops://: ca.crt of `hop keys`.",
         "user": "User at a daemon with grants; with --key.",
         "key": "File of the user's private key.",
         "token": "File with a token, instead of --user and --key.",
+        "certificate": "File with a user's certificate and its key, for hops://, instead of --user and --key.",
     }
     for option, text in texts.items():
         command = click.option(
@@ -96,7 +99,7 @@ def _keep_identity(context: click.Context, parameter: click.Parameter, value: st
 
 
 def identity() -> dict[str, Any]:
-    """The arguments `user`, `key` and `token` of `connect`, as the command line gives them."""
+    """The arguments of `connect` for TLS and credentials, as the command line gives them."""
     context = click.get_current_context(silent=True)  # None while names are completed.
     return {} if context is None else dict(context.meta.get(_IDENTITY, {}))
 

@@ -132,6 +132,8 @@ def show(root: Path, as_json: bool) -> None:
         say(f"daemon  {_line(one)}")
     for user_ in facts.users:
         say(f"user    {user_.name}  {user_.fingerprint}")
+    for one in facts.certificates:
+        say(f"user    {_line(one)}")
 
 
 @keys.command()
@@ -216,9 +218,22 @@ def daemon(name: str, root: Path, days: int, renew: bool) -> None:
 @keys.command()
 @_name_argument
 @_directory_argument
-def user(name: str, root: Path) -> None:
-    """Make an Ed25519 key for the user NAME."""
+@click.option("--certificate", is_flag=True, help="A certificate and its key instead, for hops://.")
+@_days_option("--days", "the certificate", DAEMON_DAYS)
+@click.option("--renew", is_flag=True, help="With --certificate: replace the one that is there.")
+def user(name: str, root: Path, certificate: bool, days: int, renew: bool) -> None:
+    """Make an Ed25519 key for the user NAME, or a certificate.
+
+    A certificate needs ca.key.
+    """
     there = _open(root)
+    if renew and not certificate:
+        raise click.UsageError("--renew is for certificates: give --certificate, too")
+    if certificate:
+        path = there.add_user_certificate(name, datetime.now(UTC), days, renew=renew)
+        say(str(path))
+        _say(f"next: move {path} to {name} over an encrypted connection; it has the private key")
+        return
     path = there.add_user(name)
     say(str(path))
     private = there.user_path(name, "key")
@@ -241,6 +256,7 @@ def _as_json(facts: "DirectoryFacts") -> dict[str, object]:
         "ca": None if facts.authority is None else _certificate(facts.authority),
         "daemons": [_certificate(one) for one in facts.daemons],
         "users": [asdict(one) for one in facts.users],
+        "user_certificates": [_certificate(one) for one in facts.certificates],
     }
 
 

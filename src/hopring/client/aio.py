@@ -32,7 +32,14 @@ from hopring.client.events import Event, Message, Receipt
 from hopring.client.outgoing import Data
 from hopring.client.queries import DaemonFacts, DaemonView, GroupInfo, GroupMembers, LinkWeights, Query
 from hopring.client.sequence import EventSequence
-from hopring.client.session_base import PathName, SessionProperties, core_of, message_of, series_of
+from hopring.client.session_base import (
+    PathName,
+    SessionCredentials,
+    SessionProperties,
+    core_of,
+    message_of,
+    series_of,
+)
 from hopring.client.sockets import now_us
 from hopring.ids import NEVER
 from hopring.services import Service
@@ -336,11 +343,13 @@ class Session(SessionProperties):
         sock = self._socket
         if sock is None:
             return
-        transport = sock.transport
+        transport, channel = sock.transport, sock.channel
+        if channel is not None and not channel.established:
+            return
         if transport is not None and not transport.is_closing():
             output = self._core.output()
             if output:
-                transport.write(output)
+                transport.write(output if channel is None else channel.encrypt(output))
 
     # Connections.
 
@@ -531,6 +540,8 @@ def connect(
     user: str | None = None,
     key: PathName | None = None,
     token: PathName | None = None,
+    ca: PathName | None = None,
+    certificate: PathName | None = None,
     timeout_seconds: float = CONNECT_SECONDS,
     reconnect: bool | Reconnect = True,
 ) -> Connecting:
@@ -543,15 +554,18 @@ def connect(
     the session (SlowConsumer), "drop" drops messages (Gap), "spill" writes them to disk, "block" lets senders
     wait. With `priority` the session's messages and events go first.
 
-    A daemon with grants asks who the client is: `user` with the file `key` of that user's private key, or the
-    file `token` with a token, which is read again for each connection. NotAllowed says that it was refused.
+    A `hops://` address is that of a daemon's port for TLS. The file `ca` has the certificate of the cluster's
+    authority (`keys/ca.crt` of `hop keys`): only a daemon of that cluster is spoken to.
+
+    A daemon with grants asks who the client is: `user` with the file `key` of that user's private key, the
+    file `token` with a token, or, by TLS, the file `certificate` of `hop keys user NAME --certificate`. Tokens
+    and certificates are read again for each connection. NotAllowed says that it was refused.
 
     When the connection is lost the session reconnects, joins its groups again, and puts a `Reconnected` among
     its events; meanwhile calls wait. `reconnect=False` ends it with SessionClosed instead, and a `Reconnect`
     sets how long it tries. The first connection is tried once at each daemon.
     """
+    credentials = SessionCredentials(user, key, token, ca, certificate)
     return Connecting(
-        core_of(
-            url, name, membership, window_bytes, slow, priority, timeout_seconds, reconnect, user, key, token
-        )
+        core_of(url, name, membership, window_bytes, slow, priority, timeout_seconds, reconnect, credentials)
     )

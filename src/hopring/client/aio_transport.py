@@ -5,9 +5,10 @@ import socket
 from typing import TYPE_CHECKING, Final, cast
 
 from hopring.client.arguments import parse_url
-from hopring.client.connection import SHORT_BYTES, DaemonConnection
-from hopring.client.core import NO_DAEMON
+from hopring.client.connection import SHORT_BYTES, DaemonConnection, EncryptedChannel
+from hopring.client.core import CUT_HANDSHAKE, NO_DAEMON, SEE_LOG
 from hopring.client.sockets import expect_blocks, now_us, reason_of, tune
+from hopring.errors import ChannelRefused
 
 READ_BYTES: Final = 256 * 1024
 
@@ -18,9 +19,13 @@ if TYPE_CHECKING:
 class AioTransport(asyncio.BufferedProtocol):
     """One connection of a session in the event loop: feeds received bytes to the core and wakes readers."""
 
-    def __init__(self, session: "Session", connection: DaemonConnection) -> None:
+    def __init__(
+        self, session: "Session", connection: DaemonConnection, channel: EncryptedChannel | None
+    ) -> None:
         self._session = session
         self._connection = connection
+        self.channel = channel
+        """TLS of this connection; None for clear text."""
         self.transport: asyncio.Transport | None = None
         expect_blocks()
         # One buffer for all reads: a new one for each would be allocated from the kernel, and given back.
@@ -29,6 +34,11 @@ class AioTransport(asyncio.BufferedProtocol):
     @property
     def _is_current(self) -> bool:
         return self._connection is self._session._core.connection and self._connection.ended is None
+
+    @property
+    def ready(self) -> bool:
+        """Whether output of the session may be sent: with TLS, once the daemon's certificate was checked."""
+        return self.channel is None or self.channel.established
 
     def close(self, *, at_once: bool) -> None:
         """Closes the transport, at once or after its output is sent."""
@@ -48,7 +58,10 @@ class AioTransport(asyncio.BufferedProtocol):
         if sock is not None and sock.family != socket.AF_UNIX:
             tune(sock)
         self._session._socket = self
-        self._session._flush()
+        if self.channel is None:
+            self._session._flush()
+        else:
+            self.transport.write(self.channel.begin())
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002  A hint.
         return self._buffer
@@ -59,7 +72,10 @@ class AioTransport(asyncio.BufferedProtocol):
         if connection is not core.connection or connection.ended is not None:
             return
         chunk = self._buffer[:nbytes]
-        core.receive(chunk.tobytes() if nbytes <= SHORT_BYTES else chunk, now_us())
+        if self.channel is None:
+            core.receive(chunk.tobytes() if nbytes <= SHORT_BYTES else chunk, now_us())
+        elif data := self._decrypt(chunk, self.channel):
+            core.receive(data, now_us())
         if connection.ended is not None or session._timer is not None:
             session._check_connection()
             return
@@ -68,8 +84,29 @@ class AioTransport(asyncio.BufferedProtocol):
         if session._waiters:
             session._wake()
 
+    def _decrypt(self, chunk: memoryview, channel: EncryptedChannel) -> bytes:
+        """The frames in bytes of TLS; none while the handshake lasts, or if it fails."""
+        assert self.transport is not None, "bytes come from there"
+        was_ready = channel.established
+        data = b""
+        try:
+            data = channel.receive(chunk)
+        except ChannelRefused as refused:
+            self.transport.write(channel.take())  # An alert tells the daemon why.
+            self._session._core.lost(refused.reason, now_us(), refused.remedy)
+            return b""
+        if out := channel.take():
+            self.transport.write(out)
+        if channel.established and not was_ready:
+            self._connection.encrypted(channel)
+            self._session._flush()
+        return data
+
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._is_current:
+        if self._is_current and not self.ready:
+            self._session._core.lost(CUT_HANDSHAKE, now_us(), SEE_LOG)
+            self._session._check_connection()
+        elif self._is_current:
             reason = "the daemon is gone" if exc is None else f"the connection broke ({exc})"
             self._session._core.lost(reason, now_us())
             self._session._check_connection()
@@ -78,11 +115,17 @@ class AioTransport(asyncio.BufferedProtocol):
 async def dial(session: "Session", url: str) -> None:
     """Connects; reports a failure to the session's core."""
     where, loop, connection = parse_url(url), asyncio.get_running_loop(), session._core.connection
+    channel = session._core.open_channel(now_us()) if where.tls else None
+    if where.tls and channel is None:
+        session._check_connection()
+        return
     try:
         if where.path:
-            await loop.create_unix_connection(lambda: AioTransport(session, connection), where.path)
+            await loop.create_unix_connection(lambda: AioTransport(session, connection, None), where.path)
         else:
-            await loop.create_connection(lambda: AioTransport(session, connection), where.host, where.port)
+            await loop.create_connection(
+                lambda: AioTransport(session, connection, channel), where.host, where.port
+            )
     except (OSError, UnicodeError) as error:  # UnicodeError: the host name is not valid.
         if connection is session._core.connection:
             session._core.lost(reason_of(error), now_us(), NO_DAEMON)

@@ -2,8 +2,8 @@
 
 The asyncio and the blocking session check first, so that a mistake is refused at the call, with the same error
 in compiled and interpreted builds: compiled modules would raise a TypeError of their own. An illegal group name
-is a `RequestRefused`, as if the daemon had refused it. The URL of a daemon is `hop://host:port`, or
-`hop+unix:///path/of/the.sock` on this host.
+is a `RequestRefused`, as if the daemon had refused it. The URL of a daemon is `hops://host:port` for TLS,
+`hop://host:port` for clear text, or `hop+unix:///path/of/the.sock` on this host.
 """
 
 import os
@@ -184,7 +184,7 @@ def check_join(core: "ClientCore", group: object, since: object, spool: object) 
 
 URL_DEFAULT: Final = f"hop://localhost:{CLIENT_PORT_DEFAULT}"
 NAME_BYTES: Final = 4
-_REMEDY: Final = "write hop://host:port or hop+unix:///path"
+_REMEDY: Final = "write hop://host:port, hops://host:port or hop+unix:///path"
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +194,7 @@ class DaemonAddress:
     host: str = ""
     port: int = CLIENT_PORT_DEFAULT
     path: str = ""
+    tls: bool = False
 
 
 def parse_url(url: str) -> DaemonAddress:
@@ -209,9 +210,9 @@ def parse_url(url: str) -> DaemonAddress:
         raise _wrong(url)
     if parts.scheme == "hop+unix" and parts.path and not parts.netloc and "\0" not in unquote(parts.path):
         return DaemonAddress(path=unquote(parts.path))
-    if parts.scheme != "hop" or not parts.hostname or parts.path not in ("", "/"):
+    if parts.scheme not in ("hop", "hops") or not parts.hostname or parts.path not in ("", "/"):
         raise _wrong(url)
-    return DaemonAddress(parts.hostname, port)
+    return DaemonAddress(parts.hostname, port, tls=parts.scheme == "hops")
 
 
 def _wrong(url: str, why: str = "") -> WrongValue:

@@ -26,7 +26,14 @@ from hopring.client.events import Event, Message, Receipt
 from hopring.client.outgoing import Data
 from hopring.client.queries import DaemonFacts, DaemonView, GroupInfo, GroupMembers, LinkWeights, Query
 from hopring.client.sequence import EventSequence
-from hopring.client.session_base import PathName, SessionProperties, core_of, message_of, series_of
+from hopring.client.session_base import (
+    PathName,
+    SessionCredentials,
+    SessionProperties,
+    core_of,
+    message_of,
+    series_of,
+)
 from hopring.client.sockets import now_us
 from hopring.ids import NEVER
 from hopring.services import Service
@@ -393,13 +400,14 @@ def connect(
     user: str | None = None,
     key: PathName | None = None,
     token: PathName | None = None,
+    ca: PathName | None = None,
+    certificate: PathName | None = None,
     timeout_seconds: float = CONNECT_SECONDS,
     reconnect: bool | Reconnect = True,
 ) -> Session:
     """Connects to a daemon; `with connect(...) as session` closes it in the end. See `hopring.connect`."""
-    core = core_of(
-        url, name, membership, window_bytes, slow, priority, timeout_seconds, reconnect, user, key, token
-    )
+    credentials = SessionCredentials(user, key, token, ca, certificate)
+    core = core_of(url, name, membership, window_bytes, slow, priority, timeout_seconds, reconnect, credentials)
     session = Session(core)
     core.begin(now_us())
     while core.welcome is None and core.ended is None:

@@ -1,18 +1,23 @@
-"""The sockets of a blocking session: one after another, non-blocking, driven by `select`."""
+"""The sockets of a blocking session: one after another, non-blocking, driven by `poll`."""
 
 import contextlib
 import os
 import select
 import socket
 import time
+from math import ceil
 from typing import Any, Final
 
 from hopring.client.arguments import parse_url
-from hopring.client.core import NO_DAEMON, ClientCore
+from hopring.client.connection import EncryptedChannel
+from hopring.client.core import CUT_HANDSHAKE, NO_DAEMON, SEE_LOG, ClientCore
 from hopring.client.sockets import expect_blocks, now_us, reason_of, tune
+from hopring.errors import ChannelRefused
 from hopring.ids import NEVER
 
 READ_BYTES: Final = 1 << 18
+WAIT_MS_MAX: Final = 1_000_000_000
+"""The kernel takes no longer times; who waits longer asks again."""
 
 Address = tuple[int, Any]
 """A socket family and an address of it."""
@@ -27,6 +32,7 @@ class BlockingTransport:
         self._opening = False
         self._addresses: list[Address] = []  # To try if the present one does not answer.
         self._rest = memoryview(b"")  # Output that the kernel has not taken.
+        self._channel: EncryptedChannel | None = None  # TLS of the present connection; None for clear text.
 
     def fileno(self) -> int:
         """The descriptor of the present socket, or -1."""
@@ -40,6 +46,7 @@ class BlockingTransport:
         self._opening = False
         self._addresses = []
         self._rest = memoryview(b"")
+        self._channel = None
 
     def exchange(self, until_us: int) -> None:
         """Connects, writes and reads as far as possible; waits for any of it until this time at most."""
@@ -69,33 +76,70 @@ class BlockingTransport:
         try:
             if not self._opening:
                 self._write(sock)
-            waiting = [sock] if self._rest or self._opening else []
-            readable, writable, _ = select.select([sock], waiting, [], seconds)
-            if self._opening:
-                if readable or writable:
-                    self._opened(sock)
+            wanted = select.POLLIN | (select.POLLOUT if self._rest or self._opening else 0)
+            # Not `select`, which cannot wait for descriptors above 1023.
+            poll = select.poll()
+            poll.register(sock, wanted)
+            found = poll.poll(None if seconds is None else min(ceil(seconds * 1_000), WAIT_MS_MAX))
+            if not found:
                 return
-            if writable:
+            if self._opening:
+                self._opened(sock)
+                return
+            events = found[0][1]
+            if events & select.POLLOUT:
                 self._write(sock)
-            if readable:
+            if events & ~select.POLLOUT:  # Errors are found by reading.
                 self._read(sock)
         except OSError as error:
             self._core.lost(f"the connection broke ({reason_of(error)})", now_us())
 
     def _write(self, sock: socket.socket) -> None:
         if not self._rest:
-            self._rest = memoryview(self._core.output())
+            self._rest = memoryview(self._next_output())
         with contextlib.suppress(BlockingIOError):
             while self._rest:
                 self._rest = self._rest[sock.send(self._rest) :]
+                if not self._rest and self._channel is not None:
+                    # Bytes of TLS itself may have been before it.
+                    self._rest = memoryview(self._next_output())
+
+    def _next_output(self) -> bytes:
+        """The next bytes to send; none before a handshake of TLS is complete."""
+        channel = self._channel
+        if channel is None:
+            return self._core.output()
+        output = self._core.output() if channel.established else b""
+        return channel.encrypt(output) if output else b""
 
     def _read(self, sock: socket.socket) -> None:
         with contextlib.suppress(BlockingIOError):
             chunk = sock.recv(READ_BYTES)
-            if chunk:
+            if chunk and self._channel is not None:
+                self._decrypt(chunk, self._channel, sock)
+            elif chunk:
                 self._core.receive(chunk, now_us())
+            elif self._channel is not None and not self._channel.established:
+                self._core.lost(CUT_HANDSHAKE, now_us(), SEE_LOG)
             else:
                 self._core.lost("the daemon is gone", now_us())
+
+    def _decrypt(self, chunk: bytes, channel: EncryptedChannel, sock: socket.socket) -> None:
+        """Handles the frames in bytes of TLS; there are none while the handshake lasts."""
+        was_ready = channel.established
+        try:
+            data = channel.receive(chunk)
+        except ChannelRefused as refused:
+            with contextlib.suppress(OSError):
+                sock.send(channel.take())  # An alert tells the daemon why.
+            self._core.lost(refused.reason, now_us(), refused.remedy)
+            return
+        if out := channel.take():
+            self._rest = memoryview(bytes(self._rest) + out)
+        if channel.established and not was_ready:
+            self._core.connection.encrypted(channel)
+        if data:
+            self._core.receive(data, now_us())
 
     # Connecting.
 
@@ -103,6 +147,10 @@ class BlockingTransport:
         expect_blocks()
         try:
             where = parse_url(url)
+            if where.tls:
+                self._channel = self._core.open_channel(now_us())
+                if self._channel is None:
+                    return
             if where.path:
                 self._addresses = [(socket.AF_UNIX, where.path)]
             else:
@@ -144,3 +192,5 @@ class BlockingTransport:
         self._opening = False
         if sock.family != socket.AF_UNIX:
             tune(sock)
+        if self._channel is not None:
+            self._rest = memoryview(self._channel.begin())

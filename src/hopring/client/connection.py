@@ -83,6 +83,41 @@ class ClientIdentity(Protocol):
         """The signature of a challenge, bound to the channel below."""
 
 
+class EncryptedChannel(Protocol):
+    """TLS of one connection, between the socket and the frames; see credentials/client_tls.py."""
+
+    established: bool
+    daemon: str
+    binding: bytes
+
+    @property
+    def ended(self) -> bool:
+        """Whether the daemon has said that nothing more follows."""
+
+    def begin(self) -> bytes:
+        """The first bytes to send."""
+
+    def receive(self, chunk: bytes | memoryview) -> bytes:
+        """Takes bytes of the daemon and returns its frames; a ChannelRefused ends the connection."""
+
+    def take(self) -> bytes:
+        """Bytes of TLS itself that have to be sent."""
+
+    def encrypt(self, data: bytes | memoryview) -> bytes:
+        """The bytes to send for this output."""
+
+
+class ChannelMaker(Protocol):
+    """Makes an encrypted channel for each connection to a `hops://` address."""
+
+    @property
+    def user(self) -> str | None:
+        """The user that the client's certificate names; None without one."""
+
+    def open(self) -> EncryptedChannel:
+        """A new channel; a HopError ends the session."""
+
+
 Request = tuple[str, str]
 """A request, join or leave, and its group."""
 
@@ -156,6 +191,7 @@ class DaemonConnection:
     outgoing: OutgoingRequests | None = None
     identity: ClientIdentity | None = None
     binding: bytes = b""  # Identifies the encrypted channel below; empty without one.
+    certified: str = ""  # The daemon that the certificate of the channel below names; empty without one.
     _reader: FrameReader = field(default_factory=lambda: FrameReader(_FRAME_BYTES_MAX, VIEW_BYTES_MAX))
     _first: list[bytes] = field(default_factory=list)
     _credit_bytes: int = 0
@@ -182,8 +218,20 @@ class DaemonConnection:
     def _prove(self, challenge: ChallengeReply) -> None:
         if self.identity is None or not self.identity.proves or self.outgoing is not None:
             raise PeerError(Drop.INCONSISTENT, "CHALLENGE that was not asked for")
+        self._check_certified(challenge.daemon)
         proof = self.identity.prove(challenge, self.binding)
         self._first += [encode_control(proof), encode_control(self.hello)]
+
+    def encrypted(self, channel: EncryptedChannel) -> None:
+        """Records the channel below, whose handshake is complete."""
+        self.binding, self.certified = channel.binding, channel.daemon
+
+    def _check_certified(self, daemon: str) -> None:
+        """A daemon speaks for itself only, as its certificate names it."""
+        if self.certified and daemon != self.certified:
+            raise PeerError(
+                Drop.CERTIFICATE, f"it says that it is {daemon}, and its certificate is for {self.certified}"
+            )
 
     @property
     def has_output(self) -> bool:
@@ -287,6 +335,7 @@ class DaemonConnection:
             return
         message = decode_control(frame)
         if isinstance(message, WelcomeReply) and self.welcome is None:
+            self._check_certified(message.daemon)
             self.welcome = message
             self.outgoing = OutgoingRequests(message)
         elif isinstance(message, ViewNotice):

@@ -18,7 +18,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hopring.client.arguments import Reconnect
-from hopring.client.connection import ClientIdentity, DaemonConnection, Request, SessionState
+from hopring.client.connection import (
+    ChannelMaker,
+    ClientIdentity,
+    DaemonConnection,
+    EncryptedChannel,
+    Request,
+    SessionState,
+)
 from hopring.client.errors import ConnectError, SessionClosed
 from hopring.client.events import Event, Reconnected, ReconnectGap
 from hopring.client.outgoing import TYPE_MAX, OutgoingMessage, OutgoingRequests, OutgoingSeries, Ticket
@@ -115,6 +122,7 @@ class SessionConnections:
     slow: SlowPolicy = field(default="kick", kw_only=True)
     priority: bool = field(default=False, kw_only=True)
     identity: ClientIdentity | None = field(default=None, kw_only=True)
+    tls: ChannelMaker | None = field(default=None, kw_only=True)  # For `hops://` addresses.
     reconnect: Reconnect | None = field(default=None, kw_only=True)
     answer_seconds: float = field(default=CONNECT_SECONDS, kw_only=True)  # For each try to connect.
     epoch_us: int = field(default=0, kw_only=True)  # The wall clock at time zero of the driver's clock.
@@ -186,6 +194,16 @@ class SessionConnections:
         self.connection.begin()
         self._follow_connection(self.connection, now_us)  # Its credentials may be unusable.
         return None if self.ended is not None else self.tries.url
+
+    def open_channel(self, now_us: int) -> EncryptedChannel | None:
+        """The channel for a connection to a `hops://` address; None if its files ended the session."""
+        assert self.tls is not None, "the arguments were checked"
+        try:
+            return self.tls.open()
+        except HopError as error:  # A file that cannot be used any more.
+            self.connection.ended = error
+            self._follow_connection(self.connection, now_us)
+            return None
 
     def hello(self) -> None:
         """Starts the handshake on a connection that exists already."""
@@ -326,7 +344,9 @@ class SessionConnections:
         return outgoing
 
 
-NO_DAEMON: Final = "start hopd there, or correct the address (its client_port or --socket)"
+NO_DAEMON: Final = "start hopd there, or correct the address (its client_port, tls_port or --socket)"
+CUT_HANDSHAKE: Final = "the connection was closed during the TLS handshake"
+SEE_LOG: Final = "look into the daemon's log, and check that this is its tls_port"
 
 
 @dataclass(slots=True)

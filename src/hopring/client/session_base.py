@@ -3,6 +3,7 @@
 import random
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from os import PathLike
 from pathlib import Path
@@ -20,10 +21,11 @@ from hopring.client.arguments import (
     checked_data,
     got,
     groups_named,
+    parse_url,
     parse_urls,
     random_name,
 )
-from hopring.client.connection import ClientIdentity
+from hopring.client.connection import ChannelMaker, ClientIdentity
 from hopring.client.core import ClientCore
 from hopring.client.errors import WrongType, WrongValue
 from hopring.client.outgoing import Data, OutgoingMessage, OutgoingSeries
@@ -90,6 +92,20 @@ class SessionProperties:
         self._core.state.dedup.remember(group, marks)
 
 
+@dataclass(frozen=True, slots=True)
+class SessionCredentials:
+    """The arguments of `connect` that say who the client is, and whom it trusts."""
+
+    user: str | None = None
+    key: PathName | None = None
+    token: PathName | None = None
+    ca: PathName | None = None
+    certificate: PathName | None = None
+
+
+NO_CREDENTIALS: Final = SessionCredentials()
+
+
 def core_of(
     url: str | Sequence[str],
     name: str | None,
@@ -99,9 +115,7 @@ def core_of(
     priority: bool,
     timeout_seconds: float,
     reconnect: bool | Reconnect,
-    user: str | None = None,
-    key: PathName | None = None,
-    token: PathName | None = None,
+    credentials: SessionCredentials = NO_CREDENTIALS,
 ) -> ClientCore:
     """Checks the arguments of `connect`, and makes the core of the session."""
     urls = parse_urls(url)
@@ -120,7 +134,8 @@ def core_of(
         reconnect = Reconnect()
     elif reconnect is not False and not isinstance(reconnect, Reconnect):
         raise WrongType("reconnect", got(reconnect), "give True, False or a Reconnect")
-    identity = _identity_of(user, key, token)
+    identity, tls = _identity_of(credentials), _tls_of(urls, credentials)
+    user = credentials.user if tls is None or tls.user is None else tls.user
     core = ClientCore(
         urls,
         random_name(user) if name is None else name,
@@ -129,6 +144,7 @@ def core_of(
         slow=slow,
         priority=priority,
         identity=identity,
+        tls=tls,
         reconnect=reconnect or None,
         answer_seconds=timeout_seconds,
         epoch_us=time.time_ns() // 1000 - now_us(),
@@ -138,11 +154,15 @@ def core_of(
     return core
 
 
-def _identity_of(user: str | None, key: PathName | None, token: PathName | None) -> ClientIdentity | None:
+def _identity_of(credentials: SessionCredentials) -> ClientIdentity | None:
     """Checks `user`, `key` and `token`, and loads the files; None without any of them."""
-    for argument, value in (("key", key), ("token", token)):
+    user, key, token = credentials.user, credentials.key, credentials.token
+    for argument in ("key", "token", "ca", "certificate"):
+        value = getattr(credentials, argument)
         if value is not None and not isinstance(value, str | PathLike):
             raise WrongType(argument, got(value), "give the path of a file")
+    if credentials.certificate is not None and (user, key, token) != (None, None, None):
+        raise WrongValue("certificate", "given beside user, key or token", "give one kind of credentials")
     if user is not None and not isinstance(user, str):
         raise WrongType("user", got(user), "give the name that [[users]] of the daemon has")
     if token is not None and (user is not None or key is not None):
@@ -161,6 +181,23 @@ def _identity_of(user: str | None, key: PathName | None, token: PathName | None)
         files.TokenIdentity(Path(token)) if token else files.KeyIdentity(user, Path(key or ""))
     )
     return identity
+
+
+def _tls_of(urls: Sequence[str], credentials: SessionCredentials) -> ChannelMaker | None:
+    """Checks `ca` and `certificate`, and loads the files if an address is one for TLS."""
+    ca, certificate = credentials.ca, credentials.certificate
+    if not any(parse_url(url).tls for url in urls):
+        if certificate is not None:
+            raise WrongValue("certificate", "given without TLS", "write hops:// in the URL")
+        return None  # Commands may have `ca` from their environment.
+    if ca is None:
+        remedy = (
+            'give ca="keys/ca.crt", the certificate of the cluster\'s authority (of commands: --ca, HOP_CA)'
+        )
+        raise WrongValue("ca", "missing for hops://", remedy)
+    files = import_module("hopring.credentials.client_tls")
+    tls: ChannelMaker = files.ClientTls(Path(ca), None if certificate is None else Path(certificate))
+    return tls
 
 
 def message_of(

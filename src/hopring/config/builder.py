@@ -131,6 +131,8 @@ class ConfigBuilder:
         if daemon.spread_port is not None:
             self._check_spread(place, daemon)
             self._take(place, "client address", daemon.address, daemon.spread_port)
+        if daemon.tls_port is not None:
+            self._take(place, "client address", daemon.address, daemon.tls_port)
         self._daemons[daemon.name] = place
         self._sites[site].daemons.append(daemon)
 
@@ -226,7 +228,7 @@ class ConfigBuilder:
             taken = self._taken.get(("client address", daemon.address, daemon.port))
             if taken is not None:
                 problem = f"the tcp links of {daemon.name} and clients would share port {daemon.port}"
-                self.refuse(taken, problem, "choose another client_port")
+                self.refuse(taken, problem, "choose another client_port or tls_port")
 
 
 def ports_per_daemon(spread: bool) -> int:

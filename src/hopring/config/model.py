@@ -213,6 +213,7 @@ class Daemon:
     port: int = PORT_DEFAULT
     client_port: int | None = None
     spread_port: int | None = None  # For clients of Spread.
+    tls_port: int | None = None  # For clients with TLS, at the daemon's own address.
 
 
 @dataclass(frozen=True, slots=True)

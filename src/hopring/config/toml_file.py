@@ -90,7 +90,7 @@ _TOP: Final = (
 _DIGEST_PREFIX: Final = b"digest\n"
 _SPREAD: Final = ("spread_slow", "spread_access", "spread_identity")
 _SITE: Final = ("daemons", "multicast", "ring")
-_DAEMON: Final = ("name", "address", "port", "client_port", "spread_port")
+_DAEMON: Final = ("name", "address", "port", "client_port", "spread_port", "tls_port")
 _LINK: Final = ("between", "weight", "protocol")
 _TOML_LINE: Final = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 _UNENDED: Final = ('"', "'", '"""', "'''")
@@ -326,6 +326,7 @@ def _read_daemon(builder: ConfigBuilder, table: ConfigTable) -> Daemon:
         port=_port(table, "port") or PORT_DEFAULT,
         client_port=_port(table, "client_port"),
         spread_port=_port(table, "spread_port"),
+        tls_port=_port(table, "tls_port"),
     )
 
 
@@ -449,7 +450,7 @@ def _daemon(site_key: str, daemon: Daemon) -> list[str]:
         f'address = "{daemon.address}"',
         f"port = {daemon.port}",
     ]
-    ports = {"client_port": daemon.client_port, "spread_port": daemon.spread_port}
+    ports = {one: getattr(daemon, one) for one in ("client_port", "spread_port", "tls_port")}
     return lines + [f"{key} = {port}" for key, port in ports.items() if port is not None]
 
 

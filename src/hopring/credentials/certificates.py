@@ -1,7 +1,9 @@
-"""The cluster's certificate authority, and the certificates of daemons that it signs.
+"""The cluster's certificate authority, and the certificates of daemons and users that it signs.
 
-A daemon is named by a URI, `hopring://CLUSTER/DAEMON`, in the subject alternative name of its certificate. A
-DNS name would not do: names of clusters and daemons may contain dots and underscores, and differ by case only.
+A daemon is named by a URI, `hopring://CLUSTER/DAEMON`, in the subject alternative name of its certificate, a
+user by `hopring://CLUSTER/users/USER`. A DNS name would not do: names of clusters and daemons may contain dots
+and underscores, and differ by case only. No name contains a slash, so no daemon has the URI of a user; and a
+user's certificate is for the end that dials only, so TLS itself refuses it for a daemon.
 
 Keys are ECDSA on P-256, the one kind of elliptic signature that every TLS 1.3 implementation has to have (RFC
 8446, 9.1), so they work with every OpenSSL that Python's `ssl` may be built with. Ed25519 is optional there.
@@ -37,6 +39,7 @@ BACKDATED: Final = timedelta(hours=1)
 """Certificates are valid from somewhat before now: clocks of hosts differ."""
 
 URI_SCHEME: Final = "hopring"
+_USERS: Final = "users"
 _COPY: Final = "copy it again from the directory where it was made"
 
 
@@ -52,17 +55,35 @@ class Authority:
         self, daemon: str, public: EllipticCurvePublicKey, now: datetime, days: int
     ) -> x509.Certificate:
         """A certificate for both ends of a connection; it ends with that of the authority at the latest."""
-        end = min(now + timedelta(days=days), self.certificate.not_valid_after_utc)
         usage = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
-        uri = x509.UniformResourceIdentifier(daemon_uri(self.cluster, daemon))
+        return self._sign(daemon, daemon_uri(self.cluster, daemon), usage, public, now, days)
+
+    def sign_user(
+        self, user: str, public: EllipticCurvePublicKey, now: datetime, days: int
+    ) -> x509.Certificate:
+        """A certificate for a client; it ends with that of the authority at the latest."""
+        usage = [ExtendedKeyUsageOID.CLIENT_AUTH]
+        return self._sign(user, user_uri(self.cluster, user), usage, public, now, days)
+
+    def _sign(
+        self,
+        name: str,
+        uri: str,
+        usage: list[x509.ObjectIdentifier],
+        public: EllipticCurvePublicKey,
+        now: datetime,
+        days: int,
+    ) -> x509.Certificate:
+        end = min(now + timedelta(days=days), self.certificate.not_valid_after_utc)
         issuer = self.certificate.public_key()
         assert isinstance(issuer, EllipticCurvePublicKey)
-        builder = _draft(_subject(self.cluster, daemon), self.certificate.subject, public, now, end)
+        builder = _draft(_subject(self.cluster, name), self.certificate.subject, public, now, end)
+        names = x509.SubjectAlternativeName([x509.UniformResourceIdentifier(uri)])
         return (
             builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_key_usage(digital_signature=True), critical=True)
             .add_extension(x509.ExtendedKeyUsage(usage), critical=False)
-            .add_extension(x509.SubjectAlternativeName([uri]), critical=False)
+            .add_extension(names, critical=False)
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer), critical=False)
             .sign(self.key, SHA256())
         )
@@ -89,6 +110,28 @@ def new_authority(cluster: str, now: datetime, days: int) -> Authority:
 def daemon_uri(cluster: str, daemon: str) -> str:
     """The name of a daemon in its certificate."""
     return f"{URI_SCHEME}://{cluster}/{daemon}"
+
+
+def user_uri(cluster: str, user: str) -> str:
+    """The name of a user in its certificate."""
+    return f"{URI_SCHEME}://{cluster}/{_USERS}/{user}"
+
+
+def daemon_named(uris: list[str], cluster: str) -> str | None:
+    """The daemon of a cluster that a certificate with these URIs is for; None if it is for none."""
+    return _named(uris, daemon_uri(cluster, ""))
+
+
+def user_named(uris: list[str], cluster: str) -> str | None:
+    """The user of a cluster that a certificate with these URIs is for; None if it is for none."""
+    return _named(uris, user_uri(cluster, ""))
+
+
+def _named(uris: list[str], prefix: str) -> str | None:
+    if len(uris) != 1 or not uris[0].startswith(prefix):
+        return None
+    name = uris[0].removeprefix(prefix)
+    return name if is_name(name) else None
 
 
 def private_pem(key: EllipticCurvePrivateKey | Ed25519PrivateKey) -> bytes:

@@ -1,4 +1,4 @@
-"""TLS settings of a daemon, made from its files: its certificate, and the authority that has signed its peers'.
+"""TLS settings of a daemon, made from its files: its certificate, and the authority of its cluster.
 
 Only TLS 1.3 is spoken. There is no resumption of sessions: a handshake costs about a millisecond, and without
 tickets each connection proves anew that its certificate is valid.
@@ -11,6 +11,8 @@ from datetime import datetime
 from pathlib import Path
 from shlex import quote
 from typing import Final
+
+from cryptography.hazmat.primitives.hashes import SHA256
 
 from hopring.credentials.certificates import (
     cluster_of,
@@ -28,24 +30,42 @@ _COPY: Final = "copy both again from the directory where they were made"
 
 @dataclass(frozen=True, slots=True)
 class DaemonTls:
-    """The settings of both ends of a connection between daemons; each end proves its name."""
+    """The settings of a daemon's connections. Between daemons each end proves its name; clients need not."""
 
     dialling: ssl.SSLContext
     accepting: ssl.SSLContext
+    clients: ssl.SSLContext
+    digest: bytes  # SHA-256 of the certificate, as clients see it.
+    cluster: str
 
 
 def load_daemon_tls(root: Path, cluster: str, daemon: str, now: datetime) -> DaemonTls:
     """The settings of a daemon from a directory of credentials; CredentialError if a file cannot be used."""
     directory = KeyDirectory(root)
     directory.check_root()
-    _check_files(directory, cluster, daemon, now)
-    return DaemonTls(
+    digest = _check_files(directory, cluster, daemon, now)
+    clients = _context(directory, daemon, ssl.PROTOCOL_TLS_SERVER)
+    clients.verify_mode = ssl.CERT_OPTIONAL
+    found = DaemonTls(
         _context(directory, daemon, ssl.PROTOCOL_TLS_CLIENT),
         _context(directory, daemon, ssl.PROTOCOL_TLS_SERVER),
+        clients,
+        digest,
+        cluster,
     )
+    if _digest(directory, daemon) != digest:
+        # `ssl` does not tell which certificate it has read.
+        path = directory.certificate_path(daemon)
+        raise CredentialError(path, "was replaced while it was read", "try again")
+    return found
 
 
-def _check_files(directory: KeyDirectory, cluster: str, daemon: str, now: datetime) -> None:
+def _digest(directory: KeyDirectory, daemon: str) -> bytes:
+    return load_certificate(directory.certificate_path(daemon)).fingerprint(SHA256())
+
+
+def _check_files(directory: KeyDirectory, cluster: str, daemon: str, now: datetime) -> bytes:
+    """CredentialError if a file cannot be used; returns the digest of the certificate."""
     path, key_path = directory.certificate_path(daemon), directory.daemon_key_path(daemon)
     make = f"hop keys daemon {daemon} {quote(str(directory.root))}"
     for one in (path, key_path):
@@ -74,6 +94,7 @@ def _check_files(directory: KeyDirectory, cluster: str, daemon: str, now: dateti
             raise CredentialError(one, problem, "check the clock of this host")
         if now >= its.not_valid_after_utc:
             raise CredentialError(one, f"expired on {its.not_valid_after_utc:%Y-%m-%d}", remedy)
+    return certificate.fingerprint(SHA256())
 
 
 def _context(directory: KeyDirectory, daemon: str, protocol: int) -> ssl.SSLContext:

@@ -6,6 +6,7 @@
     daemons/NAME.crt
     users/NAME.key      the key of a user; secret, and nobody else's business
     users/NAME.pub      its public half
+    users/NAME.pem      the certificate of a user with its own private key; secret
 
 Every part may be missing: a host has those of its own daemon only.
 """
@@ -21,6 +22,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.hashes import SHA256
 
+from hopring.config.access import is_user
 from hopring.config.builder import is_name
 from hopring.credentials.certificates import (
     Authority,
@@ -83,6 +85,7 @@ class DirectoryFacts:
     authority: CertificateFacts | None
     daemons: list[CertificateFacts]
     users: list[UserFacts]
+    certificates: list[CertificateFacts]  # Of users.
 
 
 class KeyDirectory:
@@ -160,6 +163,22 @@ class KeyDirectory:
         write_new([NewFile(self.user_path(name, "key"), private_pem(key)), line])
         return public
 
+    def add_user_certificate(self, name: str, now: datetime, days: int, *, renew: bool = False) -> Path:
+        """Makes a file with a key and a certificate of a user; the path of the file."""
+        if not is_user(name):
+            raise ChangeRefused(self.user_path(name, "pem"), "would name no user", "choose another name")
+        authority = self._authority(now)
+        make_directory(self.root / USERS)
+        key, path = new_key(), self.user_path(name, "pem")
+        certificate = authority.sign_user(name, key.public_key(), now, days)
+        file = NewFile(path, private_pem(key) + certificate_pem(certificate))
+        if renew:
+            load_certificate(path)
+            replace_file(file)
+        else:
+            write_new([file])
+        return path
+
     def facts(self) -> DirectoryFacts:
         """The public facts of everything in the directory; the first file that cannot be used is an error."""
         self.check_root()
@@ -179,8 +198,12 @@ class KeyDirectory:
                 UserFacts(name, fingerprint(load_user_public_key(self.user_path(name, "pub"))))
                 for name in self.names(USERS, "pub")
             ],
+            [
+                certificate_facts(name, load_certificate(self.user_path(name, "pem")))
+                for name in self.names(USERS, "pem")
+            ],
         )
-        if not (found.keys or found.authority or found.daemons or found.users):
+        if not any([found.keys, found.authority, found.daemons, found.users, found.certificates]):
             raise self._no_keys("has no keys")
         return found
 
@@ -205,7 +228,7 @@ class KeyDirectory:
         return self.root / DAEMONS / f"{daemon}.key"
 
     def user_path(self, user: str, suffix: str) -> Path:
-        """A file of a user: `key` is private, `pub` is public."""
+        """A file of a user: `key` and `pem` are private, `pub` is public."""
         return self.root / USERS / f"{user}.{suffix}"
 
     def _daemon_files(self, authority: Authority, name: str, now: datetime, days: int) -> list[NewFile]:

@@ -17,6 +17,7 @@ from hopring.credentials.certificates import (
     load_certificate,
     load_private_key,
     uris_of,
+    user_uri,
 )
 from hopring.credentials.directory import AUTHORITY, DAEMONS, NEW_DIRECTORY, USERS, KeyDirectory
 from hopring.credentials.files import CredentialError
@@ -46,11 +47,15 @@ class _Inspection:
         self._check_writable(here.root)
         self._attempt(here.key_file)
         daemons = sorted({*here.names(DAEMONS, "crt"), *here.names(DAEMONS, "key")})
-        authority = self._check_authority() if daemons or os.path.lexists(here.authority_key_path) else None
+        certificates = here.names(USERS, "pem")
+        needed = daemons or certificates or os.path.lexists(here.authority_key_path)
+        authority = self._check_authority() if needed else None
         for name in daemons:
             self._check_daemon(name, authority)
         for name in sorted({*here.names(USERS, "pub"), *here.names(USERS, "key")}):
             self._check_user(name)
+        for name in certificates:
+            self._check_user_certificate(name, authority)
         return self._found
 
     def _check_authority(self) -> x509.Certificate | None:
@@ -90,6 +95,22 @@ class _Inspection:
         key = self._attempt(lambda: load_user_key(key_path)) if os.path.lexists(key_path) else None
         if public is not None and key is not None and key.public_key() != public:
             self._add(key_path, f"is not the private key of {public_path}", _COPY)
+
+    def _check_user_certificate(self, name: str, authority: x509.Certificate | None) -> None:
+        here, path = self._directory, self._directory.user_path(name, "pem")
+        key = self._attempt(lambda: load_private_key(path))
+        certificate = self._attempt(lambda: load_certificate(path)) if key is not None else None
+        if key is None or certificate is None:
+            return
+        command = f"hop keys user {name} {quote(str(here.root))} --certificate --renew"
+        self._check_expiry(path, certificate, f"`{command}`, then give it to {name}")
+        if key.public_key() != certificate.public_key():
+            self._add(path, "has a key that is not that of its certificate", f"`{command}`")
+        if authority is None:
+            return
+        uri = user_uri(cluster_of(authority, here.authority_path), name)
+        if not is_signed_by(certificate, authority) or uris_of(certificate) != [uri]:
+            self._add(path, f"is not a certificate of the authority in {AUTHORITY} for {uri}", f"`{command}`")
 
     def _check_pair(self, key_path: Path, path: Path, certificate: x509.Certificate) -> None:
         """The private key may be elsewhere; where it is here, it belongs to the certificate."""

@@ -130,7 +130,16 @@ class Hopd:
             connections_max = allow_descriptors(options.sessions_max)
             spills = spill_place(state / f"{config.cluster}.{name}.spill")
             self._clients = ClientServer(
-                loop, self.log, self._host, groups, places, options, spills, config.order_names, connections_max
+                loop,
+                self.log,
+                self._host,
+                groups,
+                places,
+                options,
+                spills,
+                config.order_names,
+                connections_max,
+                tls,
             )
             self._above: OutputHandler = self._clients.handle_engine_outputs
             where = where_clients_come(self._clients.places)
@@ -168,6 +177,7 @@ class Hopd:
         self._description = description
         if self._clients is not None:
             description.problems = tuple(self._clients.problems)
+            description.tls_refused = self._clients.tls_refused
             self._clients.audit = None if self._audit is None else self._note_access
             self._clients.grant(*self._access)
         if session_server is not None:
@@ -207,6 +217,8 @@ class Hopd:
         self._host.change_keys(keys)
         if tls is not None:
             self._host.change_tls(tls)
+            if self._clients is not None:
+                self._clients.change_tls(tls)
 
     def _note_access(self, note: AccessNote, address: str) -> None:
         assert self._audit is not None, "there is one"

@@ -40,7 +40,7 @@ TYPE = "give an int, 0 to 65535"
 WAIT = "give seconds as a float, 0 or more, or None to wait without a limit"
 SESSION = "give a str of 1 to 64 bytes of UTF-8 without # and NUL, or None for any"
 APP = "name the application with a str of 1 to 128 bytes of UTF-8 without NUL"
-URL = "write hop://host:port or hop+unix:///path"
+URL = "write hop://host:port, hops://host:port or hop+unix:///path"
 POLICY = "give one of kick, block, spill, drop"
 PAIR = "a join since an offset needs both: the offset, and the spools' directory"
 
@@ -318,6 +318,11 @@ CONNECT: dict[str, list[Case]] = {
     "token": [
         kind("token", 5, "give the path of a file"),
         ("/nowhere/token", CredentialError, "/nowhere/token: does not exist"),
+    ],
+    "ca": [kind("ca", 5, "give the path of a file")],
+    "certificate": [
+        kind("certificate", 5, "give the path of a file"),
+        ("anna.pem", WrongValue, "certificate: given without TLS; write hops:// in the URL"),
     ],
     "timeout_seconds": [
         *[kind("timeout_seconds", one, TRY) for one in (None, "1", True)],

@@ -17,10 +17,11 @@ from tests.unit.daemon.waiting import run_until
 from hopring.credentials.daemon_tls import DaemonTls, load_daemon_tls
 from hopring.credentials.directory import KeyDirectory
 from hopring.credentials.files import CredentialError
+from hopring.credentials.tls_session import TlsSession
 from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.net.link_streams import PENDING_MAX
 from hopring.daemon.net.tcp import READ_BYTES, ConnectionEvent, TcpConnection
-from hopring.daemon.net.tls import TlsConnection, TlsSession
+from hopring.daemon.net.tls import TlsConnection
 from hopring.errors import Drop, PeerError
 from hopring.links.events import StreamClosed, StreamObserved, StreamOpened, StreamWritten
 

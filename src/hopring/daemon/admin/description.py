@@ -52,6 +52,8 @@ class DaemonDescription:
         self.started_us = started_us
         self.problems: tuple[str, ...] = ()
         """Why optional listeners are missing, with remedies."""
+        self.tls_refused: Counter[str] = Counter()
+        """Clients that were refused before their TLS handshake was complete, by reason."""
         self.cut: tuple[str, ...] = ()
         """Daemons that the admin channel has cut off here."""
         self.shaped: tuple[str, ...] = ()

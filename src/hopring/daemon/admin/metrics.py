@@ -181,6 +181,8 @@ class Metrics:
         refusals = session_server.access.refusals
         yield _by_reason("client_refusals_total", "Requests without their right, by request.", refusals)
         yield _by_reason("clients_ended_total", "Clients that had to go.", session_server.ended)
+        refused = self._description.tls_refused
+        yield _by_reason("tls_clients_refused_total", "Clients refused before TLS was set up.", refused)
 
     def _messages(self, snapshot: Snapshot) -> Iterator[str]:
         for name, carried in (("sent", self._sent), ("delivered", self._delivered)):

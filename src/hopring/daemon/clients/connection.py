@@ -1,4 +1,4 @@
-"""Connections of clients, by TCP or Unix socket, and the listeners that accept them.
+"""Connections of clients, by TCP, with or without TLS, or Unix socket, and the listeners that accept them.
 
 A connection fetches bytes from its owner when the kernel takes them, so that a slow client's backlog is in one
 place, where it is counted.
@@ -14,6 +14,7 @@ from struct import Struct
 from typing import Final, Protocol
 
 from hopring.daemon.loop.event_loop import BROKEN, READABLE, WRITABLE, Loop
+from hopring.errors import PeerError
 from hopring.ids import NEVER
 from hopring.links.hop.pacing import Bucket
 
@@ -57,11 +58,37 @@ class ConnectionOwner(Protocol):
         """The connection has ended, from either end."""
 
 
+class ClientChannelEnd(Protocol):
+    """TLS of a connection whose handshake is complete; see credentials/tls_session.py."""
+
+    ended: bool
+
+    def receive(self, chunk: bytes | memoryview) -> bytes:
+        """Takes bytes of the client, returns those of its frames; PeerError ends the connection."""
+
+    def encrypt(self, data: bytes | memoryview) -> None:
+        """Encrypts bytes for the client."""
+
+    def close(self) -> None:
+        """Says that nothing more follows."""
+
+    def take(self) -> bytes:
+        """The encrypted bytes so far."""
+
+
 class ClientConnection:
     """A connection of one client, TCP or Unix."""
 
-    def __init__(self, loop: Loop, sock: socket.socket, number: int, owner: ConnectionOwner) -> None:
-        """Takes over an open, non-blocking socket."""
+    def __init__(
+        self,
+        loop: Loop,
+        sock: socket.socket,
+        number: int,
+        owner: ConnectionOwner,
+        channel: ClientChannelEnd | None = None,
+    ) -> None:
+        """Takes over an open, non-blocking socket, and the TLS on it."""
+        self._channel = channel
         self._loop = loop
         self._socket = sock
         self.peer = peer_of(sock)
@@ -103,6 +130,11 @@ class ClientConnection:
         self._ending = True
         self.pause(False)
         self._linger.set(self._loop.now_us() + LINGER_US)
+        channel = self._channel
+        if channel is not None:
+            channel.encrypt(last)
+            channel.close()
+            last = channel.take()
         if last:
             self._out.append(last)
         self.flush_soon()
@@ -140,7 +172,25 @@ class ClientConnection:
         if not chunk:
             self._lost()
         elif not self._ending:
-            self._owner.received(self._number, chunk)
+            if self._channel is None:
+                self._owner.received(self._number, chunk)
+            else:
+                self._decrypt(chunk, self._channel)
+
+    def _decrypt(self, chunk: bytes, channel: ClientChannelEnd) -> None:
+        try:
+            data = channel.receive(chunk)
+        except PeerError:
+            self._lost()
+            return
+        if out := channel.take():
+            # TLS itself has an answer, such as other keys.
+            self._out.append(out)
+            self.flush_soon()
+        if data:
+            self._owner.received(self._number, data)
+        if channel.ended and not self._gone:
+            self._lost()
 
     def _flush(self) -> None:
         self._flush_due = False
@@ -191,7 +241,15 @@ class ClientConnection:
     def _fetch(self) -> bool:
         """Fetches the next bytes; returns whether there may be more."""
         size = 0
-        for piece in self._owner.fetch(self._number, FETCH_BYTES):
+        pieces = self._owner.fetch(self._number, FETCH_BYTES)
+        if self._channel is not None:
+            # One write: records of TLS are filled, and pieces are mostly short.
+            whole = b"".join(pieces)
+            self._channel.encrypt(whole)
+            if out := self._channel.take():
+                self._out.append(out)
+            return len(whole) >= FETCH_BYTES
+        for piece in pieces:
             if piece:  # The kernel would never accept a byte of an empty piece.
                 self._out.append(piece)
                 size += len(piece)

@@ -26,6 +26,7 @@ class ClientAddresses:
     address: tuple[str, int] | None
     spread_path: Path | None = None
     spread_address: tuple[str, int] | None = None
+    tls_address: tuple[str, int] | None = None
 
 
 def tcp_place(daemon: Daemon, listen: str | None) -> tuple[str, int] | None:
@@ -38,6 +39,11 @@ def spread_place(daemon: Daemon, listen: str | None) -> tuple[str, int] | None:
     return _tcp_place(daemon, listen, daemon.spread_port)
 
 
+def tls_place(daemon: Daemon, listen: str | None) -> tuple[str, int] | None:
+    """The address for clients with TLS, if there is a `tls_port`: the daemon's, unless `listen` is given."""
+    return None if daemon.tls_port is None else (listen or daemon.address, daemon.tls_port)
+
+
 def _tcp_place(daemon: Daemon, listen: str | None, port: int | None) -> tuple[str, int] | None:
     if port is None:
         return None
@@ -45,7 +51,7 @@ def _tcp_place(daemon: Daemon, listen: str | None, port: int | None) -> tuple[st
     return listen or own, port
 
 
-def open_tcp(address: tuple[str, int], key: str = "client_port") -> socket.socket:
+def open_tcp(address: tuple[str, int], key: str = "client_port", option: str = "--listen") -> socket.socket:
     """Opens a listening TCP socket; BindError if that fails."""
     family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
@@ -56,7 +62,7 @@ def open_tcp(address: tuple[str, int], key: str = "client_port") -> socket.socke
     except OSError as error:
         sock.close()
         what = f"clients' TCP port {address[1]} of {address[0]}: {error.strerror or error}"
-        raise BindError(f"{what}; choose another {key}, or another address for --listen") from error
+        raise BindError(f"{what}; choose another {key}, or another address for {option}") from error
     return sock
 
 

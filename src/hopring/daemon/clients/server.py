@@ -2,12 +2,14 @@
 
 import contextlib
 import socket
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from hopring.config.access import ANONYMOUS
+from hopring.credentials.daemon_tls import DaemonTls
 from hopring.daemon.clients.authentication import uid_identity
 from hopring.daemon.clients.connection import (
     CONNECTS_BURST,
@@ -17,6 +19,7 @@ from hopring.daemon.clients.connection import (
     peer_uid,
 )
 from hopring.daemon.clients.listening import ClientAddresses, open_spread, open_tcp, open_unix
+from hopring.daemon.clients.tls_handshakes import EncryptedClient, TlsHandshakes
 from hopring.daemon.engines.host import EngineHost
 from hopring.daemon.log import DaemonLog
 from hopring.daemon.loop.event_loop import Loop
@@ -62,6 +65,7 @@ class ClientServer:
         spills: Spills | None = None,
         order: Sequence[str] = (),
         connections_max: int | None = None,
+        tls: DaemonTls | None = None,
     ) -> None:
         """Listens; BindError if it cannot. The order is that of the daemons in the configuration file.
 
@@ -83,6 +87,9 @@ class ClientServer:
         self._paths: list[Path] = []  # Of Unix sockets.
         self._rate = Bucket(CONNECTS_PER_SECOND, CONNECTS_BURST)
         self._leaving = False
+        self._handshakes: TlsHandshakes | None = None
+        self.tls_refused: Counter[str] = Counter()
+        """How often clients were refused before their TLS handshake was complete, by reason."""
         self._spread: SpreadDialect | None = None
         self.audit: Callable[[AccessNote, str], None] | None = None
         """Called with each note for the audit, and the address of the client."""
@@ -95,6 +102,9 @@ class ClientServer:
                 self._listen(open_unix(places.path), None, places.path)
             if places.address is not None:
                 self._listen(open_tcp(places.address))
+            if places.tls_address is not None:
+                assert tls is not None, "the daemon has a certificate"
+                self._listen_by_tls(open_tcp(places.tls_address, "tls_port", "--listen-tls"), tls)
             if places.spread_address is not None:
                 self._listen_to_spread(places, order)
         except BaseException:
@@ -133,8 +143,15 @@ class ClientServer:
     def close(self) -> None:
         """Stops listening, and closes all connections."""
         self._stop_listening()
+        if self._handshakes is not None:
+            self._handshakes.close()
         for connection in list(self._connections.values()):
             connection.close()
+
+    def change_tls(self, tls: DaemonTls) -> None:
+        """Shows another certificate to further clients."""
+        if self._handshakes is not None:
+            self._handshakes.tls = tls
 
     def reorder(self, order: Sequence[str]) -> None:
         """Applies another order of the daemons in the configuration file."""
@@ -170,6 +187,19 @@ class ClientServer:
         if path is not None:
             self._paths.append(path)
 
+    def _listen_by_tls(self, sock: socket.socket, tls: DaemonTls) -> None:
+        handshakes = TlsHandshakes(self._loop, tls, self._welcome_encrypted, self._refuse_handshake)
+        # A rate of its own: strangers from elsewhere must not delay the clients of this host.
+        rate = Bucket(CONNECTS_PER_SECOND, CONNECTS_BURST)
+        self._handshakes = handshakes
+        self._listeners.append(
+            ClientListener(self._loop, sock, handshakes.welcome, rate, self._delayed, self._has_room)
+        )
+
+    def _refuse_handshake(self, address: str, reason: str, detail: str) -> None:
+        self.tls_refused[reason] += 1
+        self._log.say("client_refused", address=address, reason=f"TLS: {detail}")
+
     def _stop_listening(self) -> None:
         for listener in self._listeners:
             listener.close()
@@ -179,13 +209,23 @@ class ClientServer:
         self._listeners, self._paths = [], []
 
     def _has_room(self) -> bool:
-        return self._connections_max is None or len(self._connections) < self._connections_max
+        handshakes = 0 if self._handshakes is None else len(self._handshakes)
+        return self._connections_max is None or len(self._connections) + handshakes < self._connections_max
 
     def _welcome(self, sock: socket.socket, dialect: Dialect | None) -> None:
         self._count += 1
         address, identity = _address_of(sock), self._identity_of(sock, dialect)
         self._connections[self._count] = ClientConnection(self._loop, sock, self._count, self)
         self._step(ConnectionOpened(self._count, dialect, address, identity))
+
+    def _welcome_encrypted(self, client: EncryptedClient) -> None:
+        self._count += 1
+        number = self._count
+        self._connections[number] = ClientConnection(self._loop, client.sock, number, self, client.session)
+        identity = client.user or ANONYMOUS
+        self._step(ConnectionOpened(number, None, _address_of(client.sock), identity, client.digest))
+        if client.data and number in self._connections:
+            self.received(number, client.data)
 
     def _identity_of(self, sock: socket.socket, dialect: Dialect | None) -> str:
         """The identity that the connection itself tells, without credentials of the client."""

@@ -27,11 +27,12 @@ from typing import Final
 
 from hopring.config import Daemon
 from hopring.credentials.daemon_tls import DaemonTls
+from hopring.credentials.tls_session import shows_tls
 from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.net.bind_errors import explain_bind_error
 from hopring.daemon.net.shaper import Shape, StreamShaper
 from hopring.daemon.net.tcp import ByteStream, ConnectionEvent, Sink, TcpConnection, TcpListener
-from hopring.daemon.net.tls import TlsConnection, shows_tls
+from hopring.daemon.net.tls import TlsConnection
 from hopring.daemon.net.udp import Address, SocketCounters
 from hopring.errors import Drop, PeerError
 from hopring.ids import NEVER, DaemonId, Generation

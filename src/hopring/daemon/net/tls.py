@@ -1,6 +1,6 @@
-"""TLS 1.3 between a TCP connection and its user, without blocking: `ssl` works on buffers in memory.
+"""TLS 1.3 between a TCP connection and its user, without blocking; `TlsSession` works on buffers in memory.
 
-Below       a TcpConnection, or whoever moves the bytes that `TlsSession` takes and gives.
+Below       a TcpConnection.
 Above       the user of a connection: a TlsConnection has the interface of a TcpConnection, and reports `Opened`
             when the handshake is complete and the certificate of the other end was accepted.
 Invariants  nothing of the other end is handed up before its certificate was checked; `Written` counts the bytes
@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from hopring.credentials.tls_session import TlsSession
 from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.net.tcp import OUT_BYTES_MAX, ByteStream, ConnectionEvent, TcpConnection
 from hopring.errors import Drop, PeerError
@@ -21,100 +22,8 @@ from hopring.links.events import StreamClosed, StreamObserved, StreamOpened, Str
 HANDSHAKE_TIMEOUT_US: Final = 3_000_000
 """From an open connection to a complete handshake, for the end that dials."""
 
-_READ_BYTES: Final = 1 << 16  # More than a record has.
-_HANDSHAKE: Final = 22  # Types of records (RFC 8446, 5.1).
-_ALERT: Final = 21
-
-_MAJOR_VERSION: Final = 3  # The same in all versions of TLS.
-
 Refused = Callable[[PeerError], None]
 """Called when a connection is refused because of its handshake or certificate."""
-
-
-class TlsSession:
-    """TLS of one connection: takes the bytes of the other end, and gives those that are for it."""
-
-    def __init__(self, context: ssl.SSLContext, *, accepts: bool) -> None:
-        self._incoming = ssl.MemoryBIO()
-        self._outgoing = ssl.MemoryBIO()
-        self._object = context.wrap_bio(self._incoming, self._outgoing, server_side=accepts)
-        self._heard = False
-        self.established = False
-        """Whether the handshake is complete, with a certificate of the other end if one is required."""
-        self.ended = False
-        """Whether the other end has said that nothing more follows."""
-
-    def begin(self) -> None:
-        """Makes the first message of the end that dials."""
-        self._shake()
-
-    def receive(self, chunk: bytes) -> bytes:
-        """Takes bytes of the other end; returns those for the user. PeerError ends the connection."""
-        if not self._heard:
-            self._heard = True
-            if chunk[0] not in (_HANDSHAKE, _ALERT):
-                raise PeerError(Drop.CLEAR_TEXT, "the other end does not speak TLS")
-        self._incoming.write(chunk)
-        if not self.established:
-            self._shake()
-        return self._read() if self.established else b""
-
-    def encrypt(self, data: bytes | memoryview) -> None:
-        """Encrypts bytes of the user; `take` returns them."""
-        rest = memoryview(data)
-        while rest:
-            rest = rest[self._object.write(rest) :]
-
-    def take(self) -> bytes:
-        """The bytes for the other end: encrypted ones, and those of TLS itself."""
-        return self._outgoing.read()
-
-    @property
-    def uris(self) -> list[str]:
-        """The URIs in the verified certificate of the other end; none if it has shown none."""
-        certificate = self._object.getpeercert() or {}
-        names = certificate.get("subjectAltName", ())
-        return [str(one[1]) for one in names if isinstance(one, tuple) and one[0] == "URI"]
-
-    def _shake(self) -> None:
-        try:
-            self._object.do_handshake()
-        except ssl.SSLWantReadError:
-            return
-        except ssl.SSLError as error:
-            raise explain(error) from None
-        self.established = True
-
-    def _read(self) -> bytes:
-        pieces: list[bytes] = []
-        try:
-            while piece := self._object.read(_READ_BYTES):
-                pieces.append(piece)
-            self.ended = True
-        except ssl.SSLWantReadError:
-            pass
-        except ssl.SSLZeroReturnError:
-            self.ended = True
-        except ssl.SSLError as error:
-            raise explain(error) from None
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
-
-def shows_tls(start: bytes) -> bool:
-    """Whether the first bytes of a connection are those of a TLS handshake."""
-    return start[:2] == bytes([_HANDSHAKE, _MAJOR_VERSION])
-
-
-def explain(error: ssl.SSLError) -> PeerError:
-    """An error of `ssl` as the mistake of a peer, in words."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return PeerError(Drop.CERTIFICATE, f"its certificate is refused: {error.verify_message}")
-    reason = str(error.reason or error).lower().replace("_", " ")
-    if "alert" in reason:
-        return PeerError(Drop.HANDSHAKE, f"the other end refuses the connection: {reason}")
-    if "did not return a certificate" in reason:
-        return PeerError(Drop.CERTIFICATE, "it has shown no certificate")
-    return PeerError(Drop.HANDSHAKE, f"wrong TLS: {reason}")
 
 
 class TlsConnection(ByteStream):

@@ -60,6 +60,11 @@ def command_line() -> argparse.ArgumentParser:
         help="where to listen for clients by TCP, at client_port and spread_port (default: loopback only)",
     )
     parser.add_argument(
+        "--listen-tls",
+        metavar="ADDRESS",
+        help="where to listen for clients with TLS, at tls_port (default: the daemon's own address)",
+    )
+    parser.add_argument(
         "--metrics",
         type=_place,
         metavar="ADDRESS:PORT",

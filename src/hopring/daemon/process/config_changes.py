@@ -55,7 +55,7 @@ def changes(old: Config, new: Config, name: str) -> ConfigChanges:
     restart += ["security"] if old.security != new.security else []
     rebuild = _shared(old, new) + _tunings(old, new)
     ours = old.daemons[old.daemon_id(name)], new.daemons[new.daemon_id(name)]
-    ports = "client_port", "spread_port"
+    ports = "client_port", "spread_port", "tls_port"
     restart += [f"{name}.{port}" for port in ports if getattr(ours[0], port) != getattr(ours[1], port)]
     if old.cluster != new.cluster or (ours[0].address, ours[0].port) != (ours[1].address, ours[1].port):
         # Its files are named after the cluster, and its clients know its address.

@@ -17,7 +17,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from hopring.config import AdminVerb, Config
-from hopring.daemon.clients.listening import UNIX_PATH_BYTES_MAX, ClientAddresses, spread_place, tcp_place
+from hopring.daemon.clients.listening import (
+    UNIX_PATH_BYTES_MAX,
+    ClientAddresses,
+    spread_place,
+    tcp_place,
+    tls_place,
+)
 from hopring.daemon.clients.spill import SpillPlace
 from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.process.command_line import HopdExit, StartRefused
@@ -93,7 +99,8 @@ def client_places(arguments: argparse.Namespace, state: Path, config: Config, me
     spread = spread_place(own, arguments.listen)
     sockets: Path = arguments.spread_sockets
     spread_path = None if spread is None else sockets / str(spread[1])
-    return ClientAddresses(path, tcp_place(own, arguments.listen), spread_path, spread)
+    tls = tls_place(own, arguments.listen_tls)
+    return ClientAddresses(path, tcp_place(own, arguments.listen), spread_path, spread, tls)
 
 
 def wanted_descriptors(clients: int) -> int:
@@ -134,6 +141,8 @@ def where_clients_come(places: ClientAddresses) -> dict[str, object]:
     where: dict[str, object] = {} if places.path is None else {"socket": places.path}
     if places.address is not None:
         where["clients"] = f"{places.address[0]} port {places.address[1]}"
+    if places.tls_address is not None:
+        where["tls"] = f"{places.tls_address[0]} port {places.tls_address[1]}"
     spread = [] if places.spread_address is None else ["{} port {}".format(*places.spread_address)]
     spread += [] if places.spread_path is None else [str(places.spread_path)]
     if spread:

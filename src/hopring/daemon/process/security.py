@@ -21,10 +21,10 @@ from hopring.session.grants import GrantsTable
 KEY_FILE: Final = "cluster.keys"
 
 INSECURE: Final = "insecure = true: whoever reaches this daemon's ports can read, forge and end the cluster"
-_REMEDY: Final = (
-    "make keys with `hop keys new --config FILE`, copy them to all hosts and set keys in [security]; "
-    "or set insecure = true there, if everybody who reaches these addresses is trusted"
+_MAKE_KEYS: Final = (
+    "make keys with `hop keys new --config FILE`, copy them to all hosts and set keys in [security]"
 )
+_TRUST: Final = "or set insecure = true there, if everybody who reaches these addresses is trusted"
 
 
 def load_keys(config: Config, file: str) -> KeyRing | None:
@@ -39,9 +39,13 @@ def load_keys(config: Config, file: str) -> KeyRing | None:
 
 
 def load_tls(config: Config, arguments: argparse.Namespace) -> DaemonTls | None:
-    """The certificates of a daemon that has keys and TCP links; None if it needs none."""
+    """The certificates of a daemon with keys that has TCP links, or serves clients by TLS; None otherwise."""
     me = config.daemon_id(arguments.name)
-    if config.security.keys is None or not uses_streams(config, me):
+    for_clients = config.daemons[me].tls_port is not None
+    if config.security.keys is None and for_clients:
+        problem = f"{arguments.file}: {arguments.name} has a tls_port, and no certificate"
+        raise StartRefused(HopdExit.BAD_CONFIGURATION, f"{problem}; {_MAKE_KEYS}")
+    if config.security.keys is None or not (for_clients or uses_streams(config, me)):
         return None
     root = Path(arguments.file).parent / config.security.keys
     try:
@@ -73,8 +77,8 @@ def check_exposure(config: Config, arguments: argparse.Namespace) -> None:
     """StartRefused if this daemon can be reached from other hosts and nothing protects it."""
     if config.security.insecure:
         return
-    for problem in _exposed(config, arguments):
-        raise StartRefused(HopdExit.BAD_CONFIGURATION, f"{problem}; {_REMEDY}")
+    for problem, remedy in _exposed(config, arguments):
+        raise StartRefused(HopdExit.BAD_CONFIGURATION, f"{problem}; {remedy}; {_TRUST}")
 
 
 def warnings_of(config: Config) -> list[str]:
@@ -82,14 +86,21 @@ def warnings_of(config: Config) -> list[str]:
     return [INSECURE] if config.security.insecure else []
 
 
-def _exposed(config: Config, arguments: argparse.Namespace) -> Iterator[str]:
+def _exposed(config: Config, arguments: argparse.Namespace) -> Iterator[tuple[str, str]]:
+    """What can be reached from other hosts without protection, each with its remedy."""
     own = config.daemons[config.daemon_id(arguments.name)]
     if config.security.keys is None and not ip_address(own.address).is_loopback:
-        yield f"{arguments.file}: {own.name} has the address {own.address}, and there are no keys"
+        problem = f"{arguments.file}: {own.name} has the address {own.address}, and there are no keys"
+        yield problem, _MAKE_KEYS
     if arguments.listen is not None and not _is_loopback(arguments.listen):
-        yield f"--listen {arguments.listen}: clients are served without encryption beyond this host"
+        problem = f"--listen {arguments.listen}: clients are served without encryption beyond this host"
+        yield (
+            problem,
+            f"leave it out and give {own.name} a tls_port in {arguments.file}, which takes keys in [security]",
+        )
     if arguments.metrics is not None and not _is_loopback(arguments.metrics[0]):
-        yield f"--metrics {arguments.metrics[0]}: pages are served without encryption beyond this host"
+        problem = f"--metrics {arguments.metrics[0]}: pages are served without encryption beyond this host"
+        yield problem, "use a loopback address, and a proxy or tunnel with encryption; set keys in [security]"
 
 
 def _is_loopback(host: str) -> bool:
