@@ -173,14 +173,14 @@ def groups_parts(
 ) -> list[GroupsPart]:
     """This daemon's GROUPS, in parts of about `bytes_max`."""
     packed: list[tuple[list[LocalGroup], list[str]]] = [([], [])]
-    room = bytes_max
+    left_bytes = bytes_max
 
-    def place(cost: int) -> tuple[list[LocalGroup], list[str]]:
-        nonlocal room
-        if cost > room and (packed[-1][0] or packed[-1][1]):
+    def part_for(cost_bytes: int) -> tuple[list[LocalGroup], list[str]]:
+        nonlocal left_bytes
+        if cost_bytes > left_bytes and (packed[-1][0] or packed[-1][1]):
             packed.append(([], []))
-            room = bytes_max
-        room -= cost
+            left_bytes = bytes_max
+        left_bytes -= cost_bytes
         return packed[-1]
 
     known: set[GroupName] = set()
@@ -191,11 +191,11 @@ def groups_parts(
         local = [(one.session, one.name) for one in sorted(group.members) if one.process == me]
         for some in _chunks(local, bytes_max):
             entry = LocalGroup(group.name, group.id, group.closing_path, tuple(some))
-            place(_cost(group.name) + sum([MEMBER_COST_BYTES + _cost(name) for _, name in some]))[0].append(
+            part_for(_cost(group.name) + sum([MEMBER_COST_BYTES + _cost(name) for _, name in some]))[0].append(
                 entry
             )
     for name in sorted(set(interested) - known):
-        place(_cost(name))[1].append(name)
+        part_for(_cost(name))[1].append(name)
     return [
         GroupsPart(view, at, len(packed), version, tuple(entries), tuple(names))
         for at, (entries, names) in enumerate(packed)

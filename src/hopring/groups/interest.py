@@ -83,8 +83,8 @@ class InterestTable(Destinations):
                 daemon = self._names.get(split_private(group)[1])
                 sites.update([] if daemon is None else [self._site_of[daemon]])
             else:
-                said = self._versions.get(group, {})
-                sites.update([self._site_of[one] for one, version in said.items() if version >= 0])
+                by_daemon = self._versions.get(group, {})
+                sites.update([self._site_of[one] for one, version in by_daemon.items() if version >= 0])
         return mask_of(*sites)
 
     # Called by the groups.
@@ -93,10 +93,10 @@ class InterestTable(Destinations):
         """An INTEREST is delivered: no older one can follow, so entries that are `off` are removed."""
         self._apply(daemon, message)
         for group in message.off:
-            said = self._versions.get(GroupName(group), {})
-            if said.get(daemon, 0) < 0:
-                del said[daemon]
-            if not said:
+            by_daemon = self._versions.get(GroupName(group), {})
+            if by_daemon.get(daemon, 0) < 0:
+                del by_daemon[daemon]
+            if not by_daemon:
                 self._versions.pop(GroupName(group), None)
 
     def _apply(self, daemon: DaemonId, message: GroupInterest) -> None:
@@ -125,7 +125,7 @@ class InterestTable(Destinations):
         versions = {process.daemon: version for process, version, _ in interests}
         self._latest.update(versions)
         for by_daemon in self._versions.values():
-            old = [one for one, said in by_daemon.items() if abs(said) <= versions.get(one, NEVER)]
+            old = [one for one, version in by_daemon.items() if abs(version) <= versions.get(one, NEVER)]
             for daemon in old:
                 del by_daemon[daemon]
         for process, version, groups in interests:
@@ -156,7 +156,7 @@ class OwnInterest:
     known: set[GroupName] = field(default_factory=set)  # Known to all daemons: joins may be sent.
     announcing: dict[GroupName, int] = field(default_factory=dict)  # With the version of the INTEREST sent.
     to_announce: dict[GroupName, None] = field(default_factory=dict)  # The oldest first.
-    to_withdraw: dict[GroupName, None] = field(default_factory=dict)  # To be withdrawn.
+    to_withdraw: dict[GroupName, None] = field(default_factory=dict)
     # When unused interest is withdrawn; sorted, as all linger equally long.
     idle_at_us: dict[GroupName, int] = field(default_factory=dict)
 

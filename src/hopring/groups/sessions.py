@@ -116,7 +116,7 @@ class LocalSessions:
     by_name: dict[str, LocalSession] = field(default_factory=dict)
     joining: Counter[GroupName] = field(default_factory=Counter)  # Joins requested and not delivered.
     ready: deque[int] = field(default_factory=deque)  # Sessions with requests that can be sent.
-    expedited: deque[int] = field(default_factory=deque)  # The same, with priority.
+    expedited: deque[int] = field(default_factory=deque)  # Such sessions with priority.
     in_a_row: int = 0  # Requests with priority since the last one without.
     parked: dict[GroupName, list[int]] = field(default_factory=dict)  # Sessions whose join waits.
     blocked: Counter[GroupName] = field(default_factory=Counter)  # Groups with receivers that are behind.

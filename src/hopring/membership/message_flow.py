@@ -168,13 +168,13 @@ class MessageFlow:
     updates: AruUpdates
     destinations: Destinations = field(default_factory=Destinations)
     holds: bool = False  # Each view begins with clients' messages held until `Resume`.
-    shown_aru: int = 0  # The local ARU that was last written on the token.
+    written_aru: int = 0  # The local ARU that was last written on the token.
 
     def begin(self, options: MembershipOptions, order: Order) -> None:
         """A new view: promises and the window start afresh."""
         self.window.reset()
         self.window.held = self.holds
-        self.shown_aru = 0
+        self.written_aru = 0
         self.updates = aru_updates(options, self.site, order.sites, order.agreed_line)
 
     # Down.
@@ -195,7 +195,7 @@ class MessageFlow:
         order = view.order
         due = self.updates.check_due(order.clock, order.agreed_line, now_us)
         # The ring takes two visits to agree on a line, so it should begin before a promise is due.
-        return WishVisit() if due or order.agreed_line > self.shown_aru else None
+        return WishVisit() if due or order.agreed_line > self.written_aru else None
 
     # Up.
 
@@ -272,7 +272,7 @@ class MessageFlow:
         order.promise(self.site, visited.site_seq, visited.site_lts + 1)
         order.stable(self.site, visited.site_aru)
         self.updates.distance.reach(order.aru, now_us)
-        self.shown_aru = stack.local_aru
+        self.written_aru = stack.local_aru
         if len(stack.network.sites) == 1 or not stack.network.is_representative:
             return None
         update = self.updates.visited(self.site, visited, now_us)

@@ -37,7 +37,7 @@ class BundleBuilder:
     finished: bool = False
     _mixes: bool = False
     _names_bytes: int = 0
-    _where: dict[tuple[GroupName, ...], int] = field(default_factory=dict)  # The index of each group.
+    _index_of: dict[tuple[GroupName, ...], int] = field(default_factory=dict)  # The index of each group.
     _bodies: list[bytes | memoryview] = field(default_factory=list)
     _types: list[int] = field(default_factory=list)
     _hints: bytearray = field(default_factory=bytearray)
@@ -45,7 +45,7 @@ class BundleBuilder:
 
     def __post_init__(self) -> None:
         self._mixes = mixes(self.key)
-        self._where[self.key.groups] = 0
+        self._index_of[self.key.groups] = 0
         self._names_bytes = len(encode_groups(self.key.groups))
 
     def __len__(self) -> int:
@@ -53,7 +53,7 @@ class BundleBuilder:
 
     def cost_bytes(self, groups: tuple[GroupName, ...], body_bytes: int) -> int:
         """The most bytes that a message of this size to these groups adds."""
-        names_bytes = 0 if groups in self._where else len(encode_groups(groups))
+        names_bytes = 0 if groups in self._index_of else len(encode_groups(groups))
         return body_bytes + COLUMNS_BYTES + names_bytes
 
     def accepts(self, groups: tuple[GroupName, ...], service: Service, self_discard: bool) -> bool:
@@ -61,9 +61,9 @@ class BundleBuilder:
         key = self.key
         if self.finished or key.service is not service or key.self_discard is not self_discard:
             return False
-        if groups in self._where:
+        if groups in self._index_of:
             return True
-        return self._mixes and len(groups) == 1 and len(self._where) < GROUPS_MAX
+        return self._mixes and len(groups) == 1 and len(self._index_of) < GROUPS_MAX
 
     def fits(self, body_bytes: int) -> bool:
         """Whether a message of this size may be added; the first one only has to be a legal message."""
@@ -85,9 +85,9 @@ class BundleBuilder:
         # Written out, because this is done for each message.
         assert bodies_bytes <= self.message_bytes_max, "call fits before append"
         assert len(self._bodies) < MESSAGES_MAX, "call fits before append"
-        group_index = self._where.get(groups or self.key.groups)
+        group_index = self._index_of.get(groups or self.key.groups)
         if group_index is None:
-            group_index = self._where[groups] = len(self._where)
+            group_index = self._index_of[groups] = len(self._index_of)
             self._names_bytes += len(encode_groups(groups))
         self.bodies_bytes = bodies_bytes
         self._bodies.append(body)
@@ -99,8 +99,8 @@ class BundleBuilder:
         """Ends the bundle and returns it in parts; it is stamped next."""
         assert not self.finished, "a bundle is finished once"
         self.finished = True
-        if len(self._where) == 1:
+        if len(self._index_of) == 1:
             return bundle_parts(self.key, self._bodies, self._types, self._hints)
-        groups = tuple([group for (group,) in self._where])
+        groups = tuple([group for (group,) in self._index_of])
         key = self.key.replace(groups=groups, mixed=True)
         return bundle_parts(key, self._bodies, self._types, self._hints, self._group_indexes)

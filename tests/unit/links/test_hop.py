@@ -202,7 +202,7 @@ def test_requests_for_one_packet_twice_are_refused_and_nothing_is_sent_again() -
     with pytest.raises(PeerError):
         hop.step(Nack((Missing(1, 1), Missing(1, 1))), now_us=3_000)
 
-    assert not hop.state.sender.again
+    assert not hop.state.sender.to_resend
 
 
 def test_an_urgent_object_passes_a_closed_window() -> None:

@@ -307,7 +307,7 @@ class Hop(Link):
         s.bucket.fill(now_us)
         crossing = Crossing(now_us, s.round_trip.least_us, s.bucket.rate_bytes_per_second)
         while s.bucket.credit > 0:
-            if s.sender.again:
+            if s.sender.to_resend:
                 parts, size = s.sender.resend(crossing)
                 frames.extend(parts)
             elif loose.objects and (loose.due or not self._may_pack(now_us)):
@@ -347,7 +347,7 @@ class Hop(Link):
     @property
     def _send_at_us(self) -> int:
         s = self.state
-        wanted_at_us = 0 if s.sender.again or s.sender.loose.objects else self._queue_at_us
+        wanted_at_us = 0 if s.sender.to_resend or s.sender.loose.objects else self._queue_at_us
         return wanted_at_us if wanted_at_us == NEVER else max(wanted_at_us, s.bucket.ready_at_us)
 
     @property

@@ -61,7 +61,7 @@ class Sender:
     queue: SendQueue = field(default_factory=SendQueue)
     loose: LooseQueue = field(default_factory=LooseQueue)
     unacked: dict[int, Unacked] = field(default_factory=dict)
-    again: dict[int, int] = field(default_factory=dict)  # Sequence to requested segments; 0 is all.
+    to_resend: dict[int, int] = field(default_factory=dict)  # Sequence to requested segments; 0 is all.
     sent_bytes: int = 0
     reported_bytes: int = 0  # Bytes up to the highest packet that the neighbour has reported.
     given_up: bool = False  # The requests for a packet are beyond the limit.
@@ -118,7 +118,7 @@ class Sender:
             self.reported_bytes = max(before, self.unacked[top].end_bytes)
         for seq in range(self.peer_aru + 1, aru + 1):
             self.reported_bytes = max(self.reported_bytes, self.unacked.pop(seq).end_bytes)
-            self.again.pop(seq, None)
+            self.to_resend.pop(seq, None)
         self.peer_aru = max(self.peer_aru, aru)
         return self.reported_bytes - before
 
@@ -138,9 +138,9 @@ class Sender:
         for one in missing:
             # A late request may name packets that a newer report has acknowledged.
             for seq in range(max(one.seq, self.peer_aru + 1), one.seq + one.count):
-                if seq in self.again:
-                    both = self.again[seq] and one.segments
-                    self.again[seq] = self.again[seq] | one.segments if both else 0
+                if seq in self.to_resend:
+                    both = self.to_resend[seq] and one.segments
+                    self.to_resend[seq] = self.to_resend[seq] | one.segments if both else 0
                     continue
                 held = self.unacked[seq]
                 if now_us < held.crossed_at_us:
@@ -151,13 +151,13 @@ class Sender:
                 held.resends += 1
                 self.resends += 1
                 self.given_up |= limit.exceeded(held.resends, now_us - held.first_resend_us)
-                self.again[seq] = one.segments
+                self.to_resend[seq] = one.segments
         return fresh
 
     def resend(self, crossing: Crossing) -> tuple[list[Data | Segment], int]:
         """The oldest requested packet, or some of its segments, and the bytes on the wire."""
-        seq = min(self.again)
-        segments = self.again.pop(seq)
+        seq = min(self.to_resend)
+        segments = self.to_resend.pop(seq)
         held = self.unacked[seq]
         parts: list[Data | Segment] = [Data(seq, held.payload)]
         size = self.wire_bytes(len(held.payload))
