@@ -35,9 +35,9 @@ def group_id(view: GroupViewId) -> GroupId:
     Spread 5. The second is that view's counter, in the place of a time. The third is the step.
     """
     made = (view.view, *view.path)
-    words = b"".join([_VIEW.pack(one.counter, one.representative, one.nonce) for one in made])
+    ids = b"".join([_VIEW.pack(one.counter, one.representative, one.nonce) for one in made])
     return GroupId(
-        int.from_bytes(blake2s(words, digest_size=4).digest(), "little"),
+        int.from_bytes(blake2s(ids, digest_size=4).digest(), "little"),
         view.view.counter & 0x7FFFFFFF,
         view.step & 0x7FFFFFFF,
     )

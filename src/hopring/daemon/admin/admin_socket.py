@@ -154,15 +154,15 @@ class AdminSocket:
 
 def caller_uid(sock: socket.socket) -> int:
     """The user at the other end of a Unix socket, as the kernel reports it."""
-    words = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    _pid, uid, _gid = _CREDENTIALS.unpack(words)
+    credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    _pid, uid, _gid = _CREDENTIALS.unpack(credentials)
     return int(uid)
 
 
 def caller_gids(sock: socket.socket) -> set[int]:
     """The groups of the user at the other end of a Unix socket, as the kernel reports them."""
-    words = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    _pid, _uid, gid = _CREDENTIALS.unpack(words)
+    credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    _pid, _uid, gid = _CREDENTIALS.unpack(credentials)
     try:
         others = array("I", sock.getsockopt(socket.SOL_SOCKET, _SO_PEERGROUPS, _GROUPS_BYTES_MAX))
     except OSError:

@@ -230,18 +230,18 @@ class Metrics:
 
 
 class _Carried:
-    """Bundles, messages and bytes by service; messages of groups are counted apart."""
+    """Bundles, messages and bytes by service; group messages are counted apart."""
 
     def __init__(self) -> None:
         self._bundles: Counter[Service] = Counter()
         self._messages: Counter[Service] = Counter()
         self._bytes: Counter[Service] = Counter()
-        self._words = 0
+        self._group_messages = 0
 
     def count(self, message: OrderedMessage) -> None:
         payload = message.payload
         if not payload or is_group_message(payload):
-            self._words += 1
+            self._group_messages += 1
             return
         self._bundles[message.service] += 1
         self._messages[message.service] += messages_in(payload)
@@ -255,7 +255,12 @@ class _Carried:
         ):
             samples: list[Sample] = [({"service": one.name.lower()}, counts[one]) for one in Service]
             yield _family(f"{unit}_{way}_total", "counter", f"Clients' {unit} {way}, by service.", samples)
-        yield _one(f"words_{way}_total", "counter", f"Joins, leaves and the like {way}.", self._words)
+        yield _one(
+            f"group_messages_{way}_total",
+            "counter",
+            f"Group messages {way}: joins, leaves, ends, GROUPS.",
+            self._group_messages,
+        )
 
 
 def _by_reason(name: str, text: str, counts: Mapping[Reason, int]) -> str:

@@ -142,8 +142,8 @@ def answer(line: bytes, controls: Controls, allowed: Collection[AdminVerb]) -> b
     try:
         request = _decoder.decode(line)
     except msgspec.ValidationError as error:
-        words = AdminAnswer(False, str(error), f"the verbs are {', '.join(VERBS)}; see docs/admin.md")
-        return _encoder.encode(words) + b"\n"
+        refusal = AdminAnswer(False, str(error), f"the verbs are {', '.join(VERBS)}; see docs/admin.md")
+        return _encoder.encode(refusal) + b"\n"
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise NotJson from None
     try:

@@ -261,7 +261,7 @@ def _share_a_view(hosts: list[SimDaemon]) -> bool:
 
 
 SAME_GROUPS = "I9 daemons that share a view know the same groups"
-UNDERSTOOD = "I10 daemons understand each other's words on groups"
+UNDERSTOOD = "I10 daemons understand each other's group messages"
 
 
 class ClientWorldRun(WorldRun):

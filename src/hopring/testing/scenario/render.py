@@ -351,8 +351,8 @@ INNER_KINDS: Final = frozenset(
 )
 """The membership messages, and the objects that go from site to site."""
 
-# The tag of a word that goes over the attempt's network, behind the head of a msgpack array.
-_TOLD: Final = {b"\xa1S": "STATETRANS", b"\xa1D": "RESEND", b"\xa1E": "DONE"}
+# The tag of a recovery message, behind the head of a msgpack array.
+_RECOVERY_TAGS: Final = {b"\xa1S": "STATETRANS", b"\xa1D": "RESEND", b"\xa1E": "DONE"}
 
 
 def inside(frame: Frame | SimTcpSegment) -> list[tuple[str, int | None]]:
@@ -375,7 +375,9 @@ def _object(kind: int, body: memoryview) -> tuple[str, int | None]:
             return "UPDATE", None
         case ObjectType.CONTROL:
             control = decode_control_object(body)
-            named = [name for tag, name in _TOLD.items() if control.index == 0 and tag in control.chunk[:5]]
+            named = [
+                name for tag, name in _RECOVERY_TAGS.items() if control.index == 0 and tag in control.chunk[:5]
+            ]
             return (named[0] if named else "CONTROL"), None
         case ObjectType.META:
             return "META", decode_routed(kind, body).seq

@@ -129,10 +129,10 @@ def _deaf(heard: Callable[[InterestTable, OrderedMessage], None]) -> Any:
 
 
 def _for_the_site(apply: Callable[[InterestTable, DaemonId, GroupInterest], None]) -> Any:
-    def whoever_speaks_last(self: InterestTable, daemon: DaemonId, word: GroupInterest) -> None:
-        apply(self, daemon, word)
+    def whoever_speaks_last(self: InterestTable, daemon: DaemonId, interest: GroupInterest) -> None:
+        apply(self, daemon, interest)
         site = self._site_of[daemon]
-        for group in word.off:
+        for group in interest.off:
             said = self._versions.get(GroupName(group), {})
             for one in [other for other in said if self._site_of[other] == site]:
                 said[one] = -abs(said[one])

@@ -181,12 +181,12 @@ def _counter_not_raised(heard: Callable[[ViewCounter, int, bool, int], None]) ->
 
 
 def _old_newmemb(newmemb: Callable[[Membership, NewMemb, int], None]) -> Any:
-    def newmemb_again(self: Membership, word: NewMemb, now_us: int) -> None:
+    def newmemb_again(self: Membership, message: NewMemb, now_us: int) -> None:
         # Only once for each attempt, or daemons that pass it on to each other would never come to an end.
-        if word.view == self.highest and vars(self).get("planted_again") != word.view:
-            vars(self)["planted_again"] = word.view
+        if message.view == self.highest and vars(self).get("planted_again") != message.view:
+            vars(self)["planted_again"] = message.view
             self.highest = ViewId(0, self.local.me.daemon, self.local.me.incarnation)
-        newmemb(self, word, now_us)
+        newmemb(self, message, now_us)
 
     return newmemb_again
 
