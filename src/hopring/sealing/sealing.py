@@ -28,6 +28,7 @@ processes heard lately have announced it, and with the other one until then.
 
 import hmac
 from collections.abc import Sequence
+from contextlib import suppress
 from struct import Struct
 from typing import Final, NamedTuple, NoReturn, final
 
@@ -319,7 +320,7 @@ class Sealing:
             try:
                 self._open_one(buffer[at : at + segment_bytes], now_us, opened)
             except PeerError as error:
-                opened.append(error)
+                opened.append(error.with_traceback(None))  # Its frames hold `opened`: a cycle.
         return opened
 
     def _open_one(self, datagram: memoryview, now_us: int, opened: list[bytes | PeerError]) -> None:
@@ -359,12 +360,12 @@ class Sealing:
         cipher = self._their_ciphers.get(which)
         if cipher is None:
             cipher = self._ring.keys[head.key].sender_key(self._name, process, which[2])
-        try:
+        clear: bytes | None = None
+        with suppress(InvalidTag):
             clear = cipher.decrypt(nonce_of(head.counter), sealed, aad)
-        except InvalidTag:
-            raise PeerError(
-                Drop.SEAL, f"packet {head.counter} of daemon {process.daemon}: wrong seal"
-            ) from None
+        if clear is None:
+            # Raised here, because the context of an exception would hold the frames, too.
+            raise PeerError(Drop.SEAL, f"packet {head.counter} of daemon {process.daemon}: wrong seal")
         if keep and which not in self._their_ciphers:
             if len(self._their_ciphers) > 2 * KEYS_MAX * max(1, len(self._lives)):
                 self._their_ciphers.clear()
@@ -456,7 +457,7 @@ class Sealing:
                 raise PeerError(Drop.REPLAY, f"train {head.counter} of daemon {process.daemon} again")
             clear = self._decrypt(head, process, sealed, aad, keep=True)
         except PeerError as error:
-            opened.append(error)
+            opened.append(error.with_traceback(None))
             return
         self._heard(life, process, head, now_us)
         opened.append(_checked(clear, aad))

@@ -1,5 +1,6 @@
 """TCP links over TLS: both ends with certificates, strangers, half-open handshakes, clear text."""
 
+import gc
 import os
 import socket
 import ssl
@@ -348,3 +349,28 @@ def test_files_that_cannot_be_used_are_refused_with_the_remedy(tmp_path: Path, p
 
     with pytest.raises(CredentialError, match=text):
         load_daemon_tls(directory.root, "local", "d1", now)
+
+
+def test_the_connections_of_an_ended_network_are_freed_at_once(
+    loop: Loop, port: int, keys: Path, high: End, ends: list[End]
+) -> None:
+    low = low_with(loop, port, ends, tls_of(keys, "d1"))
+    high.begin(1, LOW)
+    low.begin(1, HIGH)
+    low.streams.write(HIGH, greeting(LOW, 1))
+    run_until(loop, lambda: is_open(low, 1) and is_open(high, 1))
+    gc.collect()
+    gc.disable()
+    try:
+        assert connections() == 4
+        low.begin(2)
+        high.begin(2)
+        low.told.clear()
+        high.told.clear()
+        run_until(loop, lambda: connections() == 0)
+    finally:
+        gc.enable()
+
+
+def connections() -> int:
+    return sum([isinstance(one, TcpConnection | TlsConnection) for one in gc.get_objects()])

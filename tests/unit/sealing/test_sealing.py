@@ -1,5 +1,6 @@
 """Sealing between daemons: what is opened, and what is refused under which reason."""
 
+import gc
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -195,6 +196,26 @@ def test_a_flipped_bit_anywhere_in_a_datagram_is_refused() -> None:
         assert reasons(give(two, Train(bytes(bad), len(bad)))), f"bit {bit} of byte {bit // 8}"
 
     assert give(two, Train(sealed, len(sealed))) == [b"hello"]
+
+
+def test_refused_packets_are_freed_without_the_garbage_collector() -> None:
+    """A flood of them would otherwise take megabytes before the collector runs."""
+    one, two = met()
+    sealed = say(one, b"hello", TWO)
+    give(two, sealed)
+    other = say(one, b"hello", TWO).buffer
+    forged = Train(other[:-1] + bytes([other[-1] ^ 1]), len(other))
+    strange = Train(b"XX" + other[2:], len(other))
+    gc.collect()
+    gc.disable()
+    try:
+        told = [reasons(give(two, train)) for train in (sealed, forged, strange) for _ in range(50)]
+        freed = gc.collect()
+    finally:
+        gc.enable()
+
+    assert told == [["replay"]] * 50 + [["wrong_seal"]] * 50 + [["magic"]] * 50
+    assert freed < 10
 
 
 def test_a_packet_is_accepted_once() -> None:

@@ -143,7 +143,7 @@ class ClientConnection:
         """Closes the connection at once; bytes that wait are not sent."""
         if not self._gone:
             self._gone = True
-            self._linger.set(NEVER)
+            self._linger.drop()
             if self._watched:
                 self._loop.unregister(self._socket.fileno())
             self._socket.close()

@@ -160,6 +160,10 @@ Ready = Callable[[int], None]
 """A handler, called with those of READABLE, WRITABLE and BROKEN that hold. It must not block."""
 
 
+def _do_nothing() -> None:
+    """Stands for the call of an alarm that was dropped."""
+
+
 class Alarm:
     """A deadline that moves. Moving it later is free: the wheel fires early, and the alarm is armed again."""
 
@@ -178,6 +182,11 @@ class Alarm:
         if at_us < NEVER and (not self._entries or at_us < self._entries[-1]):
             self._entries.append(at_us)
             self._wheel.arm(at_us, self)
+
+    def drop(self) -> None:
+        """Forgets what it calls, for good: so its owner, which it would refer to, is freed at once."""
+        self.at_us = NEVER
+        self._call = _do_nothing
 
     def ring(self, now_us: int) -> None:
         """Called by the wheel when an entry is due."""

@@ -44,6 +44,17 @@ def _nobody(_happening: ConnectionEvent) -> None:
     raise AssertionError("a connection needs a sink from its first turn on")
 
 
+def ignore_event(_happening: ConnectionEvent) -> None:
+    """The sink of a closed connection.
+
+    A closed connection refers to nobody. Otherwise it and its buffer would be kept by a cycle until the garbage
+    collector finds it, which in a daemon takes millions of objects.
+    """
+
+
+_CLOSED: Final = memoryview(b"")
+
+
 class ByteStream(ABC):
     """A connection as its user sees it. Set `sink` before the turn ends in which it was made."""
 
@@ -137,11 +148,13 @@ class TcpConnection(ByteStream):
         """Closes the connection without an event to the sink; unsent bytes are lost."""
         if not self._gone:
             self._gone = True
-            self._too_late.set(NEVER)
+            self._too_late.drop()
             if not self._paused:
                 self._loop.unregister(self._socket.fileno())
             self._socket.close()
             self._out.clear()
+            self._buffer = _CLOSED
+            self.sink = ignore_event
 
     def pause(self, paused: bool) -> None:
         """Stops or resumes reading, writing and noticing an end; for cuts by the admin channel."""
@@ -167,8 +180,9 @@ class TcpConnection(ByteStream):
 
     def _close(self, reason: str) -> None:
         if not self._gone:
+            sink = self.sink
             self.close()
-            self.sink(StreamClosed(reason))
+            sink(StreamClosed(reason))
 
     def _ready(self, events: int) -> None:
         if not self._opened:

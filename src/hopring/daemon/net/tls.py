@@ -14,7 +14,7 @@ from typing import Final
 
 from hopring.credentials.tls_session import TlsSession
 from hopring.daemon.loop.event_loop import Loop
-from hopring.daemon.net.tcp import OUT_BYTES_MAX, ByteStream, ConnectionEvent, TcpConnection
+from hopring.daemon.net.tcp import OUT_BYTES_MAX, ByteStream, ConnectionEvent, TcpConnection, ignore_event
 from hopring.errors import Drop, PeerError
 from hopring.ids import NEVER
 from hopring.links.events import StreamClosed, StreamObserved, StreamOpened, StreamReceived, StreamWritten
@@ -83,9 +83,10 @@ class TlsConnection(ByteStream):
     def close(self) -> None:
         """Closes the connection without an event to the sink; unsent bytes are lost."""
         self._gone = True
-        self._too_late.set(NEVER)
+        self._too_late.drop()
         self._waiting.clear()
         self._below.close()
+        self.sink = ignore_event
 
     def pause(self, paused: bool) -> None:
         """Stops or resumes reading, writing and noticing an end; for cuts by the admin channel."""
@@ -178,7 +179,8 @@ class TlsConnection(ByteStream):
     def _end(self, reason: str) -> None:
         """Reports the end, and closes when the last bytes of this turn are with the kernel."""
         self._gone = True
-        self._too_late.set(NEVER)
+        self._too_late.drop()
         self._waiting.clear()
         self._loop.call_soon(self._below.close)
-        self.sink(StreamClosed(reason))
+        sink, self.sink = self.sink, ignore_event
+        sink(StreamClosed(reason))
