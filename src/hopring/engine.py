@@ -274,7 +274,7 @@ class Snapshot:
     reached: tuple[int, ...]  # The position of the last delivered message in the order.
     window: WindowSnapshot
     phase_detail: str = ""  # A more precise name of the phase.
-    drops: Mapping[Drop, int] = field(default_factory=dict)  # Without those of the network.
+    drops: Mapping[Drop, int] = field(default_factory=dict)  # Without those of the present network.
     ring: RingSnapshot = field(default_factory=RingSnapshot)
     network: NetworkSnapshot | None = None
     last_network: NetworkSnapshot | None = None  # The network before, as it ended.

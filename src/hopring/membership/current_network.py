@@ -6,7 +6,7 @@ Invariants  an event that arises while the outputs of another are handled waits 
             handled; nothing is received from a network that has ended.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -14,7 +14,7 @@ from hashlib import blake2b
 from typing import Final
 
 from hopring.engine import NetworkSnapshot
-from hopring.errors import PeerError
+from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, Generation, Process, SiteId, ViewId
 from hopring.links.link import RESUME_US_MAX, LearnedPath
 from hopring.membership.events import NetworkStarted
@@ -91,6 +91,7 @@ class CurrentNetwork:
     stall_until_us: int = 0  # A loss until then is attributed to it.
     _neighbours: dict[DaemonId, Process] = field(default_factory=dict)
     last_network: NetworkSnapshot | None = None  # The network before, as it ended.
+    ended_drops: Counter[Drop] = field(default_factory=Counter)  # Of all networks before this one.
     _progress: int = 0  # The progress of the stack at the last call of `moves`.
 
     def __post_init__(self) -> None:
@@ -133,6 +134,7 @@ class CurrentNetwork:
         self._measure(stack, now_us)
         self.measuring.end()
         self.last_network = network_snapshot(stack)
+        self.ended_drops.update(stack.drops)
         self._learn(stack, now_us)
         queued = [event.bundle for event in self.pending if isinstance(event, Multicast | MulticastLoose)]
         self.pending.clear()

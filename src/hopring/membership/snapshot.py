@@ -63,7 +63,7 @@ def snapshot_of(membership: "Membership") -> Snapshot:
         reached=(view.order.reached.lts, view.order.reached.site),
         window=_window(membership),
         phase_detail=gather.phase.value if searches and gather is not None else membership.phase.value,
-        drops=dict(membership.drops),
+        drops=dict(membership.drops + membership.network.ended_drops),
         ring=_ring(stack),
         network=None if stack is None else network_snapshot(stack),
         last_network=membership.network.last_network,

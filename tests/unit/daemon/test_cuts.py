@@ -156,6 +156,7 @@ def test_members_that_are_cut_off_part_and_meet_again(loop: Loop, protocol: Link
     assert isinstance(status, dict)
     assert (status["members"], status["cut"]) == (["us1", "us2"], ["eu1", "eu2"])
     assert status["counters"]["unicast"]["datagrams_sent"] > 0
+    assert sorted(status["counters"]["dropped_by_layer"]) == ["engine", "groups", "sockets"]
     assert say("eu1", verb="cut", daemons=["us3"])["remedy"] == "did you mean us2?"
     assert say("eu1", verb="cut", daemons=["eu1"])["error"] == "eu1 is this daemon"
 

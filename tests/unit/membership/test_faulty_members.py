@@ -20,7 +20,7 @@ from hopring.stack_events import Input as StackInput
 from hopring.stack_events import Multicast, PacketReceived, Promise, Receive
 from hopring.wire.control import Control, Update
 from hopring.wire.header import Family, Header
-from hopring.wire.ring import Token
+from hopring.wire.ring import Hurry, Token
 from hopring.wire.routed import Routed
 from hopring.wire.train import Packet
 
@@ -127,6 +127,23 @@ def test_a_token_that_numbers_more_than_all_windows_is_dropped_and_sent_again(
     assert victim.stack.drops[Drop.OUT_OF_WINDOW] == 1
     assert cluster.settled()
     assert victim.view.id == before
+
+
+def test_drops_of_a_network_still_count_when_it_has_ended() -> None:
+    cluster = cluster_of({"eu": 3})
+    victim = cluster.hosts["eu2"].membership
+    assert victim.stack is not None
+    own = victim.stack.own
+    stranger = Header(Family.RING, own.cluster, DaemonId(9), Incarnation(1), own.generation)
+    packet = Packet(stranger, (Hurry(),))
+    before = victim.snapshot().drops.get(Drop.FOREIGN_SENDER, 0)
+
+    cluster.hosts["eu2"].driver.step(PacketReceived(packet))
+    cluster.crash("eu1")
+    cluster.run_for(3 * SECOND_US)
+
+    assert members(cluster, "eu2") == ["eu2", "eu3"]
+    assert victim.snapshot().drops[Drop.FOREIGN_SENDER] == before + 1
 
 
 def view_of(cluster: SimCluster, name: str, *others: str, **changes: object) -> NewMemb:

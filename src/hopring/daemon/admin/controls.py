@@ -21,6 +21,7 @@ from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.net.shaper import CLEAR, Shape
 from hopring.daemon.net.udp import SocketCounters
 from hopring.engine import Delivered, EngineOutput, Installed, Snapshot
+from hopring.errors import Drop
 from hopring.groups.payloads import is_group_message
 from hopring.ids import NEVER
 from hopring.session.queries import view_text
@@ -111,10 +112,20 @@ def _counters(description: DaemonDescription, snapshot: Snapshot) -> dict[str, o
     counters: dict[str, object] = {"unicast": _by_name(report.unicast)}
     if report.multicast is not None:
         counters["multicast"] = _by_name(report.multicast)
-    dropped = report.decoding.dropped + Counter(snapshot.drops)
-    counters["dropped"] = {str(reason): count for reason, count in sorted(dropped.items())}
+    counters["dropped"] = _by_reason(report.decoding.dropped + Counter(snapshot.drops))
+    network = Counter({} if snapshot.network is None else snapshot.network.drops)
+    server = description.session_server
+    counters["dropped_by_layer"] = {
+        "sockets": _by_reason(sum([one.dropped for one in report.all], Counter())),
+        "engine": _by_reason(network + Counter(snapshot.drops)),
+        "groups": _by_reason(Counter() if server is None else server.groups.drops),
+    }
     counters["lost_by_shape"] = report.lost_by_shape
     return counters
+
+
+def _by_reason(dropped: Counter[Drop]) -> dict[str, int]:
+    return {str(reason): count for reason, count in sorted(dropped.items())}
 
 
 def _by_name(counters: SocketCounters) -> dict[str, object]:
