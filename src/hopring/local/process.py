@@ -5,7 +5,8 @@ import os
 import socket
 import subprocess
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -54,6 +55,9 @@ class DaemonFiles:
     log: Path
     trace: Path | None
     spread_sockets: Path | None = None  # None is the usual directory.
+    # What is run, and more variables for it: tests have daemons with faults.
+    module: str = "hopring.daemon.hopd"
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 class DaemonProcess:
@@ -63,7 +67,7 @@ class DaemonProcess:
         """Starts the daemon as a process of its own."""
         self.name = name
         self._places = places
-        command = [sys.executable, "-P", "-m", "hopring.daemon.hopd", str(places.config), "--name", name]
+        command = [sys.executable, "-P", "-m", places.module, str(places.config), "--name", name]
         command += ["--state", str(places.state), "--admin", str(places.admin), "--dangerous"]
         command += ["--end-with-stdin"]
         if places.trace is not None:
@@ -74,7 +78,12 @@ class DaemonProcess:
         with places.log.open("ab") as log:
             # A process group of its own: Ctrl-C at the terminal does not reach it; it is ended from here.
             self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=_environment(), process_group=0
+                command,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                env=_environment(places.environment),
+                process_group=0,
             )
 
     @property
@@ -165,8 +174,9 @@ class DaemonProcess:
             self._places.admin.unlink()
 
 
-def _environment() -> dict[str, str]:
+def _environment(more: Mapping[str, str]) -> dict[str, str]:
     """This environment, with a path on which the daemon finds the same hopring."""
     here = str(Path(hopring.__file__).parents[1])
-    path = os.environ.get("PYTHONPATH")
-    return {**os.environ, "PYTHONPATH": f"{here}{os.pathsep}{path}" if path else here}
+    variables = {**os.environ, **more}
+    path = variables.get("PYTHONPATH")
+    return {**variables, "PYTHONPATH": f"{here}{os.pathsep}{path}" if path else here}
