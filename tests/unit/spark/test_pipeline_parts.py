@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import signal
+import threading
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,15 @@ from hopring.spark.audit.reading import as_parquet
 from hopring.spark.errors import ForeignInput, SparkError
 from hopring.spark.pipeline.ingest import interrupted
 from hopring.spark.pipeline.reconcile import body_columns
-from hopring.spark.pipeline.store import PipelineOptions, SpoolRoot, Store, named_spools, on_disk, sites_of
+from hopring.spark.pipeline.store import (
+    PipelineOptions,
+    SpoolRoot,
+    Store,
+    exchanged,
+    named_spools,
+    on_disk,
+    sites_of,
+)
 from hopring.spool.record import RecordedGap, RecordedMember, RecordedView, encode_body
 
 
@@ -78,6 +87,40 @@ def test_a_table_gets_its_name_when_it_is_complete(tmp_path: Path) -> None:
 
     assert Store(tmp_path / "out").open()
     assert sorted(path.name for path in store.out.iterdir()) == [".hopring-pipeline", "audit.json", "gold"]
+
+
+@pytest.mark.slow
+def test_a_table_that_is_replaced_is_there_at_every_moment(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+    if not exchanged(tmp_path / "one", tmp_path / "other"):
+        pytest.skip("this file system cannot swap two names")
+    store = Store(tmp_path / "out")
+    store.open()
+
+    def replace(number: int) -> None:
+        with store.making("gold", "links") as place:
+            place.mkdir()
+            (place / str(number)).touch()
+
+    replace(0)
+    table, ended, looks, absent = str(store.place("gold", "links")), threading.Event(), [0], [0]
+
+    def look() -> None:
+        while not ended.is_set():
+            looks[0] += 1
+            absent[0] += not os.access(table, os.F_OK)
+
+    reader = threading.Thread(target=look)
+    reader.start()
+    for number in range(1, 100):
+        replace(number)
+    ended.set()
+    reader.join()
+
+    assert looks[0] > 100
+    assert absent[0] == 0
+    assert os.listdir(table) == ["99"]
 
 
 def test_foreign_files_are_not_overwritten(tmp_path: Path) -> None:

@@ -1,10 +1,13 @@
 """The input and the output directory of a pipeline run, checked before anything is started. No pyspark.
 
 Invariant   a table of the output is complete or absent: it is written elsewhere and renamed. So a failed run
-            leaves the tables of the run before.
+            leaves the tables of the run before. Where the file system can swap two names, a table that is
+            replaced is never absent.
 """
 
+import ctypes
 import errno
+import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
@@ -133,9 +136,12 @@ class Store:
         place.parent.mkdir(exist_ok=True)
         old = self.workshop / f"{layer}-{table}-old"
         shutil.rmtree(old, ignore_errors=True)
-        if place.exists():
-            place.rename(old)
-        new.rename(place)
+        if place.exists() and exchanged(new, place):
+            new.rename(old)
+        else:
+            if place.exists():
+                place.rename(old)
+            new.rename(place)
         shutil.rmtree(old, ignore_errors=True)
 
     def write(self, name: str, text: str) -> Path:
@@ -156,6 +162,21 @@ class Store:
     def close(self) -> None:
         """Removes the directory of incomplete tables."""
         shutil.rmtree(self.out / _NEW, ignore_errors=True)
+
+
+_AT_FDCWD: Final = -100
+_RENAME_EXCHANGE: Final = 2
+
+
+def exchanged(one: Path, other: Path) -> bool:
+    """Swaps the names of two directories, so that both exist at every moment; false where that is impossible.
+
+    Linux has a system call for it, but not for all file systems, and Python has none.
+    """
+    swap = getattr(ctypes.CDLL(None), "renameat2", None)
+    if swap is None:
+        return False
+    return bool(swap(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0)
 
 
 @contextmanager
