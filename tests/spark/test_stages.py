@@ -28,6 +28,7 @@ from hopring.check.trace import (
     ViewName,
 )
 from hopring.services import Service
+from hopring.spool.archive import archive
 
 pytest.importorskip("pyspark", reason="needs Spark: make spark")
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -292,3 +293,21 @@ def test_a_stream_continues_where_it_was_and_a_repeated_batch_is_stored_once(
     left = offsets()
     assert left == list(range(left[0], 45))
     assert left[0] > 0
+
+
+def test_spark_reads_archived_segments_itself_and_finds_the_same_records(users: Any, tmp_path: Path) -> None:
+    from hopring.spark.pipeline.ingest import read_records  # noqa: PLC0415  Needs the extra.
+    from hopring.spark.pipeline.store import named_spools  # noqa: PLC0415
+
+    for group in ("trades/eu", "trades us", "later"):
+        directory = fill(tmp_path / "spool", group, 100)
+        if group != "later":
+            list(archive(directory))
+    spools = named_spools([str(tmp_path / "spool")])
+
+    found = read_records(users, spools).drop("spool").orderBy("group", "offset").collect()
+
+    plain = users.read.format("hopring").load(str(tmp_path / "spool")).orderBy("group", "offset").collect()
+    assert found == plain
+    assert len(found) == 300
+    assert len(read_records(users, spools).inputFiles()) > 4

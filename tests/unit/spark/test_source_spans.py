@@ -19,6 +19,7 @@ from hopring.spark.source.inventory import (
     ranges_of,
     start_of,
 )
+from hopring.spark.source.native import native_part
 from hopring.spark.source.options import ReadOptions, WrongOption
 from hopring.spark.source.spans import ReadSpan, cut, read_span, spans_of
 from hopring.spool.archive import archive
@@ -274,6 +275,23 @@ def test_the_archive_of_a_spool_that_was_removed_is_not_taken_for_that_of_the_ne
     remove(directory, old[:1])
     with pytest.raises(OffsetMissing, match="offset 0 was removed by retention"):
         of(directory, 0, 60)
+
+
+def test_spark_itself_reads_the_archive_up_to_the_first_segment_that_is_not_there(tmp_path: Path) -> None:
+    some, none, foreign = [fill(tmp_path, group, 100) for group in ("some", "none", "foreign")]
+    for directory in (some, foreign):
+        list(archive(directory))
+    first, second, third = bases(some)[:3]
+    archive_path(some, third).unlink()
+    remove(some, [first])
+    remove(foreign, bases(foreign))
+    fill(tmp_path, "foreign", 100)
+
+    found = native_part(tmp_path)
+
+    assert found.files == (archive_path(some, first), archive_path(some, second))
+    assert found.ends == {"foreign": 0, "none": 0, "some": third}
+    assert none.exists()
 
 
 @pytest.mark.parametrize("fail", [True, False])

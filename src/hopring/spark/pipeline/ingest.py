@@ -5,12 +5,14 @@ has one batch, 0. A stream runs one query per spool, until it is interrupted or 
 trace keep their file and row number, which order the starts of a daemon.
 """
 
+import json
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
+from pathlib import Path
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -18,7 +20,8 @@ from pyspark.sql import functions as F
 
 from hopring.spark.audit.reading import read_trace
 from hopring.spark.pipeline.store import CHECKPOINTS, PipelineOptions, SpoolRoot, Store, uri
-from hopring.spark.schema import BRONZE, RUN, ddl, shaped
+from hopring.spark.schema import BRONZE, RECORDS, RUN, ddl, shaped
+from hopring.spark.source.native import native_part
 
 TRIGGER: Final = "5 seconds"
 """The interval between batches while records arrive; each batch is a directory."""
@@ -34,7 +37,7 @@ TRACE_PARTS = (RUN, "daemon")
 
 def read_records(spark: SparkSession, spools: tuple[SpoolRoot, ...]) -> DataFrame:
     """All records that can be read now; `gaps` lists those that are missing."""
-    return reduce(DataFrame.unionByName, [_labelled(spool, _source(spark.read, spool)) for spool in spools])
+    return reduce(DataFrame.unionByName, [_labelled(spool, _table(spark, spool)) for spool in spools])
 
 
 def write_records(records: DataFrame, store: Store) -> None:
@@ -60,6 +63,16 @@ def stream_records(spark: SparkSession, spool: SpoolRoot, store: Store, trigger:
     writer = records.writeStream.queryName(f"ingest {spool.name}").foreachBatch(write)
     writer = writer.option("checkpointLocation", uri(store.checkpoints / spool.name))
     return writer.trigger(**trigger).start()
+
+
+def _table(spark: SparkSession, spool: SpoolRoot) -> DataFrame:
+    """The records of a spool: Spark reads the files of the archive itself, and our source reads the rest."""
+    native = native_part(Path(spool.path))
+    rest = _source(spark.read.option("startingOffsets", json.dumps(native.ends)), spool)
+    if not native.files:
+        return rest
+    archived = spark.read.schema(ddl(RECORDS)).parquet(*[uri(file) for file in native.files])
+    return archived.unionByName(rest)
 
 
 def _source(reader: Any, spool: SpoolRoot) -> DataFrame:
