@@ -9,8 +9,7 @@ Invariants  nothing of a packet is returned before its seal, its receiver and it
             process has answered a challenge that this daemon made after its own start. A failed check changes
             nothing but a count. State is bounded: LIVES_MAX processes for each daemon, ASSEMBLIES_MAX
             incomplete trains for each process.
-Limits      whoever has the cluster key may speak for any daemon. A process that LIVES_MAX later ones of the
-            same daemon have displaced can be met again by a replay of its last CHALLENGE_SLOT_US.
+Limits      whoever has the cluster key may speak for any daemon.
 
 Forms. A packet that fits in a datagram is sealed by itself. A longer one is sealed once, and its ciphertext is
 cut into a train: that is several times cheaper than to seal every datagram, but one lost datagram loses the
@@ -20,7 +19,8 @@ packets links ask for single segments as without encryption.
 Challenge. Counters of an unknown process cannot be compared with anything: its packets may be repeats from
 before this daemon started. The first one is dropped and answered with a nonce, which the process sends back in
 a packet of its own; later counters are accepted. Nonces are derived from a secret of this start, the process
-and the time, so challenges need no memory and a flood of old packets fills no table.
+and the time, so challenges need no memory and a flood of old packets fills no table. When a process is
+forgotten for a later one, the nonces of its daemon change: no answer that it gave before is accepted again.
 
 Rotation. At most two keys are live. A process seals with the key that its key ring says as soon as all
 processes heard lately have announced it, and with the other one until then.
@@ -163,6 +163,7 @@ class Sealing:
         self._their_ciphers: dict[tuple[Process, int, int], AESGCM] = {}  # Of lives, by key id and epoch too.
         self._lives: dict[Process, _Life] = {}
         self._challenged_us: dict[DaemonId, int] = {}
+        self._forgotten: dict[DaemonId, int] = {}  # How many processes of a daemon were forgotten.
         self._tops: dict[tuple[Family, DaemonId], int] = {}  # The highest packet of each link.
         self._singly: dict[tuple[Family, DaemonId], int] = {}  # How often more to seal singly.
 
@@ -506,11 +507,13 @@ class Sealing:
         known = [one for one in self._lives if one.daemon == process.daemon]
         if len(known) == LIVES_MAX:
             del self._lives[known[0]]
+            self._forgotten[process.daemon] = self._forgotten.get(process.daemon, 0) + 1
         life = self._lives[process] = _Life(ReplayWindow(counter), now_us)
         return life
 
     def _nonce(self, process: Process, slot: int) -> bytes:
-        what = f"{process.daemon} {process.incarnation} {slot}".encode()
+        forgotten = self._forgotten.get(process.daemon, 0)
+        what = f"{process.daemon} {process.incarnation} {slot} {forgotten}".encode()
         return hmac.digest(self._secret, what, "sha256")[:NONCE_BYTES]
 
     def _handshake(self, form: Form, process: Process, nonce: bytes, key: int) -> None:

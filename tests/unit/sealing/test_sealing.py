@@ -295,6 +295,24 @@ def test_clear_text_foreign_keys_and_foreign_clusters_are_named() -> None:
     assert give(two, say(one, b"hello", TWO)) == [b"hello"]
 
 
+def test_a_process_that_later_ones_displaced_is_not_met_again_by_its_old_answer() -> None:
+    two = make(2)
+    first = make(1, start=1)
+    give(two, say(first, b"first", TWO))
+    ((_, challenge),) = two.replies
+    two.replies = []
+    give(first, challenge)
+    ((_, answer),) = first.replies
+    give(two, answer)
+    assert two.met == [first.me]
+    for start in (2, 3):
+        meet(make(1, start=start), two, now_us=start * CHALLENGE_PAUSE_US)
+    assert first.me not in two.met
+
+    assert reasons(give(two, answer, 4 * CHALLENGE_PAUSE_US)) == ["not_met"]
+    assert first.me not in two.met
+
+
 def test_counters_end_before_they_repeat() -> None:
     one = make(1, counter=COUNTER_MAX - 2)
     say(one, b"last", TWO)
