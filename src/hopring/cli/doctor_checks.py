@@ -22,7 +22,7 @@ from hopring.client.queries import DaemonFacts, DaemonView, LinkFacts
 from hopring.config import Config, Daemon, Site, config_digest
 from hopring.daemon.net.multicast import MulticastGroup, interface_of
 from hopring.daemon.net.udp import BUFFER_BYTES, ask_buffers, open_group
-from hopring.daemon.process.environment import wanted_descriptors
+from hopring.daemon.process.environment import state_path, wanted_descriptors
 from hopring.errors import Drop, HopError
 from hopring.links.kinds import KINDS
 from hopring.sealing.packet import OVERHEAD_BYTES
@@ -435,5 +435,5 @@ def check_multicast(report: DoctorReport, site: Site, own: Daemon) -> None:
 
 def unix_socket(directory: Path, config: Config, name: str) -> Path | None:
     """The Unix socket of a daemon of this host, if it is in this state directory."""
-    path = directory / f"{config.cluster}.{name}.sock"
+    path = state_path(directory, config.cluster, name, "sock")
     return path if path.is_socket() else None

@@ -43,6 +43,7 @@ from hopring.daemon.process.environment import (
     spare_the_collector,
     spill_place,
     state_directory,
+    state_path,
     where_clients_come,
 )
 from hopring.daemon.process.health_log import HealthLog
@@ -95,7 +96,7 @@ class Hopd:
         me = Process(config.daemon_id(name), Incarnation(secrets.randbits(64)))
         names = names_of(config)
         state = state_directory(arguments.state)
-        self._counter = CounterFile(state / f"{config.cluster}.{name}.views")
+        self._counter = CounterFile(state_path(state, config.cluster, name, "views"))
         groups = _groups(config, me) if above is None else None
         self._loop = loop
         self._leave_by_us = NEVER
@@ -128,7 +129,7 @@ class Hopd:
             places = client_places(arguments, state, config, me.daemon)
             options = session_options(config, arguments)
             connections_max = allow_descriptors(options.sessions_max)
-            spills = spill_place(state / f"{config.cluster}.{name}.spill")
+            spills = spill_place(state_path(state, config.cluster, name, "spill"))
             self._clients = ClientServer(
                 loop,
                 self.log,

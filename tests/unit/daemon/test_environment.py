@@ -9,7 +9,21 @@ import pytest
 from tests.unit.daemon.waiting import run_until
 
 from hopring.daemon.loop.event_loop import Loop
-from hopring.daemon.process.environment import DESCRIPTORS_RESERVED, end_with_descriptor, for_clients
+from hopring.daemon.process.environment import (
+    DESCRIPTORS_RESERVED,
+    end_with_descriptor,
+    for_clients,
+    state_path,
+)
+
+
+def test_no_two_daemons_share_a_file_of_the_state_directory(tmp_path: Path) -> None:
+    daemons = [("a", "b.c"), ("a.b", "c"), ("a", "b-c"), ("a", "b"), ("a.b", "b.c"), ("a", "b.b.c")]
+
+    paths = [state_path(tmp_path, cluster, daemon, "views") for cluster, daemon in daemons]
+
+    assert len(set(paths)) == len(daemons)
+    assert state_path(tmp_path, "local", "eu1", "sock") == tmp_path / "local.eu1.sock"
 
 
 def test_the_end_of_a_pipe_is_reported_once_and_its_data_is_ignored(loop: Loop) -> None:

@@ -93,7 +93,7 @@ def client_places(arguments: argparse.Namespace, state: Path, config: Config, me
     own = config.daemons[me]
     path: Path | None = arguments.socket
     if path is None:
-        path = state / f"{config.cluster}.{own.name}.sock"
+        path = state_path(state, config.cluster, own.name, "sock")
         if len(os.fsencode(path)) > UNIX_PATH_BYTES_MAX or not os.access(state, os.W_OK):
             path = None
     spread = spread_place(own, arguments.listen)
@@ -159,6 +159,16 @@ def state_directory(directory: Path | None) -> Path:
     with contextlib.suppress(OSError):
         directory.mkdir(parents=True, exist_ok=True)
     return directory
+
+
+def state_path(state: Path, cluster: str, daemon: str, kind: str) -> Path:
+    """The path of something that a daemon has in the state directory: CLUSTER.DAEMON.KIND.
+
+    Where a name has a dot, `@` parts them, which no name has: otherwise daemon `b.c` of cluster `a` and daemon
+    `c` of cluster `a.b` would share their files.
+    """
+    between = "@" if "." in cluster or "." in daemon else "."
+    return state / f"{cluster}{between}{daemon}.{kind}"
 
 
 STDIN: Final = 0
