@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -41,15 +41,21 @@ class OneDaemon:
 
 @contextmanager
 def alone(
-    config: Config, directory: Path, name: str, *arguments: str, module: str = "hopring.daemon.hopd"
+    config: Config,
+    directory: Path,
+    name: str,
+    *arguments: str,
+    module: str = "hopring.daemon.hopd",
+    environment: Mapping[str, str] | None = None,
 ) -> Iterator[OneDaemon]:
-    """Runs one daemon of a configuration until the block ends."""
+    """Runs one daemon of a configuration until the block ends; None is the environment of the test."""
     file, log = directory / "hop.toml", directory / f"{name}.log"
     if not file.exists():
         file.write_text(dump_toml(config))
     command = [sys.executable, "-m", module, str(file), "--name", name]
     with log.open("wb") as stderr:
-        process = subprocess.Popen([*command, "--state", str(directory), *arguments], stderr=stderr)
+        words = [*command, "--state", str(directory), *arguments]
+        process = subprocess.Popen(words, stderr=stderr, env=environment)
     try:
         yield OneDaemon(process, log, file)
     finally:

@@ -1,7 +1,5 @@
 """Users and grants at real daemons: each kind of identity, each refusal, bad credentials, audit and reload."""
 
-import json
-import os
 import re
 import shlex
 import signal
@@ -9,22 +7,17 @@ import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import jwt
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from tests.hopd.one_daemon import OneDaemon, alone
+from tests.hopd.granted_daemon import ME, GrantedDaemon, granted_daemon, make_key
+from tests.hopd.one_daemon import alone
 from tests.hopd.served_cluster import run
 from tests.unit.daemon.free_ports import free_base_port
 
 from hopring import NotAllowed, SessionClosed, sync
 from hopring.config import dump_toml, local_config, parse_config
 from hopring.credentials.client_identity import KeyIdentity
-from hopring.credentials.files import CredentialError, user_name
-from hopring.credentials.user_keys import public_line
+from hopring.credentials.files import CredentialError
 from hopring.local.plan import with_ports
 from hopring.session.frames import PREAMBLE, Frame, FrameKind, FrameReader
 from hopring.session.protocol import (
@@ -38,91 +31,10 @@ from hopring.session.protocol import (
 
 pytestmark = pytest.mark.slow
 
-ME = f"uid:{user_name(os.getuid())}"
-GRANTS = f"""
-[security]
-audit = "audit.jsonl"
-
-[[users]]
-name = "alice"
-key = "alice.pub"
-
-[[users]]
-issuer = "login.example"
-key = "login.pub"
-
-[grants.alice]
-names = ["pricer", "alice-*"]
-join = ["trades.*"]
-send = ["trades.*"]
-deny_send = ["trades.closed"]
-apps = ["detector"]
-
-[grants.robot]
-names = ["robot"]
-send = ["trades.*"]
-
-[grants."{ME}"]
-names = ["*"]
-join = ["*"]
-send = ["*"]
-priority = true
-"""
-
-
-class GrantedDaemon:
-    """A daemon with grants, its addresses, and the files of its users."""
-
-    def __init__(self, daemon: OneDaemon, directory: Path, port: int) -> None:
-        self.daemon = daemon
-        self.directory = directory
-        self.url = f"hop://127.0.0.1:{port}"
-        self.unix = f"hop+unix://{directory / 'local.eu1.sock'}"
-
-    @property
-    def alice(self) -> dict[str, Any]:
-        return {"user": "alice", "key": self.directory / "alice.key"}
-
-    def audit(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in (self.directory / "audit.jsonl").read_text().splitlines()]
-
-    def token(self, key: Ed25519PrivateKey | None = None, **claims: object) -> Path:
-        path = self.directory / "token"
-        login = key or self.login
-        whole = {"iss": "login.example", "aud": "local", "sub": "robot", "exp": time.time() + 60, **claims}
-        write_secret(
-            path, jwt.encode({k: v for k, v in whole.items() if v is not None}, login, "EdDSA").encode()
-        )
-        return path
-
-    login: Ed25519PrivateKey
-
-
-def write_secret(path: Path, content: bytes) -> None:
-    path.unlink(missing_ok=True)
-    path.touch(0o600)
-    path.write_bytes(content)
-
-
-def make_key(directory: Path, name: str) -> Ed25519PrivateKey:
-    key = Ed25519PrivateKey.generate()
-    write_secret(
-        directory / f"{name}.key", key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    )
-    (directory / f"{name}.pub").write_bytes(public_line(key.public_key(), name))
-    return key
-
 
 @pytest.fixture
 def granted(tmp_path: Path) -> Iterator[GrantedDaemon]:
-    config = local_config({"eu": 1}, base_port=free_base_port(2))
-    make_key(tmp_path, "alice")
-    login = make_key(tmp_path, "login")
-    (tmp_path / "hop.toml").write_text(dump_toml(config) + GRANTS)
-    with alone(config, tmp_path, "eu1") as daemon:
-        daemon.wait_for_log("view")
-        one = GrantedDaemon(daemon, tmp_path, config.daemons[0].client_port or 0)
-        one.login = login
+    with granted_daemon(tmp_path) as one:
         yield one
 
 
@@ -190,48 +102,6 @@ def test_a_name_of_another_identity_priority_and_a_client_without_credentials(gr
         sync.connect(granted.url, name="pricer", priority=True, **granted.alice)
     with pytest.raises(NotAllowed, match="connect with user= and key="):
         sync.connect(granted.url, name="pricer")
-
-
-@pytest.mark.parametrize(
-    "claims",
-    [
-        {"exp": 1_000_000},
-        {"exp": None},
-        {"nbf": 10**11},
-        {"iss": "elsewhere.example"},
-        {"aud": "another"},
-        {"sub": None},
-        {"sub": ME},
-        {"sub": "anonymous"},
-    ],
-    ids=str,
-)
-def test_a_bad_token_is_refused(granted: GrantedDaemon, claims: dict[str, Any]) -> None:
-    sync.connect(granted.url, name="robot", token=granted.token()).close()
-    with pytest.raises(NotAllowed, match="not authenticated"):
-        sync.connect(granted.url, name="robot", token=granted.token(**claims))
-
-
-def test_tokens_of_other_algorithms_and_keys_are_refused(granted: GrantedDaemon) -> None:
-    claims = {"iss": "login.example", "aud": "local", "sub": "robot", "exp": time.time() + 60}
-    line = (granted.directory / "login.pub").read_bytes().split()[1]
-    weak = jwt.encode(claims, line.ljust(64), "HS256")
-    for token in (
-        jwt.encode(claims, "", "none"),
-        weak,
-        jwt.encode(claims, generate_private_key(SECP256R1()), "ES256"),
-        jwt.encode(claims, Ed25519PrivateKey.generate(), "EdDSA"),
-        "a.b.c",
-        "x",
-    ):
-        path = granted.directory / "token"
-        write_secret(path, token.encode())
-        with pytest.raises(NotAllowed, match="not authenticated") as caught:
-            sync.connect(granted.url, name="robot", token=path)
-        assert token not in str(caught.value)
-        assert (
-            token not in granted.daemon.log() + (granted.directory / "audit.jsonl").read_text() or token == "x"
-        )
 
 
 def test_a_wrong_key_an_unknown_user_and_a_readable_key_are_refused(granted: GrantedDaemon) -> None:

@@ -72,19 +72,9 @@ def test_serving_other_hosts_without_encryption_is_refused(tmp_path: Path, optio
     assert "insecure = true" in ended.stderr
 
 
-@pytest.mark.parametrize("problem", ["world-readable", "empty", "missing", "a link"])
-def test_keys_that_cannot_be_trusted_are_refused_with_the_remedy(tmp_path: Path, problem: str) -> None:
+def test_missing_keys_are_refused_with_the_remedy(tmp_path: Path) -> None:
     path = make_keys(tmp_path / "keys").keys_path
-    match problem:
-        case "world-readable":
-            path.chmod(0o644)
-        case "empty":
-            path.write_bytes(b"")
-        case "missing":
-            path.unlink()
-        case _:
-            path.rename(tmp_path / "other")
-            path.symlink_to(tmp_path / "other")
+    path.unlink()
 
     ended = try_to_start(tmp_path, replace(elsewhere("127.0.0.1"), security=SecurityTuning("keys")))
 

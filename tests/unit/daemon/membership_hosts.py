@@ -7,6 +7,7 @@ from dataclasses import replace
 from tests.unit.daemon.free_ports import free_base_port
 
 from hopring.config import Config, LinkProtocol, LinkTuning, RingTuning, local_config
+from hopring.credentials.daemon_tls import DaemonTls
 from hopring.daemon.engines.membership_host import MembershipHost
 from hopring.daemon.loop.event_loop import Loop
 from hopring.engine import Delivered, EngineOutput, Installed
@@ -29,14 +30,31 @@ def patient(config: Config) -> Config:
 class Watched:
     """A member, and the events that its two callbacks received."""
 
-    def __init__(self, loop: Loop, config: Config, name: str, keys: KeyRing | None = None) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        config: Config,
+        name: str,
+        keys: KeyRing | None = None,
+        incarnation: Incarnation | None = None,
+        tls: DaemonTls | None = None,
+    ) -> None:
         self.noted: list[EngineOutput] = []
         self.got: list[EngineOutput] = []
         self.counters: list[int] = []
         self.answering = False
-        me = Process(config.daemon_id(name), Incarnation(1_000 + config.daemon_id(name)))
+        number = config.daemon_id(name)
+        me = Process(number, Incarnation(1_000 + number) if incarnation is None else incarnation)
         self.member = MembershipHost(
-            loop, config, me, self.take, counter=5, note=self.note, reached=self.counters.append, keys=keys
+            loop,
+            config,
+            me,
+            self.take,
+            counter=5,
+            note=self.note,
+            reached=self.counters.append,
+            keys=keys,
+            tls=tls,
         )
 
     def note(self, events: Sequence[EngineOutput]) -> None:
