@@ -221,7 +221,7 @@ class StackOptions:
     object_bytes_max: int = PACKET_BYTES_MAX  # The largest object that every ring and link carries.
     initial_seq: int = 1
     transit_bytes: int = 0  # The sum of all members' windows; no queue is smaller.
-    transit_bundles: int = 0  # The same, counted in bundles.
+    transit_bundles: int = 0  # The sum of all members' windows, counted in bundles.
     in_flight_max: int = NUMBER_MAX  # The most bundles of all members that may be sent and not stable.
     loose_wait_us: int = 500_000  # An Unreliable bundle that is incomplete after this is dropped.
     loose_clock_us: int = 1_000_000  # When the clock advances after an Unreliable bundle without `hurry`.

@@ -69,8 +69,8 @@ class GoBackNState:
     timeouts: int = 0  # Since the last acknowledgement of new data.
     ack_at_us: int = 0  # The first tick introduces this end.
     heard_at_us: int = -1  # -1 until the first step, which counts as a reception.
-    stamp_us: int = 0  # The last stamp of the other end,
-    stamped_at_us: int = 0  # and the time of its arrival.
+    stamp_us: int = 0  # The last stamp of the other end.
+    stamped_at_us: int = 0  # When that stamp arrived.
     received: int = 0
     duplicates: int = 0
     resends: int = 0

@@ -132,7 +132,7 @@ class LinkSample(Value):
     def __init__(self, round_trip_us: int, received: int, lost: int) -> None:
         self.round_trip_us: Final = round_trip_us  # 0 if there is no new one.
         self.received: Final = received  # Packets since the last sample.
-        self.lost: Final = lost  # Of these, packets that had to be requested.
+        self.lost: Final = lost  # Of the packets received, those that had to be requested.
 
 
 @dataclass(slots=True)

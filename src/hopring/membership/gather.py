@@ -102,7 +102,7 @@ class Gather:
     found: dict[DaemonId, Process] = field(default_factory=dict)
     alive_at_us: dict[DaemonId, int] = field(default_factory=dict)  # When daemons of the site were heard.
     claims: dict[DaemonId, int] = field(default_factory=dict)  # View counters that daemons of the site claim.
-    # These two outlive the search, so that old records stay old.
+    # `known` and `heard_at_us` outlive the search, so that old records stay old.
     known: dict[Process, KnownRecord] = field(default_factory=dict)
     heard_at_us: dict[DaemonId, int] = field(default_factory=dict)  # When representatives were heard directly.
     cut: tuple[SitePair, ...] = ()  # Links that this daemon suspects.

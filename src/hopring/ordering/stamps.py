@@ -34,7 +34,7 @@ class StampedBundles(Value):
         self.site_seq: Final = site_seq
         self.site_lts: Final = site_lts
         self.bundles: Final = bundles  # Stamped in this visit.
-        self.fragments: Final = fragments  # Of these bundles and of earlier ones; they leave in this visit.
+        self.fragments: Final = fragments  # Those that leave in this visit, of bundles stamped in it or before.
 
 
 @dataclass(slots=True)

@@ -128,9 +128,9 @@ class SpreadConversation:
         self._handshake_input = b""  # Bytes of the handshake that are not handled yet.
         self._private_group = ""
         self._ignores_input = False  # All further input is ignored.
-        # The common part of the last messages,
+        # The fields that the last messages had in common.
         self._last_fields: tuple[Bits, bool, bytes, bool, int, DaemonId] | None = None
-        self._key: BundleKey | None = None  # and the key of their bundles; None if they had no group.
+        self._key: BundleKey | None = None  # Of bundles with `_last_fields`; None without a group.
 
     @property
     def admitted(self) -> bool:

@@ -41,7 +41,7 @@ class VisitPlan(Value):
         self.unanswered: Final = unanswered  # Requests that stay on the token.
         self.urgent_segments: Final = urgent_segments  # For urgent objects.
         self.new_segments: Final = new_segments  # For local and transit objects together.
-        self.local_segments: Final = local_segments  # Of these, for local objects.
+        self.local_segments: Final = local_segments  # Of new_segments, for local objects.
         # For transit if there are no local objects: more than new_segments for a long object.
         self.transit_segments: Final = transit_segments
         self.loose_segments: Final = loose_segments  # Reserved for Unreliable bundles.
