@@ -119,8 +119,8 @@ class Sample:
 
     second: int
     rss_kb: int
-    entries: int  # The highest number at any daemon since the last sample,
-    counted: int  # and how many of them are in their sender's window.
+    entries: int  # The highest number at any daemon since the last sample.
+    counted: int  # How many of these entries are in their sender's window.
     out: list[int]  # Of every daemon's window.
     waiting: list[int]
     views: int
