@@ -18,25 +18,16 @@ import msgspec
 
 from hopring.errors import PeerError
 from hopring.ordering.entry import MESSAGE_HEAD_BYTES, decode_message, encode_message
+from hopring.routing.network import Item, decode_item, encode_item
 from hopring.value import Value, fields_of
 from hopring.wire.bundle import BUNDLE_HEAD_BYTES
-from hopring.wire.control import (
-    Control,
-    Ping,
-    Update,
-    decode_control_object,
-    decode_ping,
-    decode_update,
-    encode_control_object,
-    encode_ping,
-    encode_update,
-)
+from hopring.wire.control import Control, Ping, decode_ping, encode_ping
 from hopring.wire.data import Data
 from hopring.wire.header import HEAD_BYTES
 from hopring.wire.objects import ObjectType, split_objects
-from hopring.wire.routed import Meta, Routed, decode_routed, encode_meta, encode_routed
+from hopring.wire.routed import Routed
 from hopring.wire.train import Frame, encode
-from hopring.wire.unreliable import Loose, Unreliable, decode_unreliable, encode_unreliable
+from hopring.wire.unreliable import Loose, Unreliable, decode_unreliable
 
 TRIES_MAX: Final = 8
 SLACK_BYTES: Final = 128
@@ -46,7 +37,7 @@ _GROUP_MESSAGE: Final = 0x80
 BUNDLE_FIELDS: Final = ((0, 1), (1, 1), (2, 1), (3, 1), (4, 2), (6, 2), (8, 4), (12, 4), (16, 4), (20, 4))
 """Offset and size of the fields of a bundle's head."""
 
-DaemonObject = Routed | Meta | Update | Control | Unreliable | Ping
+DaemonObject = Item | Ping
 
 
 class PacketChanger:
@@ -113,7 +104,7 @@ class PacketChanger:
             return None
         has_whole = isinstance(item, (Routed, Control, Unreliable)) and item.count == 1
         if has_whole and self._dice.random() < 0.5:
-            assert not isinstance(item, (Meta, Update, Ping)), "it has a chunk"
+            assert isinstance(item, (Routed, Control, Unreliable)), "it has a chunk"
             chunk = bytes(item.chunk)
             changed, what = (self.change_packed if isinstance(item, Control) else self._change_body)(chunk)
             item, what = item.replace(chunk=changed), f"{type(item).__name__}: {what}"
@@ -215,26 +206,12 @@ class PacketChanger:
 
 def _decode_object(number: int, body: memoryview) -> DaemonObject | None:
     try:
-        if number in (ObjectType.ROUTED, ObjectType.META):
-            return decode_routed(number, body)
-        if number == ObjectType.UPDATE:
-            return decode_update(body)
-        if number == ObjectType.CONTROL:
-            return decode_control_object(body)
-        if number == ObjectType.UNRELIABLE:
-            return decode_unreliable(number, body)
-        return decode_ping(body) if number == ObjectType.PING else None
+        if number == ObjectType.PING:
+            return decode_ping(body)
+        return (decode_unreliable if number == ObjectType.UNRELIABLE else decode_item)(number, body)
     except PeerError:
         return None
 
 
 def _encode_object(item: DaemonObject) -> bytes:
-    if isinstance(item, Routed):
-        return encode_routed(item)
-    if isinstance(item, Meta):
-        return encode_meta(item)
-    if isinstance(item, Update):
-        return encode_update(item)
-    if isinstance(item, Control):
-        return encode_control_object(item)
-    return encode_ping(item) if isinstance(item, Ping) else encode_unreliable(item)
+    return encode_ping(item) if isinstance(item, Ping) else encode_item(item)
