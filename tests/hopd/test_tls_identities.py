@@ -12,7 +12,7 @@ from tests.hopd.served_cluster import SECONDS_MAX, run
 from tests.hopd.tls_daemon import Impostor, TlsDaemon, make_certificate, tls_daemon
 from tests.support.keys import DAYS
 
-from hopring import ConnectError, NotAllowed, WrongValue, connect, sync
+from hopring import ConnectError, NotAllowed, Reconnected, WrongValue, connect, sync
 from hopring.client.connection import DaemonConnection, EncryptedChannel
 from hopring.credentials import client_tls
 from hopring.credentials.directory import KeyDirectory
@@ -76,6 +76,28 @@ def test_a_certificate_gives_its_identity_to_an_asyncio_session_too(served: TlsD
             await session.multicast_wait("trades.eu", b"x")
 
     asyncio.run(story())
+
+
+def test_a_session_ends_with_its_certificate_and_comes_back_with_a_renewed_one(served: TlsDaemon) -> None:
+    path = served.directory / "short.pem"
+    soon = datetime.now(UTC) + timedelta(seconds=5)
+    make_certificate(served.keys, path, "bob", user=True, at=soon - timedelta(days=1))
+    with sync.connect(served.url, name="bob", ca=served.ca, certificate=path) as session:
+        make_certificate(served.keys, path, "bob", user=True)
+        back = session.receive(timeout_seconds=SECONDS_MAX)
+        assert isinstance(back, Reconnected)
+        assert back.gap.reason == "credentials expired"
+        session.multicast_wait("trades.eu", b"x")
+
+
+def test_the_doctor_asks_by_tls_if_it_is_given_the_authority(served: TlsDaemon) -> None:
+    words = ("doctor", str(served.directory / "hop.toml"), "--json", "--all", "--at", f"eu1={served.url}")
+    _, out, _ = run(*words)
+    assert "ca: missing for hops://" in out
+    key = ("--user", "alice", "--key", str(served.directory / "users" / "alice.key"))
+    _, out, text = run(*words, "--ca", str(served.ca), *key)
+    assert "runs with this configuration" in out, text
+    assert f"clients' TLS port {served.port} of 127.0.0.1 is the running daemon's" in out
 
 
 @pytest.mark.parametrize("whose", ["a daemon", "expired", "another cluster"])

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from hopring.cli.terminal import Exit, Failure, say
-from hopring.client.arguments import SECONDS_MAX, URL_DEFAULT, Reconnect, parse_urls
+from hopring.client.arguments import SECONDS_MAX, URL_DEFAULT, Reconnect, parse_url, parse_urls
 from hopring.client.blocking import Session, connect
 from hopring.client.errors import ConnectError, NameInUse, NotAllowed, TimedOut
 from hopring.client.events import Event, Reconnected
@@ -102,6 +102,12 @@ def identity() -> dict[str, Any]:
     """The arguments of `connect` for TLS and credentials, as the command line gives them."""
     context = click.get_current_context(silent=True)  # None while names are completed.
     return {} if context is None else dict(context.meta.get(_IDENTITY, {}))
+
+
+def identity_at(url: str) -> dict[str, Any]:
+    """The same for one of several daemons: a certificate is shown by TLS only."""
+    given = identity()
+    return given if parse_url(url).tls else given | {"certificate": None}
 
 
 def service_option(command: Command) -> Command:

@@ -11,14 +11,14 @@ from typing import Any
 import click
 
 from hopring.cli import doctor_checks
-from hopring.cli.daemon_session import Unreachable, json_option, timeout_option
+from hopring.cli.daemon_session import Unreachable, identity, identity_options, json_option, timeout_option
 from hopring.cli.doctor_checks import AskedDaemon, CheckVerdict, DoctorReport, ask, check_daemons, check_pairs
 from hopring.cli.doctor_keys import check_key_files, check_running_keys
 from hopring.cli.monitor.admin_client import AdminClient, default_places
 from hopring.cli.terminal import Exit, say
 from hopring.client.arguments import parse_url, unix_url
 from hopring.config import Config, Daemon, load_config
-from hopring.daemon.clients.listening import tcp_place
+from hopring.daemon.clients.listening import tcp_place, tls_place
 from hopring.links.kinds import KINDS
 
 _SIGNS = {CheckVerdict.OK: "ok     ", CheckVerdict.FINDING: "FINDING", CheckVerdict.UNKNOWN: "unknown"}
@@ -41,6 +41,7 @@ _SIGNS = {CheckVerdict.OK: "ok     ", CheckVerdict.FINDING: "FINDING", CheckVerd
     type=click.Path(path_type=Path),
     help="An admin socket of a daemon, or a directory of them, to ask for keys; may be repeated.",
 )
+@identity_options
 @timeout_option
 @json_option
 @click.option("--all", "show_all", is_flag=True, help="Also show checks without findings.")
@@ -57,10 +58,9 @@ def doctor(
 ) -> None:
     """Check the cluster of FILE from this host: configuration, addresses, ports, packet sizes, views, keys.
 
-    Daemons are asked through their client ports or, on this host, their Unix sockets; for their keys, through
-    their admin sockets. Exit code 1 means that
-    there is a finding; each has a remedy. Checks that cannot be made from here are listed as unknown: run the
-    command on every host.
+    Daemons are asked through their client ports or, on this host, their Unix sockets, and with --ca by TLS; for
+    their keys, through their admin sockets. Exit code 1 means that there is a finding; each has a remedy.
+    Checks that cannot be made from here are listed as unknown: run the command on every host.
     """
     config = load_config(file)
     given = _given(config, urls)
@@ -103,7 +103,7 @@ def _ask_all(
 ) -> dict[str, AskedDaemon]:
     asked: dict[str, AskedDaemon] = {}
     for daemon in config.daemons:
-        problem = "it has no client_port"
+        problem = "it has no client_port" if _ca_given() else "it has no client_port, and --ca is not given"
         if doctor_checks.is_local(daemon.address):
             problem += f", and there is no Unix socket of it in {state}"
         for url in [given[daemon.name]] if daemon.name in given else _urls(config, daemon, state):
@@ -119,7 +119,7 @@ def _ask_all(
 
 def _how_to_ask(daemon: Daemon) -> str:
     if not doctor_checks.is_local(daemon.address):
-        return "run hop doctor there, or give hopd --listen or --at NAME=URL here"
+        return "run hop doctor there; or give it a tls_port and --ca here, or --at NAME=URL"
     holder = doctor_checks.holder_of(socket.SOCK_DGRAM, daemon.port)
     if holder is not None and holder.is_hopd(daemon.name):
         runs = f"it runs as process {holder.pid}"
@@ -131,16 +131,22 @@ def _how_to_ask(daemon: Daemon) -> str:
 
 
 def _urls(config: Config, daemon: Daemon, state: Path) -> list[str]:
+    by_tls = tls_place(daemon, None) if _ca_given() else None
+    last = [] if by_tls is None else [_url(*by_tls, scheme="hops")]
     if not doctor_checks.is_local(daemon.address):
-        return [] if daemon.client_port is None else [_url(daemon.address, daemon.client_port)]
+        return [*last, *([] if daemon.client_port is None else [_url(daemon.address, daemon.client_port)])]
     path = doctor_checks.unix_socket(state, config, daemon.name)
     place = tcp_place(daemon, None)
     urls = [] if path is None else [unix_url(path)]
-    return urls if place is None else [*urls, _url(*place)]
+    return [*urls, *([] if place is None else [_url(*place)]), *last]
 
 
-def _url(address: str, port: int) -> str:
-    return f"hop://[{address}]:{port}" if ":" in address else f"hop://{address}:{port}"
+def _ca_given() -> bool:
+    return identity().get("ca") is not None
+
+
+def _url(address: str, port: int, scheme: str = "hop") -> str:
+    return f"{scheme}://[{address}]:{port}" if ":" in address else f"{scheme}://{address}:{port}"
 
 
 def _check_host(report: DoctorReport, config: Config, asked: dict[str, AskedDaemon]) -> None:
@@ -173,6 +179,8 @@ def _check_ports(report: DoctorReport, config: Config, daemon: Daemon, running: 
     place = tcp_place(daemon, None)
     if place is not None:
         wanted.append(("clients' TCP", socket.SOCK_STREAM, *place))
+    if (by_tls := tls_place(daemon, None)) is not None:
+        wanted.append(("clients' TLS", socket.SOCK_STREAM, *by_tls))
     for what, kind, address, port in wanted:
         where = f"{what} port {port} of {address}"
         if running:

@@ -16,8 +16,9 @@ from itertools import permutations
 from pathlib import Path
 from typing import Final
 
+from hopring.cli.daemon_session import identity_at
 from hopring.client.blocking import connect
-from hopring.client.errors import ConnectError
+from hopring.client.errors import BadArgument, ConnectError
 from hopring.client.queries import DaemonFacts, DaemonView, LinkFacts
 from hopring.config import Config, Daemon, Site, config_digest
 from hopring.daemon.net.multicast import MulticastGroup, interface_of
@@ -108,9 +109,11 @@ class AskedDaemon:
 def ask(url: str, seconds: float) -> AskedDaemon | str:
     """The answers of the daemon at a URL, or the reason why there are none."""
     try:
-        session = connect(url, membership=False, timeout_seconds=seconds, reconnect=False)
+        session = connect(url, membership=False, timeout_seconds=seconds, reconnect=False, **identity_at(url))
     except ConnectError as error:
         return error.reason
+    except BadArgument as error:
+        return str(error)
     try:
         facts = session.daemon_facts(timeout_seconds=seconds)
         return AskedDaemon(url, facts, session.view(timeout_seconds=seconds))

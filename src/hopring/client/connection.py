@@ -36,6 +36,7 @@ from hopring.session.frames import (
 )
 from hopring.session.options import (
     ALREADY_MEMBER,
+    CREDENTIALS_EXPIRED,
     DENIALS,
     HELD_BACK_PART,
     NAME_IN_USE,
@@ -172,7 +173,9 @@ SHORT_BYTES: Final = 4 * 1024
 _MESSAGES: Final = int(FrameKind.MESSAGES)
 _CREDIT: Final = int(FrameKind.CREDIT)
 
-RETRY_REASONS: Final = frozenset({"the daemon ends", "too many clients", "no HELLO in time"})
+RETRY_REASONS: Final = frozenset(
+    {"the daemon ends", "too many clients", "no HELLO in time", CREDENTIALS_EXPIRED}
+)
 """Reasons of ERROR after which another daemon, or a later try, may accept the session."""
 
 

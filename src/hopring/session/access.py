@@ -13,6 +13,7 @@ from typing import Final, Protocol
 from hopring.config.access import ANONYMOUS
 from hopring.groups.events import Send
 from hopring.groups.groups import Groups
+from hopring.ids import NEVER
 from hopring.session.grants import ClientRights, GrantsTable
 from hopring.session.options import BLOCK_RIGHT, NOT_ALLOWED, NOT_AUTHENTICATED, PRIORITY_RIGHT, Slow
 from hopring.session.protocol import (
@@ -45,8 +46,8 @@ class Authenticator(Protocol):
     def verify_proof(self, user: str, nonce: bytes, binding: bytes, signature: bytes) -> bool:
         """Whether the user's key signed this nonce."""
 
-    def verify_token(self, token: str) -> str | None:
-        """The subject of a valid token; None if it is not accepted."""
+    def verify_token(self, token: str) -> tuple[str, int] | None:
+        """The subject of a valid token and its time left in microseconds; None if it is not accepted."""
 
 
 class ClientAccess:
@@ -67,7 +68,9 @@ class ClientAccess:
 
     # The handshake.
 
-    def begin(self, session: ConnectedSession, request: AuthRequest) -> ChallengeReply | RefusedReply | None:
+    def begin(
+        self, session: ConnectedSession, request: AuthRequest, now_us: int
+    ) -> ChallengeReply | RefusedReply | None:
         """Answers AUTH: with a challenge for a key; None accepts a token."""
         authenticator = self.authenticator
         if authenticator is None:
@@ -77,11 +80,11 @@ class ClientAccess:
             challenge = authenticator.challenge()
             session.user, session.nonce = request.user, challenge.nonce
             return challenge
-        subject = authenticator.verify_token(request.token)
-        if subject is None:
+        verified = authenticator.verify_token(request.token)
+        if verified is None:
             remedy = "get a new token of an issuer that [[users]] lists, for this cluster as its audience"
             return RefusedReply("hello", "token", NOT_AUTHENTICATED, remedy)
-        session.identity, session.authenticated = subject, True
+        session.identity, session.authenticated, session.expires_at_us = verified[0], True, now_us + verified[1]
         return None
 
     def prove(self, session: ConnectedSession, request: ProofRequest) -> RefusedReply | None:
@@ -95,6 +98,7 @@ class ClientAccess:
             remedy = "check user and key, and that [[users]] of the daemon's configuration has its public half"
             return RefusedReply("hello", user, NOT_AUTHENTICATED, remedy)
         session.identity, session.authenticated, session.key = user, True, authenticator.key_of(user)
+        session.expires_at_us = NEVER
         return None
 
     def lost(self, session: ConnectedSession) -> str:

@@ -6,6 +6,7 @@ from typing import Final, final
 from hopring.config.access import ANONYMOUS
 from hopring.engine import Resume, Withdraw
 from hopring.groups.events import FromBelow
+from hopring.ids import NEVER
 from hopring.links.events import Tick
 from hopring.session.dialect import Dialect
 from hopring.value import Value
@@ -20,6 +21,7 @@ class ConnectionOpened:
     address: str = ""  # The client's address, if it is known.
     identity: str = ANONYMOUS  # As far as the connection tells it.
     binding: bytes = b""  # Identifies the encrypted channel, for signatures; empty if there is none.
+    expires_at_us: int = NEVER  # When the identity ends, if it is that of a certificate.
 
 
 @final

@@ -54,6 +54,9 @@ NOT_ALLOWED: Final = "not allowed at this daemon"
 NOT_AUTHENTICATED: Final = "not authenticated"
 """The reason in REFUSED for a client whose key, signature or token is not accepted."""
 
+CREDENTIALS_EXPIRED: Final = "credentials expired"
+"""The reason in ERROR for a client whose token or certificate has expired; it may return with another."""
+
 DENIALS: Final = frozenset({NOT_ALLOWED, NOT_AUTHENTICATED})
 """Reasons that are errors of the kind NotAllowed at the client."""
 

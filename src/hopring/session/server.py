@@ -138,7 +138,7 @@ class SessionServer:
     @property
     def wake_at_us(self) -> int:
         """When the next tick is due."""
-        wake_us = min(self._registry.hello_by_us, self.groups.wake_at_us)
+        wake_us = min(self._registry.wake_at_us, self.groups.wake_at_us)
         wake_us = min(wake_us, self.pace.wake_at_us)
         wake_us = min(wake_us, self.queries.wake_at_us)
         wake_us = min(wake_us, self.slow.wake_at_us)
@@ -284,7 +284,7 @@ class SessionServer:
         conversation = dialect.converse(number, event.address)
         backlog = self.slow.backlog(number, conversation.encode)
         session = ConnectedSession(number, dialect, conversation, now_us + self.options.hello_us, backlog)
-        session.identity, session.binding = event.identity, event.binding
+        session.identify(event)
         self._registry.add(session)
         if len(self.sessions) > self.options.sessions_max:
             self._end(session, TOO_MANY_CLIENTS, "", "connect to another daemon, or later", now_us)
@@ -300,8 +300,8 @@ class SessionServer:
                 self._step_groups(Disconnect(number), now_us)
 
     def _tick(self, now_us: int) -> None:
-        for session in self._registry.late(now_us):
-            self._end(session, "no HELLO in time", "", "say HELLO at once", now_us)
+        for session, reason, remedy in self._registry.late(now_us):
+            self._end(session, reason, "", remedy, now_us)
         answered = self.queries.tick(self.sessions, now_us)
         if answered is not None:
             self._registry.ready(answered)
@@ -399,7 +399,7 @@ class SessionServer:
     ) -> None:
         answer: ChallengeReply | RefusedReply | None
         if isinstance(request, AuthRequest):
-            answer = self.access.begin(session, request)
+            answer = self.access.begin(session, request, now_us)
         else:
             answer = self.access.prove(session, request)
         if isinstance(answer, RefusedReply):

@@ -11,6 +11,7 @@ Invariants  requests in progress never exceed the daemon's window; events leave 
 from collections import Counter, deque
 from dataclasses import dataclass, field
 from enum import Enum
+from heapq import heappop, heappush
 
 from hopring.config.access import ANONYMOUS
 from hopring.errors import Drop, PeerError
@@ -18,8 +19,8 @@ from hopring.groups.events import Send
 from hopring.ids import NEVER
 from hopring.session.backlog import Backlog
 from hopring.session.dialect import Admitted, ClientRequest, Conversation, Dialect
-from hopring.session.events import Close, Output, Ready
-from hopring.session.options import CREDIT_PART, HELD_BACK_PART, REQUEST_COST_BYTES
+from hopring.session.events import Close, ConnectionOpened, Output, Ready
+from hopring.session.options import CREDENTIALS_EXPIRED, CREDIT_PART, HELD_BACK_PART, REQUEST_COST_BYTES
 from hopring.session.protocol import (
     AuthRequest,
     ControlMessage,
@@ -69,9 +70,15 @@ class ConnectedSession:
     nonce: bytes = b""  # That the proof has to sign; empty when none is awaited.
     key: bytes | None = None  # The public key that its user proved to have.
     authenticated: bool = False  # AUTH was answered, and may not come again.
+    expires_at_us: int = NEVER  # When its token or certificate expires, and the session with it.
 
     def __post_init__(self) -> None:
         self.put(self.conversation.greeting)
+
+    def identify(self, opened: ConnectionOpened) -> None:
+        """Takes the identity that the connection itself tells."""
+        self.identity, self.binding = opened.identity, opened.binding
+        self.expires_at_us = opened.expires_at_us
 
     # Requests.
 
@@ -192,7 +199,8 @@ def check_and_charge(session: ConnectedSession, request: ClientRequest, window_b
 class SessionRegistry:
     """The sessions of one daemon, from their connections to their ends, and the outputs for their driver.
 
-    Strangers, sessions whose handshake is not done, have a deadline and a limit.
+    Strangers, sessions whose handshake is not done, have a deadline and a limit. Sessions of tokens and
+    certificates end with these.
     """
 
     def __init__(self) -> None:
@@ -201,13 +209,17 @@ class SessionRegistry:
         """How often the daemon ended a session, by reason."""
         self.out: list[Output] = []
         self._strangers: dict[int, ConnectedSession] = {}  # The oldest first.
+        self._expiring: list[tuple[int, int]] = []  # A heap of times and sessions, which may have ended.
 
     @property
-    def hello_by_us(self) -> int:
-        """The earliest deadline of a handshake."""
+    def wake_at_us(self) -> int:
+        """The earliest deadline of a handshake, or of credentials."""
+        while self._expiring and self._expiring[0][1] not in self.sessions:
+            heappop(self._expiring)
+        expires_at_us = self._expiring[0][0] if self._expiring else NEVER
         for oldest in self._strangers.values():
-            return oldest.hello_by_us
-        return NEVER
+            return min(oldest.hello_by_us, expires_at_us)
+        return expires_at_us
 
     def flush(self) -> list[Output]:
         """Returns all outputs so far, and forgets them."""
@@ -222,14 +234,23 @@ class SessionRegistry:
         """The oldest stranger, if there are more than the limit."""
         return next(iter(self._strangers.values())) if len(self._strangers) > strangers_max else None
 
-    def late(self, now_us: int) -> list[ConnectedSession]:
-        """Strangers whose handshake deadline has passed."""
-        return [one for one in self._strangers.values() if one.hello_by_us <= now_us]
+    def late(self, now_us: int) -> list[tuple[ConnectedSession, str, str]]:
+        """Sessions whose handshake is late or whose credentials have expired, with reasons and remedies."""
+        hello = "no HELLO in time", "say HELLO at once"
+        late = [(one, hello[0], hello[1]) for one in self._strangers.values() if one.hello_by_us <= now_us]
+        remedy = "put a new token, or a renewed certificate, into its file and connect again"
+        while self._expiring and self._expiring[0][0] <= now_us:
+            number = heappop(self._expiring)[1]
+            if number in self.sessions:
+                late.append((self.sessions[number], CREDENTIALS_EXPIRED, remedy))
+        return late
 
     def admit(self, session: ConnectedSession) -> None:
         """Opens a session whose handshake is done."""
         session.phase = SessionPhase.OPEN
         self._strangers.pop(session.number, None)
+        if session.expires_at_us < NEVER:
+            heappush(self._expiring, (session.expires_at_us, session.number))
 
     def ready(self, session: ConnectedSession) -> None:
         """Tells the driver that a session has output, if it has."""

@@ -27,6 +27,9 @@ from hopring.wire.batch_mark import BatchMark
 NONCES = [bytes([number]) * 32 for number in (1, 2, 3)]
 
 
+TOKEN_US = 60_000_000
+
+
 class Notary:
     """An authenticator of one user, whose signatures are 64 bytes of the length of the text."""
 
@@ -43,8 +46,8 @@ class Notary:
     def verify_proof(self, user: str, nonce: bytes, binding: bytes, signature: bytes) -> bool:
         return user in self.users and signature == sign(proof_text(nonce, "hopring", "eu1", user, binding))
 
-    def verify_token(self, token: str) -> str | None:
-        return token.removeprefix("good ") if token.startswith("good ") else None
+    def verify_token(self, token: str) -> tuple[str, int] | None:
+        return (token.removeprefix("good "), TOKEN_US) if token.startswith("good ") else None
 
 
 def sign(text: bytes) -> bytes:
@@ -163,6 +166,47 @@ def test_a_token_gives_its_subject_as_identity() -> None:
 
     assert b"#anna#eu1" in served.fetch(1)
     assert "good" not in repr(AuthRequest("token", "", "good anna"))
+
+
+def test_a_session_ends_when_its_token_expires_and_not_before() -> None:
+    served = daemon(GrantConfig("*", names=("*",)))
+    for number, name in ((1, "first"), (2, "gone"), (3, "later")):
+        served.now_us = number * 1_000_000
+        hello = encode_control(HelloRequest(name, 1 << 20))
+        served.open(number)
+        served.say(number, PREAMBLE + encode_control(AuthRequest("token", "", f"good {name}")) + hello)
+        assert f"#{name}#eu1".encode() in served.fetch(number)
+    served.lose(2)
+    assert served.server.wake_at_us == 1_000_000 + TOKEN_US
+    served.now_us = served.server.wake_at_us - 1
+    served.step(Tick())
+    assert served.closed == {}
+    served.now_us += 1
+    served.step(Tick())
+
+    assert list(served.closed) == [1]
+    assert served.closed[1][1] == "credentials expired"
+    assert b"put a new token" in served.closed[1][0]
+    assert served.server.wake_at_us == 3_000_000 + TOKEN_US
+    assert served.server.ended == {"credentials expired": 1}
+
+
+def test_a_proof_replaces_the_identity_of_a_certificate_and_its_end() -> None:
+    served = daemon(GrantConfig("*", names=("*",)))
+    served.step(ConnectionOpened(1, None, "", "bert", b"digest", 5_000_000))
+    served.step(ConnectionOpened(2, None, "", "bert", b"digest", 5_000_000))
+    for number in (1, 2):
+        hello = encode_control(HelloRequest(f"s{number}", 1 << 20))
+        if number == 1:
+            served.say(1, PREAMBLE + encode_control(AuthRequest("key", "anna")))
+            text = proof_text(NONCES[0], "hopring", "eu1", "anna", b"digest")
+            hello = encode_control(ProofRequest(sign(text))) + hello
+        served.say(number, (b"" if number == 1 else PREAMBLE) + hello)
+        assert f"#s{number}#eu1".encode() in served.fetch(number)
+    served.now_us = 5_000_000
+    served.step(Tick())
+
+    assert list(served.closed) == [2]
 
 
 def test_without_users_an_authentication_is_refused() -> None:

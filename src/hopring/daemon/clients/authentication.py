@@ -4,6 +4,7 @@ Signatures are checked by `cryptography`, tokens by PyJWT. Random numbers come f
 """
 
 import secrets
+import time
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -20,6 +21,9 @@ from hopring.session.protocol import NONCE_BYTES, ChallengeReply, proof_text
 
 LEEWAY_SECONDS: Final = 30
 """How far the clock of an issuer of tokens may differ from ours."""
+
+LEFT_US_MAX: Final = 1 << 60
+"""For credentials that are valid for longer, which is for ever: times have to fit into 64 bits."""
 
 _ALGORITHMS: Final = ["EdDSA"]
 _REQUIRED: Final = ["exp", "iss", "aud", "sub"]
@@ -57,8 +61,8 @@ class UserAuthenticator:
             return False
         return True
 
-    def verify_token(self, token: str) -> str | None:
-        """The subject of a valid token of a listed issuer; None if it is not accepted."""
+    def verify_token(self, token: str) -> tuple[str, int] | None:
+        """The subject of a valid token of a listed issuer, and its time left; None if it is not accepted."""
         for issuer, audience, key in self._issuers:
             try:
                 claims = jwt.decode(
@@ -74,7 +78,9 @@ class UserAuthenticator:
                 continue
             subject = claims["sub"]
             # A subject that looks like a user of this host, or like nobody, would have foreign rights.
-            return subject if isinstance(subject, str) and is_user(subject) else None
+            if not isinstance(subject, str) or not is_user(subject):
+                return None
+            return subject, left_us(int(claims["exp"]) + LEEWAY_SECONDS)
         return None
 
 
@@ -82,6 +88,11 @@ def _load(key: str, base: Path, file: str) -> Ed25519PublicKey:
     if key.startswith(KEY_LINE):
         return parse_user_public_key(key.encode(), f"{file}: users")
     return load_user_public_key(base / key)
+
+
+def left_us(expires_seconds: int) -> int:
+    """The time until credentials expire, of which the Unix time is given; at most LEFT_US_MAX."""
+    return min(max(0, int((expires_seconds - time.time()) * 1_000_000)), LEFT_US_MAX)
 
 
 @lru_cache(maxsize=1024)

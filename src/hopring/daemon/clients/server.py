@@ -10,7 +10,7 @@ from typing import Final
 
 from hopring.config.access import ANONYMOUS
 from hopring.credentials.daemon_tls import DaemonTls
-from hopring.daemon.clients.authentication import uid_identity
+from hopring.daemon.clients.authentication import left_us, uid_identity
 from hopring.daemon.clients.connection import (
     CONNECTS_BURST,
     CONNECTS_PER_SECOND,
@@ -26,6 +26,7 @@ from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.net.bind_errors import BindError
 from hopring.engine import EngineOutput, Resume, Withdraw
 from hopring.groups.groups import Groups
+from hopring.ids import NEVER
 from hopring.links.events import Tick
 from hopring.links.hop.pacing import Bucket
 from hopring.session.access import Authenticator
@@ -222,8 +223,11 @@ class ClientServer:
         self._count += 1
         number = self._count
         self._connections[number] = ClientConnection(self._loop, client.sock, number, self, client.session)
-        identity = client.user or ANONYMOUS
-        self._step(ConnectionOpened(number, None, _address_of(client.sock), identity, client.digest))
+        identity, expires_at_us = client.user or ANONYMOUS, NEVER
+        if client.expires_seconds is not None:
+            expires_at_us = self._loop.now_us() + left_us(client.expires_seconds)
+        address = _address_of(client.sock)
+        self._step(ConnectionOpened(number, None, address, identity, client.digest, expires_at_us))
         if client.data and number in self._connections:
             self.received(number, client.data)
 

@@ -66,6 +66,7 @@ class EncryptedClient:
     data: bytes  # What it has sent behind its handshake.
     digest: bytes  # Of the certificate that it was shown.
     user: str  # That its own certificate names; empty if it has shown none.
+    expires_seconds: int | None  # When that certificate expires, as Unix time.
 
 
 class TlsHandshakes:
@@ -162,7 +163,9 @@ class TlsHandshakes:
         assert one.session is not None, "it has begun"
         if one.session.established:
             self._remove(one)
-            self._complete(EncryptedClient(one.sock, one.session, data, one.digest, user))
+            self._complete(
+                EncryptedClient(one.sock, one.session, data, one.digest, user, one.session.peer_expires_seconds)
+            )
         else:
             self._loop.modify(one.sock.fileno(), READABLE)
 
