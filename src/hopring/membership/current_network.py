@@ -87,6 +87,9 @@ class CurrentNetwork:
     )  # By link, one and a half times the least measured.
     learned: dict[Process, LearnedPath] = field(default_factory=dict)  # By neighbour, from earlier links.
     pending: deque[StackInput] = field(default_factory=deque)  # The event that is handled, and those behind it.
+    refused: list[bytes] = field(
+        default_factory=list
+    )  # Own bundles that were stamped and did not fit the order.
     stall_us: int = 0  # Duration of the last stall of this daemon.
     stall_until_us: int = 0  # A loss until then is attributed to it.
     _neighbours: dict[DaemonId, Process] = field(default_factory=dict)
@@ -127,7 +130,7 @@ class CurrentNetwork:
         )
 
     def end(self, now_us: int) -> list[OrderedMessage]:
-        """Ends the network; returns the messages that were multicast and are not stamped, the oldest first."""
+        """Ends the network; returns the messages that were multicast and are not sent, the oldest first."""
         stack = self.stack
         if stack is None:
             return []
@@ -139,7 +142,10 @@ class CurrentNetwork:
         queued = [event.bundle for event in self.pending if isinstance(event, Multicast | MulticastLoose)]
         self.pending.clear()
         self.stack = None
-        return [decode_message(bundle) for bundle in [*[one for _, one in stack.take_back()], *queued]]
+        refused, self.refused = self.refused, []
+        return [
+            decode_message(bundle) for bundle in [*refused, *[one for _, one in stack.take_back()], *queued]
+        ]
 
     # Operation.
 

@@ -43,6 +43,7 @@ from hopring.membership.events import (
 from hopring.membership.gather import FormView, GatherOutput, KeepView
 from hopring.membership.message_flow import MessageFlow, SendWindow, closing, delivered
 from hopring.membership.messages import (
+    CLOCK_AHEAD_MAX,
     DaemonAlive,
     DaemonDecline,
     DaemonJoin,
@@ -51,16 +52,15 @@ from hopring.membership.messages import (
     DaemonRefer,
     NewMemb,
     RecoveryMessage,
-    check_daemon_message,
-    check_weights,
+    check_received,
     decode_recovery_message,
     encode_membership_message,
     has_heard,
     newmemb,
 )
-from hopring.membership.options import MembershipOptions
+from hopring.membership.options import LEAVE_COPIES, PATIENCE_MAX, REFUSALS_MAX, MembershipOptions
 from hopring.membership.snapshot import MembershipPhase, snapshot_of, state_of
-from hopring.membership.view import InstalledView, ViewAttempt
+from hopring.membership.view import InstalledView, ViewAttempt, first_view
 from hopring.membership.view_counter import ViewCounter
 from hopring.ordering.destinations import Destinations
 from hopring.ordering.entry import MESSAGE_HEAD_BYTES, OrderedMessage
@@ -86,12 +86,6 @@ from hopring.stack_events import (
 )
 from hopring.stack_events import Output as StackOutput
 
-LEAVE_COPIES = 3
-"""LEAVE is sent this many times, since datagrams may be lost."""
-
-PATIENCE_MAX = 4
-"""How many times the timeout of attempts doubles after consecutive timeouts."""
-
 
 class Membership(Engine[DriverEvent, DriverEffect]):
     """The membership protocol at one daemon."""
@@ -114,10 +108,10 @@ class Membership(Engine[DriverEvent, DriverEffect]):
         self.options = options
         self.site_of = {DaemonId(at): site for at, site in enumerate(local.topology.site_of)}
         self.site = self.site_of[local.me.daemon]
-        self._views = ViewCounter(counter, options.counter_ahead_max)
+        self._views = ViewCounter(counter + 1, options.counter_ahead_max)
         self.phase = MembershipPhase.SEARCH
         self.drops: Counter[Drop] = Counter()
-        self.view = self._first_view(clock)
+        self.view = first_view(ViewId(counter + 1, *local.me), local.me, self.site, clock)
         everywhere = destinations or Destinations()
         self.network = CurrentNetwork(local, options, stack, self.site_of, everywhere)
         self.discovery = Discovery(local, self.site_of, self.network)
@@ -138,19 +132,10 @@ class Membership(Engine[DriverEvent, DriverEffect]):
         self.repeat_at_us = NEVER  # When NEWMEMB is sent again.
         self.cause = "start"
         self.patience = 0  # The number of consecutive attempts that timed out.
+        self._refusals = 0  # Recovery messages refused since the last view of several members.
         self._unsent: deque[RecoveryMessage] = deque()
-        self._out: list[Output] = []
-        self._out.append(Installed(self.view.id, self.view.members, self.view.members, "start"))
+        self._out: list[Output] = [Installed(self.view.id, self.view.members, self.view.members, "start")]
         self._search(now_us)
-
-    def _first_view(self, clock: int) -> InstalledView:
-        """A view of this daemon alone, above every view of its earlier incarnations."""
-        self._views.value += 1
-        me = self.local.me
-        view_id = ViewId(self.counter, me.daemon, me.incarnation)
-        view = InstalledView(view_id, me, (me,), new_order([self.site], clock))
-        view.break_up()
-        return view
 
     @property
     def counter(self) -> int:
@@ -300,6 +285,8 @@ class Membership(Engine[DriverEvent, DriverEffect]):
             self._blame(now_us)
             reason = failure.reason
             self._lose(network.cause_of_absence(reason, now_us) if failure.absence else reason, now_us)
+            if self._refusals >= REFUSALS_MAX and len(self.view.members) > 1:
+                self._close_alone(now_us)
 
     def _handle_stack_event(self, stack: Stack, event: StackInput, now_us: int) -> NetworkFailed | None:
         """Steps the stack and handles its outputs; returns the failure of the network, if it has failed."""
@@ -314,8 +301,23 @@ class Membership(Engine[DriverEvent, DriverEffect]):
                 # The network has acknowledged it: dropping it would leave a gap for ever.
                 self.drops[error.reason] += 1
                 failure = NetworkFailed(f"a member breaks the protocol: {error}")
-                self._leave_out_sender(output, now_us)
+                self._refuse(output, now_us)
+        if self.network.refused:
+            self._out = [output for output in self._out if not isinstance(output, NetworkOutput)]
         return failure
+
+    def _refuse(self, output: StackOutput, now_us: int) -> None:
+        """The view has no place for this output: a member that breaks the protocol would do so again."""
+        if isinstance(output, Receive) and output.own:
+            # A false bundle of another member has its place. It goes out in the next view, and not in this one.
+            assert output.bundle is not None, "own bundles have bodies"
+            self.network.refused.append(bytes(output.bundle))
+            return
+        self._refusals += isinstance(output, Told)
+        daemon = sender_of(output, {} if self.stack is None else self.stack.network.representatives)
+        for process in self._members:
+            if process.daemon == daemon:
+                self.discovery.leave_out(process, now_us)
 
     def _from_stack(self, stack: Stack, output: StackOutput, now_us: int) -> None:
         if isinstance(output, (SendTo, SendSite, WriteTo, ObserveStream)):
@@ -346,13 +348,6 @@ class Membership(Engine[DriverEvent, DriverEffect]):
             except PeerError as error:
                 self.drops[error.reason] += 1
 
-    def _leave_out_sender(self, output: StackOutput, now_us: int) -> None:
-        """A member that breaks the protocol would do so again in the next view."""
-        daemon = sender_of(output, {} if self.stack is None else self.stack.network.representatives)
-        for process in self._members:
-            if process.daemon == daemon:
-                self.discovery.leave_out(process, now_us)
-
     @property
     def _members(self) -> tuple[Process, ...]:
         """The members of the attempt or, without one, of the view."""
@@ -361,16 +356,7 @@ class Membership(Engine[DriverEvent, DriverEffect]):
     # Messages of other daemons, by datagram.
 
     def _daemon_message_received(self, sender: Process, message: DaemonMessage, now_us: int) -> None:
-        if sender.daemon == self.local.me.daemon:
-            raise PeerError(Drop.FOREIGN_SENDER, "a sender with the number of this daemon")
-        if not isinstance(message, NewMemb) and message.sender != sender:
-            text = f"daemon {sender.daemon} sends as daemon {message.sender.daemon}"
-            raise PeerError(Drop.FOREIGN_SENDER, text)
-        if isinstance(message, NewMemb) and sender not in message.members:
-            raise PeerError(Drop.FOREIGN_SENDER, f"NEWMEMB from daemon {sender.daemon}, which is no member")
-        check_daemon_message(message, self.site_of)
-        if isinstance(message, NewMemb | DaemonJoin):
-            check_weights(message, self.local.topology)
+        check_received(sender, message, self.local.me, self.local.topology, self.site_of)
         gather = self.discovery.gather
         if isinstance(message, NewMemb):
             if self.local.me in message.members:
@@ -442,11 +428,15 @@ class Membership(Engine[DriverEvent, DriverEffect]):
             elif isinstance(output, KeepView):
                 self.discovery.end_search(self.view, now_us)
             elif isinstance(output, FormView):
-                self._views.value += 1
-                view = ViewId(self.counter, self.local.me.daemon, self.local.me.incarnation)
-                sites = {self.site_of[one.daemon] for one in output.members}
-                weights = self.network.measuring.agree(output.reports, sites)
-                self._newmemb(newmemb(view, output.members, output.cut, weights), now_us)
+                self._form_view(output, now_us)
+
+    def _form_view(self, form: FormView, now_us: int) -> None:
+        """Begins an attempt with this daemon as the representative."""
+        self._views.value += 1
+        view = ViewId(self.counter, self.local.me.daemon, self.local.me.incarnation)
+        sites = {self.site_of[one.daemon] for one in form.members}
+        weights = self.network.measuring.agree(form.reports, sites)
+        self._newmemb(newmemb(view, form.members, form.cut, weights), now_us)
 
     # Attempts.
 
@@ -463,7 +453,8 @@ class Membership(Engine[DriverEvent, DriverEffect]):
         self._leave_view(now_us)
         self.phase = MembershipPhase.STATETRANS
         self.discovery.stop()
-        self.attempt = ViewAttempt(message, self.view, self.site_of, self.counter)
+        ahead = CLOCK_AHEAD_MAX * (1 + self._refusals)
+        self.attempt = ViewAttempt(message, self.view, self.site_of, self.counter, ahead)
         self._send_newmemb(now_us)
         self._out.append(self.network.start(message, now_us))
         self._extend_deadline(now_us)
@@ -552,6 +543,8 @@ class Membership(Engine[DriverEvent, DriverEffect]):
         self.attempt = None
         self.phase = MembershipPhase.OP
         self.patience = 0
+        if len(members) > 1:
+            self._refusals = 0
         self.network.stall_until_us = 0
         self.flow.begin(self.options, order)
         self.network.measuring.installed(now_us)
@@ -576,6 +569,10 @@ class Membership(Engine[DriverEvent, DriverEffect]):
         self._leave_view(now_us)
         self.attempt = None
         self._search(now_us)
+
+    def _close_alone(self, now_us: int) -> None:
+        """Ends the old view alone, as in a partition: its members, told different things, refuse each other."""
+        self._form_view(FormView((self.local.me,), ()), now_us)
 
     def _miss(self, reason: str, now_us: int) -> None:
         """A member was not heard or has given up; if this daemon did not run, that is the cause."""

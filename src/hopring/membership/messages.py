@@ -221,6 +221,23 @@ def has_heard(message: DaemonAlive | DaemonJoin, me: Process) -> bool:
     return me.daemon in own.hears or me in own.members
 
 
+def check_received(
+    sender: Process, message: DaemonMessage, me: Process, topology: Topology, site_of: Mapping[DaemonId, SiteId]
+) -> None:
+    """Refuses a message that this sender does not send, or that no daemon of this cluster sends."""
+    if sender.daemon == me.daemon:
+        raise PeerError(Drop.FOREIGN_SENDER, "a sender with the number of this daemon")
+    if isinstance(message, NewMemb):
+        if sender not in message.members:
+            raise PeerError(Drop.FOREIGN_SENDER, f"NEWMEMB from daemon {sender.daemon}, which is no member")
+    elif message.sender != sender:
+        text = f"daemon {sender.daemon} sends as daemon {message.sender.daemon}"
+        raise PeerError(Drop.FOREIGN_SENDER, text)
+    check_daemon_message(message, site_of)
+    if isinstance(message, NewMemb | DaemonJoin):
+        check_weights(message, topology)
+
+
 def check_daemon_message(message: DaemonMessage, site_of: Mapping[DaemonId, SiteId]) -> None:
     """Refuses a message with unconfigured daemons, reversed links or a number beyond the last one."""
     counter, pairs = 0, list[SitePair]()

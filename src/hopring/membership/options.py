@@ -10,6 +10,18 @@ from typing import Final
 CONTROL_BUNDLES: Final = 16_384
 """Default of `control_bundles`: more than a daemon's clients join, leave and die in one round of promises."""
 
+LEAVE_COPIES: Final = 3
+"""LEAVE is sent this many times, since datagrams may be lost."""
+
+PATIENCE_MAX: Final = 4
+"""How many times the timeout of attempts doubles after consecutive timeouts."""
+
+REFUSALS_MAX: Final = 2
+"""After this many refused recovery messages a daemon ends its old view alone.
+
+The first refusal leaves the sender out, so that the others may still end the view together.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class MembershipOptions:

@@ -33,7 +33,7 @@ from hopring.membership.messages import (
 )
 from hopring.membership.recovery import Decision, Key, decide
 from hopring.ordering.entry import Entry, decode_message, encode_message
-from hopring.ordering.order import Order
+from hopring.ordering.order import Order, new_order
 from hopring.routing.trees import Pair
 from hopring.wire.routed import Meta
 
@@ -163,6 +163,13 @@ class InstalledView:
         return [entry for entry in self.order.listed if not entry.delivered and entry.message is not None]
 
 
+def first_view(view_id: ViewId, me: Process, site: SiteId, clock: int) -> InstalledView:
+    """The view of a daemon that starts: it is alone, and searches for others at once."""
+    view = InstalledView(view_id, me, (me,), new_order([site], clock))
+    view.break_up()
+    return view
+
+
 def runs_of(entries: Iterable[Entry], whole: SiteMask) -> list[HeldRun]:
     """One site's entries, sorted, as few runs as possible; `whole` is the mask of all sites of the view."""
     out: list[HeldRun] = []
@@ -200,6 +207,7 @@ class ViewAttempt:
     old: InstalledView
     site_of: Mapping[DaemonId, SiteId]
     counter: int  # The highest view counter that any member has seen.
+    clock_ahead_max: int = CLOCK_AHEAD_MAX  # How far the clock of a member from another view may be ahead.
     states: dict[Process, StateTrans] = field(default_factory=dict)
     done: set[Process] = field(default_factory=set)
     decision: Decision | None = None
@@ -232,7 +240,7 @@ class ViewAttempt:
             check_state(message, self.site_of)
             if message.installed == self.old.id:
                 check_reach(message, self.old.members, self.old.order)
-            elif message.clock > self.old.order.clock + CLOCK_AHEAD_MAX:
+            elif message.clock > self.old.order.clock + self.clock_ahead_max:
                 raise PeerError(Drop.OUT_OF_WINDOW, f"daemon {daemon} says its clock is at {message.clock}")
             self.states.setdefault(sender, message)
             self.counter = max(self.counter, message.counter)

@@ -7,8 +7,8 @@ Above       wire formats of version 1 as before: `open` returns datagrams that a
             for this daemon, each once.
 Invariants  nothing of a packet is returned before its seal, its receiver and its counter were checked, and its
             process has answered a challenge that this daemon made after its own start. A failed check changes
-            nothing but a count. State is bounded: LIVES_MAX processes for each daemon, ASSEMBLIES_MAX
-            incomplete trains for each process.
+            nothing but a count. Of each daemon one process is known, the one that was met last: packets of an
+            earlier one, however late they arrive, are refused. ASSEMBLIES_MAX incomplete trains wait for each.
 Limits      whoever has the cluster key may speak for any daemon.
 
 Forms. A packet that fits in a datagram is sealed by itself. A longer one is sealed once, and its ciphertext is
@@ -18,9 +18,9 @@ packets links ask for single segments as without encryption.
 
 Challenge. Counters of an unknown process cannot be compared with anything: its packets may be repeats from
 before this daemon started. The first one is dropped and answered with a nonce, which the process sends back in
-a packet of its own; later counters are accepted. Nonces are derived from a secret of this start, the process
-and the time, so challenges need no memory and a flood of old packets fills no table. When a process is
-forgotten for a later one, the nonces of its daemon change: no answer that it gave before is accepted again.
+a packet of its own; later counters are accepted. Nonces are derived from a secret of this start, the process,
+the time and the number of meetings with its daemon. So challenges need no memory, a flood of old packets fills
+no table, and a response that was recorded before another process of the daemon was met is of no use.
 
 Rotation. At most two keys are live. A process seals with the key that its key ring says as soon as all
 processes heard lately have announced it, and with the other one until then.
@@ -61,9 +61,6 @@ from hopring.sealing.replay import ReplayWindow
 from hopring.wire.data import Data, Segment, datagrams_max_of
 from hopring.wire.header import Family
 from hopring.wire.train import Frame, Train, encode
-
-LIVES_MAX: Final = 2
-"""Processes of one daemon that are known at a time: the one of now, and the one before it."""
 
 ASSEMBLIES_MAX: Final = 4
 """Incomplete sealed trains that wait for each process."""
@@ -107,7 +104,7 @@ class SealingSnapshot(NamedTuple):
     in_use: int  # What it seals with.
     wanted: int  # What its key ring says that it is to seal with, once all others have that key.
     live: tuple[int, ...]  # What it opens with.
-    met: dict[Process, tuple[int, ...]]  # The keys that each met process has announced, latest process last.
+    met: dict[Process, tuple[int, ...]]  # The keys that each met process has announced.
 
 
 class CountersUsedUp(Exception):
@@ -161,9 +158,9 @@ class Sealing:
         self._sealing_key = ring.use
         self._ciphers: dict[tuple[int, int], AESGCM] = {}  # Own ones, by key id and epoch.
         self._their_ciphers: dict[tuple[Process, int, int], AESGCM] = {}  # Of lives, by key id and epoch too.
-        self._lives: dict[Process, _Life] = {}
+        self._lives: dict[Process, _Life] = {}  # At most one of each daemon.
+        self._meetings: dict[DaemonId, int] = {}  # How many processes of each daemon were met.
         self._challenged_us: dict[DaemonId, int] = {}
-        self._forgotten: dict[DaemonId, int] = {}  # How many processes of a daemon were forgotten.
         self._tops: dict[tuple[Family, DaemonId], int] = {}  # The highest packet of each link.
         self._singly: dict[tuple[Family, DaemonId], int] = {}  # How often more to seal singly.
 
@@ -504,16 +501,15 @@ class Sealing:
         self._choose_key(now_us)
 
     def _meet(self, process: Process, counter: int, now_us: int) -> _Life:
-        known = [one for one in self._lives if one.daemon == process.daemon]
-        if len(known) == LIVES_MAX:
-            del self._lives[known[0]]
-            self._forgotten[process.daemon] = self._forgotten.get(process.daemon, 0) + 1
+        for earlier in [one for one in self._lives if one.daemon == process.daemon]:
+            del self._lives[earlier]
+        self._meetings[process.daemon] = self._meetings.get(process.daemon, 0) + 1
         life = self._lives[process] = _Life(ReplayWindow(counter), now_us)
         return life
 
     def _nonce(self, process: Process, slot: int) -> bytes:
-        forgotten = self._forgotten.get(process.daemon, 0)
-        what = f"{process.daemon} {process.incarnation} {slot} {forgotten}".encode()
+        meetings = self._meetings.get(process.daemon, 0)
+        what = f"{process.daemon} {process.incarnation} {slot} {meetings}".encode()
         return hmac.digest(self._secret, what, "sha256")[:NONCE_BYTES]
 
     def _handshake(self, form: Form, process: Process, nonce: bytes, key: int) -> None:

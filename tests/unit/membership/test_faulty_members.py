@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from hopring.check.trace import MessageDelivered
+from hopring.check.trace import MessageDelivered, MessageSent
 from hopring.config.builder import local_config
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, Incarnation, Process, SiteId, SiteMask, ViewId
@@ -246,3 +246,43 @@ def test_a_control_message_in_the_name_of_another_daemon_is_refused() -> None:
         control = Control(SiteId(1), DaemonId(daemon), 1, 0, 1, b"x")
         with pytest.raises(PeerError):
             cluster.hosts["eu1"].membership.stack.network.step(FromLink(DaemonId(1), control))  # type: ignore[union-attr]
+
+
+def hold_false_bundle(cluster: SimCluster, victim: str, sender: str, ahead: int = 1) -> None:
+    """The victim gets a bundle that its sender never sent, with a far sequence and a near stamp."""
+    membership = cluster.hosts[victim].membership
+    daemon = cluster.numbers[sender]
+    body = encode_message(OrderedMessage(Service.AGREED, daemon, 1, bytes(20)))
+    line = membership.view.order.lines[SiteId(0)]
+    false = Receive(SiteId(0), line.cseq + 1_000, clock(cluster, victim) + ahead, SiteMask(1), body)
+    membership.flow.receive(membership.view, false, cluster.engine.now_us)
+
+
+def test_an_own_bundle_that_a_false_one_leaves_no_place_is_sent_in_the_next_view_and_only_there() -> None:
+    cluster = cluster_of({"eu": 3})
+    hold_false_bundle(cluster, "eu1", "eu2")
+    before = cluster.hosts["eu1"].membership.view.id
+
+    cluster.hosts["eu1"].submit(Service.AGREED, 10)
+    cluster.run_for(5 * SECOND_US)
+
+    sent = [one for one in cluster.history if isinstance(one, MessageSent)]
+    assert [one.process.daemon for one in sent] == ["eu1"]
+    assert sent[0].view.counter > before.counter
+    delivered = [one for one in cluster.history if isinstance(one, MessageDelivered)]
+    assert [one.message for one in delivered if one.message == sent[0].message] == [sent[0].message] * len(
+        {one.process for one in delivered}
+    )
+    assert "eu1" in {one.process.daemon for one in delivered}
+
+
+def test_members_that_were_told_different_things_share_a_view_again() -> None:
+    cluster = cluster_of({"eu": 3})
+    hold_false_bundle(cluster, "eu1", "eu2", ahead=1)
+    hold_false_bundle(cluster, "eu3", "eu2", ahead=5)
+
+    cluster.hosts["eu1"].submit(Service.AGREED, 10)
+    cluster.run_for(20 * SECOND_US)
+
+    assert cluster.settled()
+    assert members(cluster, "eu1") == ["eu1", "eu2", "eu3"]

@@ -11,9 +11,8 @@ from hopring.ids import NEVER, Incarnation, Process, SiteId, SiteMask
 from hopring.links.ring.options import RingOptions
 from hopring.membership.current_network import ROUTING_BYTES
 from hopring.membership.events import DaemonMessageReceived, SendDaemonMessage
-from hopring.membership.membership import LEAVE_COPIES
 from hopring.membership.messages import DaemonJoin, DaemonLeave, GatherRecord, NewMemb
-from hopring.membership.options import MembershipOptions
+from hopring.membership.options import LEAVE_COPIES, MembershipOptions
 from hopring.ordering.entry import OrderedMessage, encode_message
 from hopring.routing.trees import pair
 from hopring.services import Service

@@ -257,6 +257,34 @@ def test_packets_of_an_earlier_start_of_the_sender_are_not_heard_by_a_new_receiv
     assert two.met == [process(1)]
 
 
+def test_a_late_packet_of_an_earlier_process_is_refused_once_the_later_one_was_met() -> None:
+    one, two = met()
+    late = say(one, b"late", TWO)
+    later = make(1, start=2)
+    meet(later, two, now_us=CHALLENGE_PAUSE_US)
+
+    assert reasons(give(two, late)) == ["not_met"]
+    assert two.met == [process(1, 2)]
+    assert give(two, say(later, b"now", TWO)) == [b"now"]
+
+
+def test_a_recorded_response_does_not_bring_an_earlier_process_back() -> None:
+    one, two = make(1), make(2)
+    give(two, say(one, b"first", TWO))
+    ((_, challenge),) = two.replies
+    give(one, challenge)
+    ((_, response),) = one.replies
+    packet = say(one, b"once", TWO)
+    assert give(two, response) == []
+    assert give(two, packet) == [b"once"]
+    two.replies = []
+    meet(make(1, start=2), two, now_us=CHALLENGE_PAUSE_US)
+
+    assert reasons(give(two, response, CHALLENGE_PAUSE_US)) == ["not_met"]
+    assert reasons(give(two, packet, CHALLENGE_PAUSE_US)) == ["not_met"]
+    assert two.met == [process(1, 2)]
+
+
 def test_an_old_response_does_not_answer_a_new_challenge() -> None:
     one, two = make(1), make(2)
     give(two, say(one, b"first", TWO), 0)

@@ -41,9 +41,9 @@ from hopring.membership.events import (
     Output,
     SendDaemonMessage,
 )
-from hopring.membership.membership import LEAVE_COPIES, Membership
+from hopring.membership.membership import Membership
 from hopring.membership.messages import DaemonLeave, decode_daemon_message, encode_membership_message
-from hopring.membership.options import MembershipOptions
+from hopring.membership.options import LEAVE_COPIES, MembershipOptions
 from hopring.membership.snapshot import MembershipPhase
 from hopring.ordering.destinations import Destinations
 from hopring.ordering.entry import MESSAGE_HEAD_BYTES
