@@ -40,7 +40,7 @@ class FuzzedClient(RecordingClient):
                 if self.spoiled:
                     continue
                 try:
-                    self.recorder.takes(event)
+                    self.recorder.note_event(event)
                 except (ValueError, AssertionError) as error:
                     self.spoiled = f"{event}: {error}"[:300]
                     continue
@@ -133,7 +133,7 @@ class FuzzedClients:
         out: list[trace.Event] = [trace.Crash(one, now_us()) for one in sorted(ended)]
         for client in self.all:
             if client.recorder.process is not None and not client.spoiled:
-                client.recorder.settles()
+                client.recorder.note_due_leaves()
                 out += client.recorder.events
         return out
 

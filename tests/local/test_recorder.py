@@ -30,10 +30,10 @@ def message(data: bytes, lts: int, service: Service = AGREED) -> Message:
 
 def test_events_before_the_first_view_are_kept_until_the_process_is_known() -> None:
     record = recorder()
-    record.joins("g")
+    record.note_join("g")
 
     assert record.events == []
-    record.takes(view(Member("us1", "bert", 9, 1), ME))
+    record.note_event(view(Member("us1", "bert", 9, 1), ME))
 
     kinds = [type(event) for event in record.events]
     assert kinds == [trace.ClientConnected, trace.AsksJoin, trace.GroupInstalled]
@@ -46,22 +46,22 @@ def test_events_before_the_first_view_are_kept_until_the_process_is_known() -> N
 
 def test_a_recorded_message_begins_with_its_name() -> None:
     record = recorder()
-    record.takes(view(ME))
-    data = record.sends(["g"], SAFE, b"body")
+    record.note_event(view(ME))
+    data = record.note_send(["g"], SAFE, b"body")
 
     assert message_name(data) == trace.MessageId("eu1", 7, 1, 4)
     assert data.endswith(b"body")
-    assert message_name(record.sends(["g"], SAFE)).number == 2
+    assert message_name(record.note_send(["g"], SAFE)).number == 2
     with pytest.raises(ValueError, match="has no name"):
         message_name(b"somebody else's")
 
 
 def test_messages_of_one_bundle_are_recorded_in_the_order_of_their_numbers() -> None:
     record = recorder()
-    record.takes(view(ME))
-    sent = [record.sends(["g"], AGREED) for _ in range(4)]
+    record.note_event(view(ME))
+    sent = [record.note_send(["g"], AGREED) for _ in range(4)]
     for data, lts in zip(sent, (5, 5, 5, 6), strict=True):
-        record.takes(message(data, lts))
+        record.note_event(message(data, lts))
     places = [(event.ord.lts, event.ord.place) for event in record.events if hasattr(event, "ord")]
 
     assert places == [(5, 1), (5, 2), (5, 3), (6, 4)]
@@ -69,11 +69,11 @@ def test_messages_of_one_bundle_are_recorded_in_the_order_of_their_numbers() -> 
 
 def history(*later: Event) -> list[object]:
     record = recorder()
-    record.joins("g")
-    record.takes(view(ME))
-    data = record.sends(["g"], AGREED)
+    record.note_join("g")
+    record.note_event(view(ME))
+    data = record.note_send(["g"], AGREED)
     for event in (message(data, 5), *later):
-        record.takes(event)
+        record.note_event(event)
     return [trace.Recover(trace.ProcessName("eu1", 7), 0), *record.events]
 
 

@@ -42,7 +42,7 @@ class Player(threading.Thread):
     def run(self) -> None:
         try:
             for group in self._groups:
-                self.record.joins(group)
+                self.record.note_join(group)
                 self._session.join(group)
             quiet_at = time.monotonic() + QUIET_SECONDS
             while self.sending or time.monotonic() < quiet_at:
@@ -55,7 +55,7 @@ class Player(threading.Thread):
 
     def _send(self) -> None:
         service, group = self._dice.choice(SERVICES), self._dice.choice(["all", "half"])
-        self._session.multicast(group, self.record.sends([group], service), service=service)
+        self._session.multicast(group, self.record.note_send([group], service), service=service)
 
     def _take(self) -> bool:
         took = False
@@ -64,7 +64,7 @@ class Player(threading.Thread):
                 event = self._session.receive(timeout_seconds=0.01)
             except TimedOut:
                 return took
-            self.record.takes(event)
+            self.record.note_event(event)
             took = True
 
 

@@ -184,7 +184,7 @@ class JudgedCluster:
         """
         history: list[trace.Event] = [*self._crashes]
         for player in self.players:
-            player.recorder.settles()
+            player.recorder.note_due_leaves()
             history += [one for one in player.recorder.events if one is not without]
             if player.died and any(one.saw_end_of(player.process) for one in self.players):
                 history.append(trace.Gone(player.process, now_us()))

@@ -44,12 +44,12 @@ class RecordingClient:
 
     async def join(self, group: str) -> None:
         """Joins a group and records the request."""
-        self.recorder.joins(group)
+        self.recorder.note_join(group)
         await self.session.join(group)
 
     async def leave(self, group: str) -> None:
         """Leaves a group and records the request."""
-        self.recorder.leaves(group)
+        self.recorder.note_leave(group)
         await self.session.leave(group)
 
     async def send(
@@ -61,7 +61,7 @@ class RecordingClient:
     ) -> trace.MessageId:
         """Sends a message and records it; returns its name."""
         names = (groups,) if isinstance(groups, str) else groups
-        data = self.recorder.sends(names, service, body, self_discard)
+        data = self.recorder.note_send(names, service, body, self_discard)
         await self.session.multicast(names, data, service=service, self_discard=self_discard)
         return message_name(data)
 
@@ -83,15 +83,15 @@ class RecordingClient:
     async def close(self) -> None:
         """Disconnects in an orderly way."""
         await self.stop_sending()
-        self.recorder.ends()
+        self.recorder.note_end()
         await self.session.close()
         await self._reading
-        self.recorder.gone()
+        self.recorder.note_gone()
 
     async def cut_off(self, half: bytes = b"") -> None:
         """Cuts its connection without QUIT, optionally in the middle of a frame."""
         await self.stop_sending()
-        self.recorder.ends()
+        self.recorder.note_end()
         self.died = True
         if half:
             wire = self.session._socket
@@ -144,7 +144,7 @@ class RecordingClient:
         try:
             while True:
                 event = await self.session.receive()
-                self.recorder.takes(event)
+                self.recorder.note_event(event)
                 self.seen.append((now_us(), event))
                 if isinstance(event, View):
                     self.views[event.group] = event

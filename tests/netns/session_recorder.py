@@ -40,23 +40,23 @@ class Recorder(recorder.Recorder):
         self._taken = 0
         self._leaves = _watch_leaves(session)
 
-    def takes(self, event: Event) -> None:
+    def note_event(self, event: Event) -> None:
         """Records an event that the application took, after the leaves that precede it."""
-        self.settles()
+        self.note_due_leaves()
         self._taken += 1
-        super().takes(event)
+        super().note_event(event)
 
-    def settles(self) -> None:
+    def note_due_leaves(self) -> None:
         """Records the leaves whose place has been reached."""
         while self._leaves and self._leaves[0][0] <= self._taken:
             assert self.process is not None, "a session that leaves has seen a view"
             _, group = self._leaves.popleft()
             self.events.append(trace.GroupLeft(self.process, now_us(), group))
 
-    def gone(self) -> None:
+    def note_gone(self) -> None:
         """Records the end of the session, after all leaves."""
-        self.settles()
-        super().gone()
+        self.note_due_leaves()
+        super().note_gone()
 
 
 class _Watched(EventStream):

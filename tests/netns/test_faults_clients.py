@@ -42,7 +42,7 @@ def test_a_client_dies_with_half_a_frame_sent(world: ThreeSites, tmp_path: Path)
 
 def _half_a_frame(player: RecordingClient) -> bytes:
     """The first part of a frame that would be valid if it were complete."""
-    data = player.recorder.sends((ALL,), Service.AGREED, bytes(1_000))
+    data = player.recorder.note_send((ALL,), Service.AGREED, bytes(1_000))
     welcome = player.session._core.welcomed
     key = BundleKey(welcome.daemon_number, welcome.session, Service.AGREED, (ALL,), False)  # type: ignore[arg-type]
     return encode_frame(FrameKind.SEND, encode_bundle(key, [data, data], [0, 0], [0, 0]))[:-500]
@@ -151,7 +151,7 @@ def test_a_slow_client_is_disconnected_and_the_others_do_not_wait(world: ThreeSi
         slow.read_on()
         await scene.until(lambda: slow.ended is not None)
         assert isinstance(slow.ended, SlowConsumer)
-        slow.recorder.ends()
+        slow.recorder.note_end()
         slow.died = True
         await scene.good_end()
         bulk = [one for one in bodies(bulky, "bulk") if len(message_body(one.data)) == 20_000]

@@ -53,13 +53,13 @@ def sent(groups: tuple[str, ...], lts: int, *bodies: bytes) -> bytes:
 def told(session: Session, recorder: Recorder, said: bytes) -> None:
     session._core.receive(said)
     while (event := session._core.take()) is not None:
-        recorder.takes(event)
-    recorder.settles()
+        recorder.note_event(event)
+    recorder.note_due_leaves()
 
 
 def test_events_before_the_first_view_are_recorded_with_it(session: Session) -> None:
     recorder = Recorder(session)
-    recorder.joins("red")
+    recorder.note_join("red")
     assert recorder.events == []
     told(session, recorder, shown("red", 1))
 
@@ -72,7 +72,7 @@ def test_events_before_the_first_view_are_recorded_with_it(session: Session) -> 
 def test_messages_of_a_bundle_have_consecutive_positions(session: Session) -> None:
     recorder = Recorder(session)
     told(session, recorder, shown("red", 1))
-    names = [recorder.sends(("red",), Service.AGREED, body) for body in (b"one", b"two", b"three")]
+    names = [recorder.note_send(("red",), Service.AGREED, body) for body in (b"one", b"two", b"three")]
     told(session, recorder, sent(("red",), 11, *names[:2]) + sent(("red",), 12, names[2]))
 
     got = [one for one in recorder.events if isinstance(one, trace.ClientDelivered)]
@@ -88,9 +88,9 @@ def test_messages_of_a_bundle_have_consecutive_positions(session: Session) -> No
 def test_a_leave_is_recorded_between_two_messages_that_come_together(session: Session) -> None:
     recorder = Recorder(session)
     told(session, recorder, shown("red", 1) + shown("blue", 1))
-    before = recorder.sends(("red", "blue"), Service.AGREED)
-    recorder.leaves("red")
-    after = recorder.sends(("red", "blue"), Service.AGREED)
+    before = recorder.note_send(("red", "blue"), Service.AGREED)
+    recorder.note_leave("red")
+    after = recorder.note_send(("red", "blue"), Service.AGREED)
     both = ("red", "blue")
     told(session, recorder, sent(both, 11, before) + encode_control(LeftNotice("red")) + sent(both, 12, after))
 

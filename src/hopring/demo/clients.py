@@ -51,17 +51,17 @@ class DemoClient:
     async def join(self) -> None:
         """Joins all groups, one after the other."""
         for group in GROUPS:
-            self.recorder.joins(group)
+            self.recorder.note_join(group)
             await self._session.join(group)
 
     async def listen(self) -> None:
         """Receives events until the session is closed."""
         async for event in self._session:
-            self._take(event)
+            self._handle(event)
             self._seen(self, event)
 
-    def _take(self, event: Event) -> None:
-        self.recorder.takes(event)
+    def _handle(self, event: Event) -> None:
+        self.recorder.note_event(event)
         if isinstance(event, View):
             self.views[event.group] = event
         elif isinstance(event, Message):
@@ -79,7 +79,7 @@ class DemoClient:
             groups: tuple[str, ...] = (group,)
             if self.sent % _BOTH_EVERY == 0:
                 groups = GROUPS
-            data = self.recorder.sends(groups, service, bytes(BODY_BYTES))
+            data = self.recorder.note_send(groups, service, bytes(BODY_BYTES))
             await self._session.multicast(groups, data, service=service)
             due += PERIOD_SECONDS
             await asyncio.sleep(max(0.0, due - loop.time()))

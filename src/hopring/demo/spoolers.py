@@ -85,7 +85,7 @@ class SiteSpooler:
             )
             self._recorder = Recorder(session.daemon, session.name, session.private_group)
             for group in sorted(GROUPS):
-                self._recorder.joins(group)
+                self._recorder.note_join(group)
             options = SpoolOptions(sync_seconds=1.0)
             self._spooler = Spooler(session, self.root, GROUPS, options, heard=self._heard)
             if not self._stopping.is_set():
@@ -96,7 +96,7 @@ class SiteSpooler:
     def _heard(self, batch: EventSequence) -> None:
         assert self._recorder is not None, "it is made before the spooler"
         for event in batch:
-            self._recorder.takes(event)
+            self._recorder.note_event(event)
             if isinstance(event, View):
                 self._views[event.group] = {member.daemon for member in event.members}
             elif isinstance(event, Message):

@@ -35,17 +35,17 @@ class Recorder:
         at_us = now_us()
         self._note(lambda me: trace.ClientConnected(me, at_us, name, private_group))
 
-    def joins(self, group: str) -> None:
+    def note_join(self, group: str) -> None:
         """The client asks to join a group."""
         at_us = now_us()
         self._note(lambda me: trace.AsksJoin(me, at_us, group))
 
-    def leaves(self, group: str) -> None:
+    def note_leave(self, group: str) -> None:
         """The client asks to leave a group."""
         at_us = now_us()
         self._note(lambda me: trace.AsksLeave(me, at_us, group))
 
-    def sends(
+    def note_send(
         self, groups: Sequence[str], service: Service, body: bytes = b"", self_discard: bool = False
     ) -> bytes:
         """The client sends a message; returns its bytes: the name and the body."""
@@ -59,12 +59,12 @@ class Recorder:
         self.events.append(trace.ClientSent(*parts))
         return data
 
-    def ends(self) -> None:
+    def note_end(self) -> None:
         """The client asks to disconnect, or dies."""
         at_us = now_us()
         self._note(lambda me: trace.AsksEnd(me, at_us))
 
-    def takes(self, event: Event) -> None:
+    def note_event(self, event: Event) -> None:
         """The client received an event; ValueError for a message without a name."""
         match event:
             case View():
@@ -78,7 +78,7 @@ class Recorder:
             case Message():
                 self._message(event)
 
-    def gone(self) -> None:
+    def note_gone(self) -> None:
         """Records that the session has ended."""
         at_us = now_us()
         self._note(lambda me: trace.Gone(me, at_us))
