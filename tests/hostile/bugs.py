@@ -21,14 +21,15 @@ from hopring.daemon.net.datagrams import Datagrams
 from hopring.daemon.net.link_streams import LinkStreams, PendingStreams, _Early, _Pending
 from hopring.daemon.net.tcp import ByteStream, ConnectionEvent, TcpConnection
 from hopring.daemon.net.udp import Address
-from hopring.ids import NEVER, DaemonId, Generation, Process
+from hopring.errors import Drop, PeerError
+from hopring.ids import NEVER, DaemonId, Generation, Incarnation, Process
 from hopring.links.events import StreamReceived
 from hopring.membership.gather import KnownRecord
 from hopring.membership.messages import GatherRecord
 from hopring.membership.view_counter import ViewCounter
 from hopring.ordering.order import Order, SiteLine
 from hopring.sealing.keys import _SENDER, EPOCH_SHIFT, KEY_BYTES, ClusterKey, _derive
-from hopring.sealing.packet import TAG_BYTES, SealedHead, nonce_of
+from hopring.sealing.packet import _HEAD, HEAD_BYTES, TAG_BYTES, Form, SealedHead, nonce_of
 from hopring.sealing.sealing import Sealing
 from hopring.sim.campaign.bugs.planting import Bug, all_bugs, bug
 from hopring.stack_events import Identity
@@ -66,8 +67,42 @@ def _seal_unchecked(_decrypt: Callable[..., bytes]) -> Any:
     return decrypt_whatever_it_is
 
 
-def _head_unchecked(_check: Callable[[Sealing, SealedHead], Process]) -> Any:
-    return lambda _self, head: Process(head.sender, head.incarnation)
+CheckHead = Callable[[Sealing, SealedHead], Process]
+
+
+def _accepted(refusal: str) -> Callable[[CheckHead], Any]:
+    """A bug that takes one refusal of a packet's head out, which is known by its text."""
+
+    def make(check: CheckHead) -> Any:
+        def check_the_rest(self: Sealing, head: SealedHead) -> Process:
+            try:
+                return check(self, head)
+            except PeerError as error:
+                if refusal not in error.detail:
+                    raise
+            return Process(head.sender, head.incarnation)
+
+        return check_the_rest
+
+    return make
+
+
+def _start_unchecked(_decode: Callable[..., SealedHead]) -> Any:
+    def decode_any(datagram: bytes | memoryview, cluster: int) -> SealedHead:
+        if len(datagram) < HEAD_BYTES:
+            raise PeerError(Drop.TRUNCATED, "too short for a head")
+        _, _, form, _, sender, incarnation, key, receiver, counter = _HEAD.unpack_from(datagram)
+        if form not in list(Form):
+            raise PeerError(Drop.UNKNOWN_TYPE, "no form")
+        return SealedHead(
+            Form(form), cluster, DaemonId(sender), Incarnation(incarnation), key, DaemonId(receiver), counter
+        )
+
+    return decode_any
+
+
+def _any_inner_sender(_checked: Callable[[bytes, bytes], Any]) -> Any:
+    return lambda clear, _head: clear
 
 
 def _counter_unbounded(_next: Callable[[Sealing], int]) -> Any:
@@ -275,6 +310,10 @@ def _counter_believed(_heard: Callable[[ViewCounter, int, bool, int], None]) -> 
     return believe
 
 
+def _attempt_believed(_check: Callable[[ViewCounter, int, int], None]) -> Any:
+    return lambda _self, _counter, _now_us: None
+
+
 def _record_believed(_is_news: Callable[..., bool]) -> Any:
     def highest_number_wins(
         record: GatherRecord, own: bool, known: dict[Process, KnownRecord], join_us: int, now_us: int
@@ -309,10 +348,34 @@ _LISTED: Final = (
         (f"{SEALING}._decrypt", _seal_unchecked),
     ),
     bug(
-        "head-unchecked",
+        "start-unchecked",
         "sealing",
-        "sender, receiver and key of a packet are not looked at",
-        (f"{SEALING}._check_head", _head_unchecked),
+        "magic, version and cluster of a packet are not looked at",
+        ("hopring.sealing.sealing:decode_head", _start_unchecked),
+    ),
+    bug(
+        "own-name-taken",
+        "sealing",
+        "a packet in the receiver's own name is taken",
+        (f"{SEALING}._check_head", _accepted("in our own name")),
+    ),
+    bug(
+        "any-receiver",
+        "sealing",
+        "a packet for another daemon is taken",
+        (f"{SEALING}._check_head", _accepted("a packet for daemon")),
+    ),
+    bug(
+        "any-key",
+        "sealing",
+        "the id of a packet's key is not looked at",
+        (f"{SEALING}._check_head", _accepted("which this daemon does not have")),
+    ),
+    bug(
+        "any-inner-sender",
+        "sealing",
+        "a datagram may name another sender than its seal",
+        ("hopring.sealing.sealing:_checked", _any_inner_sender),
     ),
     bug(
         "counter-unbounded",
@@ -345,6 +408,12 @@ _LISTED: Final = (
     bug("expiry-unchecked", "tokens", "an expired token is accepted", (VERIFY, _claim_unchecked("exp"))),
     bug("begin-unchecked", "tokens", "a token is accepted before its time", (VERIFY, _claim_unchecked("nbf"))),
     bug("issuer-unchecked", "tokens", "a token of any issuer is accepted", (VERIFY, _issuer_unchecked)),
+    bug(
+        "audience-unchecked",
+        "tokens",
+        "a token for another cluster is accepted",
+        (VERIFY, _claim_unchecked("aud")),
+    ),
     bug(
         "subject-unchecked",
         "tokens",
@@ -451,6 +520,12 @@ _LISTED: Final = (
         "bounds",
         "a view counter of anybody is believed",
         ("hopring.membership.view_counter:ViewCounter.heard", _counter_believed),
+    ),
+    bug(
+        "attempt-believed",
+        "bounds",
+        "a NEWMEMB with any view counter counts",
+        ("hopring.membership.view_counter:ViewCounter.check", _attempt_believed),
     ),
     bug(
         "record-believed",

@@ -40,6 +40,8 @@ STRANGERS = 59
 EARLY_TRIED_BYTES = 64 << 20
 """Far more than the kernel's buffers of both ends hold."""
 
+REFUSED_WRITES = 100
+
 
 # Numbers in promises and bundles.
 
@@ -147,6 +149,20 @@ def counters_far_ahead(scenes: Scenes) -> None:
         cluster.say("eu3", b"together")
 
 
+def newmemb_far_ahead(scenes: Scenes) -> None:
+    with scenes.whole({"eu": 2}, sealed=False) as cluster:
+        views = cluster.daemons["eu1"].installed()
+        sender, victim = cluster.process("eu2"), cluster.membership("eu1")
+        before = victim.counter
+        for counter in (before + 2 * STEP, 2**62, LAST):
+            view = ViewId(counter, sender.daemon, sender.incarnation)
+            cluster.attack("eu1", [cluster.in_clear(sender, NewMemb(view, victim.view.members))])
+            assert victim.state().settled
+        assert victim.drops[Drop.OUT_OF_WINDOW] == 3
+        cluster.say("eu2", b"after")
+        assert cluster.daemons["eu1"].installed() == views
+
+
 def records_far_ahead(scenes: Scenes) -> None:
     with scenes.cluster(TWO_SITES, sealed=False) as cluster:
         for wire in cluster.wires.values():
@@ -206,14 +222,14 @@ def connections_that_come_first(scenes: Scenes) -> None:
 
 
 def _send_early(stranger: socket.socket, cluster: AttackedCluster) -> int:
-    """Sends until the daemon takes no more for a while; returns how many bytes."""
-    sent, since = 0, time.monotonic()
-    while sent < EARLY_TRIED_BYTES and time.monotonic() - since < 0.3:
+    """Sends until the daemon takes nothing for a while, however often it is its turn; returns the bytes."""
+    sent, refused, since = 0, 0, time.monotonic()
+    while sent < EARLY_TRIED_BYTES and (refused < REFUSED_WRITES or time.monotonic() - since < 0.2):
         try:
             sent += stranger.send(bytes(1 << 18))
-            since = time.monotonic()
+            refused, since = 0, time.monotonic()
         except BlockingIOError:
-            pass
+            refused += 1
         cluster.turns(1)
     return sent
 

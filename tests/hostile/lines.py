@@ -25,11 +25,11 @@ class Line:
 LINES: Final = (
     # With keys: datagrams.
     Line("clear text to a daemon with a key", sealed_attacks.clear_text, ("clear-text-taken",)),
-    Line("another cluster's key", sealed_attacks.foreign_key, ("head-unchecked", "seal-unchecked")),
+    Line("another cluster's key", sealed_attacks.foreign_key, ("any-key", "seal-unchecked")),
     Line(
         "a flipped bit in each field of a datagram",
         sealed_attacks.flipped_bit_in_a_datagram,
-        ("seal-unchecked", "head-unchecked"),
+        ("seal-unchecked", "start-unchecked", "own-name-taken", "any-receiver", "any-key"),
     ),
     Line("a flipped bit in each field of a train", sealed_attacks.flipped_bit_in_a_train, ("seal-unchecked",)),
     Line("a replay from this view", sealed_attacks.replay_of_this_view, ("replay-taken",)),
@@ -44,7 +44,9 @@ LINES: Final = (
         sealed_attacks.replay_from_before_the_receiver_restarted,
         ("challenge-skipped", "replay-taken"),
     ),
-    Line("an own packet reflected", sealed_attacks.reflected_packet, ("head-unchecked",)),
+    Line("an own packet reflected", sealed_attacks.reflected_packet, ("own-name-taken",)),
+    Line("a packet for another daemon", sealed_attacks.packet_for_another, ("any-receiver",)),
+    Line("the name of another daemon within a seal", sealed_attacks.name_within_a_seal, ("any-inner-sender",)),
     Line("a segment injected into a train", sealed_attacks.injected_segment, ("seal-unchecked",)),
     Line("a counter at its end", sealed_attacks.counter_at_its_end, ("counter-unbounded",)),
     # With keys: TCP links.
@@ -66,7 +68,11 @@ LINES: Final = (
     Line("an expired token", process_attacks.expired_token, ("expiry-unchecked",)),
     Line("a token that is not yet valid", process_attacks.token_not_yet_valid, ("begin-unchecked",)),
     Line("a token of a foreign issuer", process_attacks.token_of_a_foreign_issuer, ("issuer-unchecked",)),
-    Line("a token for somebody else", process_attacks.token_for_somebody_else, ("subject-unchecked",)),
+    Line(
+        "a token for somebody else",
+        process_attacks.token_for_somebody_else,
+        ("audience-unchecked", "subject-unchecked"),
+    ),
     Line("a token with alg none", process_attacks.token_without_algorithm, ("signature-unchecked",)),
     Line("a token with HS256", process_attacks.token_of_a_shared_secret, ("algorithm-believed",)),
     Line("a hello without credentials", process_attacks.hello_without_credentials, ("hello-taken",)),
@@ -84,6 +90,7 @@ LINES: Final = (
     Line("bundles with stamps to 2^64", clear_attacks.bundle_stamps, ("stamp-unbounded",)),
     Line("counters far ahead", clear_attacks.counters_far_ahead, ("counter-believed",)),
     Line("records far ahead", clear_attacks.records_far_ahead, ("record-believed",)),
+    Line("NEWMEMB with a counter far ahead", clear_attacks.newmemb_far_ahead, ("attempt-believed",)),
     Line("NEWMEMB of nobody", clear_attacks.newmemb_of_nobody, ("newmemb-unchecked",)),
     Line("bundles of oneself", clear_attacks.bundle_of_oneself, ("own-bundle-believed",)),
     Line(

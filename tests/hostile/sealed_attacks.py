@@ -245,23 +245,35 @@ def replay_from_before_the_receiver_restarted(scenes: Scenes) -> None:
 
 
 def reflected_packet(scenes: Scenes) -> None:
-    with scenes.whole({"eu": 3}) as cluster:
+    with scenes.whole(TWO) as cluster:
         views = views_of(cluster)
         cluster.say("eu1", b"once")
-        sent = [*cluster.wires["eu2"].datagrams(), *cluster.wires["eu3"].datagrams()]
-        own = [one for one in sent if cluster.head(one).sender == cluster.process("eu1").daemon]
-        for_all = [one for one in own if cluster.head(one).receiver == EVERYBODY]
-        for_another = [
-            one
-            for one in cluster.wires["eu3"].datagrams()
-            if cluster.head(one).sender == cluster.process("eu2").daemon
-            and cluster.head(one).receiver == cluster.process("eu3").daemon
-        ]
-        assert for_all
-        assert for_another
+        own = cluster.wires["eu2"].datagrams()
+        assert EVERYBODY in [cluster.head(one).receiver for one in own]
 
         assert cluster.attack("eu1", own) == {Drop.FOREIGN_SENDER: len(own)}
-        assert cluster.attack("eu1", for_another) == {Drop.FOREIGN_SENDER: len(for_another)}
+        still_whole(cluster, views)
+
+
+def packet_for_another(scenes: Scenes) -> None:
+    with scenes.whole({"eu": 3}) as cluster:
+        views = views_of(cluster)
+        eu2, eu3 = cluster.process("eu2").daemon, cluster.process("eu3").daemon
+        heads = [(one, cluster.head(one)) for one in cluster.wires["eu3"].datagrams()]
+        misdirected = [one for one, head in heads if head.sender == eu2 and head.receiver == eu3]
+        assert misdirected
+
+        assert cluster.attack("eu1", misdirected) == {Drop.FOREIGN_SENDER: len(misdirected)}
+        still_whole(cluster, views)
+
+
+def name_within_a_seal(scenes: Scenes) -> None:
+    with scenes.whole({"eu": 3}) as cluster:
+        views = views_of(cluster)
+        leave = leave_of(cluster, "eu2")
+        sealed = cluster.sealing("eu3").seal_datagram(leave, cluster.process("eu1").daemon).buffer
+
+        assert cluster.attack("eu1", [sealed]) == {Drop.INCONSISTENT: 1}
         still_whole(cluster, views)
 
 
