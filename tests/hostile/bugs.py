@@ -54,14 +54,14 @@ def _clear_text_taken(receive: Callable[..., None]) -> Any:
 
 def _seal_unchecked(_decrypt: Callable[..., bytes]) -> Any:
     def decrypt_whatever_it_is(
-        self: Sealing, head: SealedHead, process: Process, sealed: bytes, aad: bytes, keep: bool
+        self: Sealing, origin: Any, counter: int, sealed: bytes | memoryview, aad: bytes
     ) -> bytes:
-        del aad, keep
-        who = _SENDER.pack(process.daemon, process.incarnation, head.counter >> EPOCH_SHIFT)
-        secret = self._ring.keys[head.key]._secret
+        del aad
+        who = _SENDER.pack(*origin.process, counter >> EPOCH_SHIFT)
+        secret = self._ring.keys[origin.key]._secret
         key = _derive(secret, b"hopring datagrams" + who + self._name, KEY_BYTES)
         # GCM encrypts as CTR does, from the second block on.
-        stream = Cipher(AES(key), CTR(nonce_of(head.counter) + (2).to_bytes(4, "big"))).decryptor()
+        stream = Cipher(AES(key), CTR(nonce_of(counter) + (2).to_bytes(4, "big"))).decryptor()
         return stream.update(sealed[:-TAG_BYTES])
 
     return decrypt_whatever_it_is
@@ -363,7 +363,7 @@ _LISTED: Final = (
         "any-receiver",
         "sealing",
         "a packet for another daemon is taken",
-        (f"{SEALING}._check_head", _accepted("a packet for daemon")),
+        (f"{SEALING}._check_receiver", _nothing),
     ),
     bug(
         "any-key",

@@ -31,6 +31,15 @@ EVERYBODY: Final = DaemonId(0xFFFF)
 
 _HEAD: Final = Struct("<2sBBIHQIHQ")
 HEAD_BYTES: Final = _HEAD.size
+_END: Final = Struct("<HQ")
+END_BYTES: Final = _END.size
+START_BYTES: Final = HEAD_BYTES - END_BYTES
+"""Bytes of a head before receiver and counter: the same in all packets of one form, process and key."""
+
+_END_AND_NONCE: Final = Struct("<HQI")
+NONCE_AT: Final = 2
+"""Where the nonce, the counter and four zero bytes, begins in the result of `encode_end`."""
+
 _PLACE: Final = Struct("<BBI")
 PLACE_BYTES: Final = _PLACE.size
 TAG_BYTES: Final = 16
@@ -102,6 +111,17 @@ def decode_head(datagram: bytes | memoryview, cluster: int) -> SealedHead:
     )
 
 
+def encode_end(receiver: DaemonId, counter: int) -> bytes:
+    """Receiver and counter, the last END_BYTES of a head; from NONCE_AT to the end it is the cipher's nonce."""
+    return _END_AND_NONCE.pack(receiver, counter, 0)
+
+
+def decode_end(head: bytes) -> tuple[DaemonId, int]:
+    """Receiver and counter of a head."""
+    receiver, counter = _END.unpack_from(head, START_BYTES)
+    return receiver, counter
+
+
 def _refuse_start(start: bytes) -> NoReturn:
     if len(start) < _VERSION_END:
         raise PeerError(Drop.TRUNCATED, f"a datagram of {len(start)} bytes")
@@ -166,7 +186,9 @@ def join_train(heads: bytes, sealed: bytes, chunk_bytes: int) -> bytes:
 
 
 def split_train(buffer: memoryview, segment_bytes: int, full: int) -> tuple[bytes, bytes]:
-    """Undoes `join_train` for the first `full` datagrams of a buffer: their heads, and the whole ciphertext."""
+    """Undoes `join_train`: all heads, and the whole ciphertext; `full` datagrams are full, one is the last."""
     size = HEAD_BYTES + PLACE_BYTES
     columns = unpack_from(f"{size}s{segment_bytes - size}s" * full, buffer)
-    return b"".join(columns[::2]), b"".join([*columns[1::2], buffer[full * segment_bytes + size :]])
+    last_at = full * segment_bytes
+    heads = b"".join([*columns[::2], buffer[last_at : last_at + size]])
+    return heads, b"".join([*columns[1::2], buffer[last_at + size :]])

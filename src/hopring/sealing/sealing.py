@@ -39,16 +39,22 @@ from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, Process
 from hopring.sealing.keys import EPOCH_SHIFT, KEYS_MAX, KeyRing
 from hopring.sealing.packet import (
+    END_BYTES,
     EVERYBODY,
     HEAD_BYTES,
+    NONCE_AT,
     OVERHEAD_BYTES,
     PLACE_BYTES,
+    SEALED_BYTES_MAX,
+    START_BYTES,
     TAG_BYTES,
     Form,
     SealedHead,
     TrainPlace,
+    decode_end,
     decode_head,
     decode_place,
+    encode_end,
     encode_head,
     encode_place,
     has_same_sender,
@@ -58,7 +64,7 @@ from hopring.sealing.packet import (
     train_heads,
 )
 from hopring.sealing.replay import ReplayWindow
-from hopring.wire.data import Data, Segment, datagrams_max_of
+from hopring.wire.data import SEGMENTS_MAX, Data, Segment, datagrams_max_of
 from hopring.wire.header import Family
 from hopring.wire.train import Frame, Train, encode
 
@@ -88,6 +94,7 @@ COUNTER_MAX: Final = 2**63
 # receiver's incarnation, nonce, number of key ids; then the ids
 _HANDSHAKE: Final = Struct("<Q16sB")
 _KEY_ID: Final = Struct("<I")
+_HANDSHAKES: Final = (Form.CHALLENGE, Form.RESPONSE)
 
 
 class SealedCluster(NamedTuple):
@@ -134,6 +141,30 @@ class _Life:
 
 
 @final
+class _OwnKey:
+    """What this process seals with in one epoch: a cipher, and the first bytes of the heads."""
+
+    def __init__(self, epoch: int, cipher: AESGCM, datagram: bytes, train: bytes) -> None:
+        self.epoch: Final = epoch
+        self.cipher: Final = cipher
+        self.datagram: Final = datagram
+        self.train: Final = train
+
+
+@final
+class _Origin:
+    """What the first bytes of a head say, checked: its form, process and key; and the life of that process."""
+
+    def __init__(self, form: Form, process: Process, key: int, life: _Life | None) -> None:
+        self.form: Final = form
+        self.process: Final = process
+        self.key: Final = key
+        self.life: Final = life
+        self.epoch = -1
+        self.cipher: AESGCM | None = None  # Of this epoch.
+
+
+@final
 class Sealing:
     """Seals what one process sends, and opens what it receives."""
 
@@ -156,13 +187,14 @@ class Sealing:
         self.counter = counter
         """The number of the last packet: another layer of the same process and keys goes on from there."""
         self._sealing_key = ring.use
-        self._ciphers: dict[tuple[int, int], AESGCM] = {}  # Own ones, by key id and epoch.
-        self._their_ciphers: dict[tuple[Process, int, int], AESGCM] = {}  # Of lives, by key id and epoch too.
+        self._own: _OwnKey | None = None
+        self._origins: dict[bytes, _Origin] = {}  # Of lives, by the first bytes of their heads.
         self._lives: dict[Process, _Life] = {}  # At most one of each daemon.
         self._meetings: dict[DaemonId, int] = {}  # How many processes of each daemon were met.
         self._challenged_us: dict[DaemonId, int] = {}
-        self._tops: dict[tuple[Family, DaemonId], int] = {}  # The highest packet of each link.
-        self._singly: dict[tuple[Family, DaemonId], int] = {}  # How often more to seal singly.
+        # By `_link`: the highest packet, and how often more to seal singly.
+        self._tops: dict[int, int] = {}
+        self._singly: dict[int, int] = {}
 
     # Keys.
 
@@ -189,8 +221,8 @@ class Sealing:
     def change_keys(self, ring: KeyRing, now_us: int) -> None:
         """Takes another key ring; the keys that it has no more are forgotten at once."""
         self._ring = ring
-        self._ciphers.clear()
-        self._their_ciphers.clear()
+        self._own = None
+        self._origins.clear()
         for life in self._lives.values():
             life.announced_us = now_us - ANNOUNCE_US
         if self._sealing_key not in ring.keys:
@@ -202,6 +234,7 @@ class Sealing:
     def _choose_key(self, now_us: int) -> None:
         lately = [life for life in self._lives.values() if now_us - life.heard_us <= HEARD_US]
         wanted = self._ring.use
+        self._own = None
         if all(wanted in life.keys for life in lately):
             self._sealing_key = wanted
             return
@@ -248,12 +281,14 @@ class Sealing:
     def saw_packets(self, family: Family, frames: Sequence[Frame]) -> None:
         """Notes packets of a ring that others have sent: this daemon may be asked to repeat them."""
         for frame in frames:
-            if isinstance(frame, (Data, Segment)) and frame.seq > self._tops.get((family, EVERYBODY), -1):
-                self._tops[family, EVERYBODY] = frame.seq
+            if isinstance(frame, (Data, Segment)):
+                link = _link(family, EVERYBODY)
+                if frame.seq > self._tops.get(link, -1):
+                    self._tops[link] = frame.seq
 
     def _is_repeat(self, family: Family, to: DaemonId, frames: Sequence[Frame]) -> bool:
         """Whether these frames repeat packets, or others to the same receiver did so a short time ago."""
-        link = family, to
+        link = _link(family, to)
         top = highest = self._tops.get(link, -1)
         repeats = False
         for frame in frames:
@@ -275,21 +310,22 @@ class Sealing:
         return Train(sealed, len(sealed))
 
     def _seal(self, clear: bytes, to: DaemonId) -> bytes:
-        key, counter = self._sealing_key, self._next_counter()
-        head = self._head(Form.DATAGRAM, key, to, counter)
-        return head + self._cipher(key, counter).encrypt(nonce_of(counter), clear, head)
+        counter = self._next_counter()
+        own = self._own_key(counter)
+        end = encode_end(to, counter)
+        head = own.datagram + end[:END_BYTES]
+        return head + own.cipher.encrypt(end[NONCE_AT:], clear, head)
 
     def _seal_train(self, clear: bytes, to: DaemonId, chunk_bytes: int) -> bytes:
-        key, counter = self._sealing_key, self._next_counter()
-        head = self._head(Form.TRAIN, key, to, counter)
+        counter = self._next_counter()
+        own = self._own_key(counter)
+        end = encode_end(to, counter)
+        head = own.train + end[:END_BYTES]
         sealed_bytes = len(clear) + TAG_BYTES
         count = -(-sealed_bytes // chunk_bytes)
         aad = head + encode_place(TrainPlace(0, count, sealed_bytes))
-        sealed = self._cipher(key, counter).encrypt(nonce_of(counter), clear, aad)
+        sealed = own.cipher.encrypt(end[NONCE_AT:], clear, aad)
         return join_train(train_heads(head, count, sealed_bytes, count), sealed, chunk_bytes)
-
-    def _head(self, form: Form, key: int, to: DaemonId, counter: int) -> bytes:
-        return encode_head(SealedHead(form, self._cluster.hash, *self.me, key, to, counter))
 
     def _next_counter(self) -> int:
         self.counter += 1
@@ -297,15 +333,17 @@ class Sealing:
             raise CountersUsedUp("this process has used all numbers of packets: start it again")
         return self.counter
 
-    def _cipher(self, key: int, counter: int) -> AESGCM:
-        epoch = counter >> EPOCH_SHIFT
-        cipher = self._ciphers.get((key, epoch))
-        if cipher is None:
+    def _own_key(self, counter: int) -> _OwnKey:
+        own = self._own
+        if own is None or own.epoch != counter >> EPOCH_SHIFT:
+            key, epoch = self._sealing_key, counter >> EPOCH_SHIFT
             cipher = self._ring.keys[key].sender_key(self._name, self.me, epoch)
-            if len(self._ciphers) > KEYS_MAX:
-                self._ciphers.clear()
-            self._ciphers[key, epoch] = cipher
-        return cipher
+            start, train = (self._start(form, key) for form in (Form.DATAGRAM, Form.TRAIN))
+            own = self._own = _OwnKey(epoch, cipher, start, train)
+        return own
+
+    def _start(self, form: Form, key: int) -> bytes:
+        return encode_head(SealedHead(form, self._cluster.hash, *self.me, key, EVERYBODY, 0))[:START_BYTES]
 
     # In.
 
@@ -322,61 +360,68 @@ class Sealing:
         return opened
 
     def _open_one(self, datagram: memoryview, now_us: int, opened: list[bytes | PeerError]) -> None:
-        head = decode_head(datagram, self._cluster.hash)
-        process = self._check_head(head)
-        if head.form is Form.TRAIN:
-            self._assemble(head, process, datagram, now_us, opened)
+        head = bytes(datagram[:HEAD_BYTES])
+        origin = self._origins.get(head[:START_BYTES]) or self._origin(head)
+        receiver, counter = decode_end(head)
+        self._check_receiver(receiver, origin.form)
+        if origin.form is Form.TRAIN:
+            self._assemble(origin, counter, head, datagram, now_us, opened)
             return
-        aad, sealed = bytes(datagram[:HEAD_BYTES]), bytes(datagram[HEAD_BYTES:])
-        life = self._lives.get(process)
-        if life is not None and not life.window.is_new(head.counter):
-            raise PeerError(Drop.REPLAY, f"packet {head.counter} of daemon {process.daemon} again, or too late")
-        clear = self._decrypt(head, process, sealed, aad, life is not None)
-        if head.form is not Form.DATAGRAM:
-            self._shake(head, process, clear, now_us)
+        life, daemon = origin.life, origin.process.daemon
+        if life is not None and not life.window.is_new(counter):
+            raise PeerError(Drop.REPLAY, f"packet {counter} of daemon {daemon} again, or too late")
+        clear = self._decrypt(origin, counter, datagram[HEAD_BYTES:], head)
+        if origin.form is not Form.DATAGRAM:
+            self._shake(origin, counter, clear, now_us)
         elif life is None:
-            self._challenge(head, process, now_us)
+            self._challenge(origin, now_us)
         else:
-            self._heard(life, process, head, now_us)
-            opened.append(_checked(clear, aad))
+            self._heard(origin, life, counter, now_us)
+            opened.append(_checked(clear, head))
+
+    def _origin(self, head: bytes) -> _Origin:
+        """The origin of a packet, from its head; that of a process that was met is kept."""
+        said = decode_head(head, self._cluster.hash)
+        process = self._check_head(said)
+        life = self._lives.get(process)
+        origin = _Origin(said.form, process, said.key, life)
+        if life is not None:
+            self._origins[head[:START_BYTES]] = origin
+        return origin
 
     def _check_head(self, head: SealedHead) -> Process:
         if head.sender >= self._cluster.daemons:
             raise PeerError(Drop.FOREIGN_SENDER, f"daemon {head.sender} of {self._cluster.daemons}")
         if head.sender == self.me.daemon:
             raise PeerError(Drop.FOREIGN_SENDER, "a packet in our own name")
-        if head.receiver != self.me.daemon and (
-            head.receiver != EVERYBODY or head.form in (Form.CHALLENGE, Form.RESPONSE)
-        ):
-            raise PeerError(Drop.FOREIGN_SENDER, f"a packet for daemon {head.receiver}")
         if head.key not in self._ring.keys:
             raise PeerError(Drop.KEY, f"key {head.key:08x}, which this daemon does not have")
         return Process(head.sender, head.incarnation)
 
-    def _decrypt(self, head: SealedHead, process: Process, sealed: bytes, aad: bytes, keep: bool) -> bytes:
-        which = (process, head.key, head.counter >> EPOCH_SHIFT)
-        cipher = self._their_ciphers.get(which)
-        if cipher is None:
-            cipher = self._ring.keys[head.key].sender_key(self._name, process, which[2])
+    def _check_receiver(self, receiver: DaemonId, form: Form) -> None:
+        if receiver != self.me.daemon and (receiver != EVERYBODY or form in _HANDSHAKES):
+            raise PeerError(Drop.FOREIGN_SENDER, f"a packet for daemon {receiver}")
+
+    def _decrypt(self, origin: _Origin, counter: int, sealed: bytes | memoryview, aad: bytes) -> bytes:
+        epoch, cipher = counter >> EPOCH_SHIFT, origin.cipher
+        if cipher is None or epoch != origin.epoch:
+            cipher = self._ring.keys[origin.key].sender_key(self._name, origin.process, epoch)
         clear: bytes | None = None
         with suppress(InvalidTag):
-            clear = cipher.decrypt(nonce_of(head.counter), sealed, aad)
+            clear = cipher.decrypt(nonce_of(counter), sealed, aad)
         if clear is None:
             # Raised here, because the context of an exception would hold the frames, too.
-            raise PeerError(Drop.SEAL, f"packet {head.counter} of daemon {process.daemon}: wrong seal")
-        if keep and which not in self._their_ciphers:
-            if len(self._their_ciphers) > 2 * KEYS_MAX * max(1, len(self._lives)):
-                self._their_ciphers.clear()
-            self._their_ciphers[which] = cipher
+            raise PeerError(Drop.SEAL, f"packet {counter} of daemon {origin.process.daemon}: wrong seal")
+        origin.epoch, origin.cipher = epoch, cipher
         return clear
 
-    def _heard(self, life: _Life, process: Process, head: SealedHead, now_us: int) -> None:
-        life.window.accept(head.counter)
+    def _heard(self, origin: _Origin, life: _Life, counter: int, now_us: int) -> None:
+        life.window.accept(counter)
         life.heard_us = now_us
-        if head.key not in life.keys:
-            life.keys.add(head.key)
+        if origin.key not in life.keys:
+            life.keys.add(origin.key)
             self._choose_key(now_us)
-        self._announce(process, now_us)
+        self._announce(origin.process, now_us)
 
     # Trains.
 
@@ -384,94 +429,90 @@ class Sealing:
         self, buffer: memoryview, segment_bytes: int, now_us: int, opened: list[bytes | PeerError]
     ) -> bool:
         """Opens a buffer that is exactly one sealed train in its order; False if it is anything else."""
-        chunk_bytes = segment_bytes - HEAD_BYTES - PLACE_BYTES
         full = (len(buffer) - 1) // segment_bytes
-        if chunk_bytes <= 0:
-            return False
-        try:
-            head, place = decode_head(buffer, self._cluster.hash), decode_place(buffer[:segment_bytes])
-            if head.form is not Form.TRAIN or place.segment or place.segments != full + 1:
-                return False
-            last = decode_place(buffer[full * segment_bytes :])
-            process = self._check_head(head)
-        except PeerError:
+        head = bytes(buffer[:HEAD_BYTES])
+        origin = self._origins.get(head[:START_BYTES])
+        if origin is None or origin.form is not Form.TRAIN or segment_bytes <= HEAD_BYTES + PLACE_BYTES:
             return False  # Each datagram is judged by itself.
-        life = self._lives.get(process)
-        if last != TrainPlace(full, full + 1, place.sealed_bytes) or life is None:
+        receiver, counter = decode_end(head)
+        sealed_bytes = len(buffer) - (full + 1) * (HEAD_BYTES + PLACE_BYTES)
+        if full > SEGMENTS_MAX or not TAG_BYTES < sealed_bytes <= SEALED_BYTES_MAX:
             return False
-        start = bytes(buffer[:HEAD_BYTES])
+        if receiver not in (self.me.daemon, EVERYBODY):
+            return False
         heads, sealed = split_train(buffer, segment_bytes, full)
-        same_end = buffer[full * segment_bytes : full * segment_bytes + HEAD_BYTES] == start
-        if not same_end or heads != train_heads(start, full + 1, place.sealed_bytes, full):
+        if heads != train_heads(head, full + 1, sealed_bytes, full + 1):
             return False
-        self._open_train(head, process, life, sealed, start + encode_place(place), now_us, opened)
+        aad = heads[: HEAD_BYTES + PLACE_BYTES]
+        self._open_train(origin, counter, sealed, aad, now_us, opened)
         return True
 
     def _assemble(
         self,
-        head: SealedHead,
-        process: Process,
+        origin: _Origin,
+        counter: int,
+        head: bytes,
         datagram: memoryview,
         now_us: int,
         opened: list[bytes | PeerError],
     ) -> None:
         place = decode_place(datagram)
-        life = self._lives.get(process)
+        life, daemon = origin.life, origin.process.daemon
         if life is None:
-            raise PeerError(
-                Drop.UNMET, f"a train of daemon {process.daemon}, which has not been challenged yet"
-            )
-        if not life.window.is_new(head.counter):
-            raise PeerError(Drop.REPLAY, f"train {head.counter} of daemon {process.daemon} again, or too late")
-        aad = bytes(datagram[:HEAD_BYTES]) + encode_place(TrainPlace(0, place.segments, place.sealed_bytes))
-        assembly = life.assemblies.get(head.counter)
+            raise PeerError(Drop.UNMET, f"a train of daemon {daemon}, which has not been challenged yet")
+        if not life.window.is_new(counter):
+            raise PeerError(Drop.REPLAY, f"train {counter} of daemon {daemon} again, or too late")
+        aad = head + encode_place(TrainPlace(0, place.segments, place.sealed_bytes))
+        assembly = life.assemblies.get(counter)
         if assembly is None:
             if len(life.assemblies) == ASSEMBLIES_MAX:
                 del life.assemblies[next(iter(life.assemblies))]
-            assembly = life.assemblies[head.counter] = _Assembly(aad, place.segments)
+            assembly = life.assemblies[counter] = _Assembly(aad, place.segments)
         if assembly.aad != aad:
-            raise PeerError(Drop.INCONSISTENT, f"segments of different trains under number {head.counter}")
+            raise PeerError(Drop.INCONSISTENT, f"segments of different trains under number {counter}")
         if assembly.chunks[place.segment] is not None:
             return
         assembly.chunks[place.segment] = bytes(datagram[HEAD_BYTES + PLACE_BYTES :])
         assembly.missing -= 1
         if not assembly.missing:
-            del life.assemblies[head.counter]
+            del life.assemblies[counter]
             sealed = b"".join([chunk for chunk in assembly.chunks if chunk is not None])
-            self._open_train(head, process, life, sealed, aad, now_us, opened)
+            self._open_train(origin, counter, sealed, aad, now_us, opened)
 
     def _open_train(
         self,
-        head: SealedHead,
-        process: Process,
-        life: _Life,
+        origin: _Origin,
+        counter: int,
         sealed: bytes,
         aad: bytes,
         now_us: int,
         opened: list[bytes | PeerError],
     ) -> None:
+        life = origin.life
+        assert life is not None, "trains of others are not opened"
         try:
-            if not life.window.is_new(head.counter):
-                raise PeerError(Drop.REPLAY, f"train {head.counter} of daemon {process.daemon} again")
-            clear = self._decrypt(head, process, sealed, aad, keep=True)
+            if not life.window.is_new(counter):
+                raise PeerError(Drop.REPLAY, f"train {counter} of daemon {origin.process.daemon} again")
+            clear = self._decrypt(origin, counter, sealed, aad)
         except PeerError as error:
-            opened.append(error.with_traceback(None))
+            opened.append(error)
             return
-        self._heard(life, process, head, now_us)
+        self._heard(origin, life, counter, now_us)
         opened.append(_checked(clear, aad))
 
     # Challenges.
 
-    def _challenge(self, head: SealedHead, process: Process, now_us: int) -> NoReturn:
+    def _challenge(self, origin: _Origin, now_us: int) -> NoReturn:
         """Asks an unknown process, whose packet had a right seal, to answer."""
+        process = origin.process
         last_us = self._challenged_us.get(process.daemon)
         if last_us is None or now_us - last_us >= CHALLENGE_PAUSE_US:
             self._challenged_us[process.daemon] = now_us
             nonce = self._nonce(process, now_us // CHALLENGE_SLOT_US)
-            self._handshake(Form.CHALLENGE, process, nonce, head.key)
+            self._handshake(Form.CHALLENGE, process, nonce, origin.key)
         raise PeerError(Drop.UNMET, f"daemon {process.daemon} has to answer a challenge first")
 
-    def _shake(self, head: SealedHead, process: Process, body: bytes, now_us: int) -> None:
+    def _shake(self, origin: _Origin, counter: int, body: bytes, now_us: int) -> None:
         """Takes a challenge, a response, or an announcement, which is a response without a nonce."""
         if len(body) < _HANDSHAKE.size:
             raise PeerError(Drop.TRUNCATED, f"handshake of {len(body)} bytes")
@@ -480,29 +521,30 @@ class Sealing:
             raise PeerError(Drop.LENGTH, f"handshake with {count} keys in {len(body)} bytes")
         if incarnation != self.me.incarnation:
             raise PeerError(Drop.STALE_INCARNATION, "a handshake with an earlier start of this daemon")
-        life = self._lives.get(process)
-        if head.form is Form.CHALLENGE:
+        process, life = origin.process, origin.life
+        if origin.form is Form.CHALLENGE:
             if life is not None:
-                life.window.accept(head.counter)
-            self._handshake(Form.RESPONSE, process, nonce, head.key)
+                life.window.accept(counter)
+            self._handshake(Form.RESPONSE, process, nonce, origin.key)
             return
         if life is None:
             slot = now_us // CHALLENGE_SLOT_US
             fresh = [self._nonce(process, slot), self._nonce(process, slot - 1)]
             if not any(hmac.compare_digest(nonce, one) for one in fresh):
-                self._challenge(head, process, now_us)  # It met this daemon, which has not met it yet.
-            life = self._meet(process, head.counter, now_us)
+                self._challenge(origin, now_us)  # It met this daemon, which has not met it yet.
+            life = self._meet(process, counter, now_us)
         else:
-            life.window.accept(head.counter)
+            life.window.accept(counter)
             life.heard_us = now_us
         life.keys.clear()
-        life.keys.add(head.key)
+        life.keys.add(origin.key)
         life.keys.update([one[0] for one in _KEY_ID.iter_unpack(body[_HANDSHAKE.size :])])
         self._choose_key(now_us)
 
     def _meet(self, process: Process, counter: int, now_us: int) -> _Life:
         for earlier in [one for one in self._lives if one.daemon == process.daemon]:
             del self._lives[earlier]
+        self._origins.clear()
         self._meetings[process.daemon] = self._meetings.get(process.daemon, 0) + 1
         life = self._lives[process] = _Life(ReplayWindow(counter), now_us)
         return life
@@ -514,11 +556,18 @@ class Sealing:
 
     def _handshake(self, form: Form, process: Process, nonce: bytes, key: int) -> None:
         counter = self._next_counter()
-        head = self._head(form, key, process.daemon, counter)
+        end = encode_end(process.daemon, counter)
+        head = self._start(form, key) + end[:END_BYTES]
+        cipher = self._ring.keys[key].sender_key(self._name, self.me, counter >> EPOCH_SHIFT)
         keys = b"".join([_KEY_ID.pack(one) for one in sorted(self._ring.keys)])
         body = _HANDSHAKE.pack(process.incarnation, nonce, len(self._ring.keys)) + keys
-        sealed = head + self._cipher(key, counter).encrypt(nonce_of(counter), body, head)
+        sealed = head + cipher.encrypt(end[NONCE_AT:], body, head)
         self.replies.append((process.daemon, Train(sealed, len(sealed))))
+
+
+def _link(family: Family, to: DaemonId) -> int:
+    """A number for the packets of one link, or of the ring, of this process."""
+    return family << 16 | to
 
 
 def _checked(clear: bytes, head: bytes) -> bytes | PeerError:

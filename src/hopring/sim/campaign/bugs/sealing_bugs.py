@@ -9,12 +9,11 @@ from dataclasses import replace
 from typing import Any, Final
 
 from hopring.errors import Drop, PeerError
-from hopring.ids import Process, SiteId
+from hopring.ids import SiteId
 from hopring.membership.events import Output
 from hopring.membership.message_flow import MessageFlow
 from hopring.membership.view import InstalledView
 from hopring.ordering.order import Order
-from hopring.sealing.packet import SealedHead
 from hopring.sealing.replay import ReplayWindow
 from hopring.sealing.sealing import Sealing
 from hopring.sim.campaign.bugs.planting import Bug, bug
@@ -31,11 +30,11 @@ def _replay_taken(is_new: Callable[[ReplayWindow, int], bool]) -> Any:
     return is_new_always
 
 
-def _challenge_skipped(challenge: Callable[[Sealing, SealedHead, Process, int], None]) -> Any:
+def _challenge_skipped(challenge: Callable[[Sealing, Any, int], None]) -> Any:
     del challenge
 
-    def meet_at_once(self: Sealing, head: SealedHead, process: Process, now_us: int) -> None:
-        self._meet(process, head.counter, now_us)
+    def meet_at_once(self: Sealing, origin: Any, now_us: int) -> None:
+        self._meet(origin.process, 0, now_us)
         raise PeerError(Drop.UNMET, "met without a challenge")
 
     return meet_at_once
