@@ -23,7 +23,7 @@ from hopring.ids import NEVER, DaemonId, Process, SiteId
 from hopring.membership.connectivity import SiteConnectivity
 from hopring.membership.current_network import CurrentNetwork, LocalDaemon
 from hopring.membership.events import SendDaemonMessage
-from hopring.membership.gather import Gather, GatherOutput, KnownRecord, is_news
+from hopring.membership.gather import Gather, GatherOutput, KnownRecord, is_news, make_room
 from hopring.membership.messages import DaemonAlive, DaemonJoin, DaemonRefer, GatherRecord, SitePair
 from hopring.membership.view import InstalledView
 from hopring.routing.trees import Pair, pair
@@ -77,6 +77,7 @@ class Suspicions:
         for one in processes:
             known = self.exclusions.get(one)
             if known is None:
+                make_room(self.exclusions, one.daemon, lambda one: one.last_us)
                 self.exclusions[one] = Suspicion(1, now_us, now_us + self.back_off_us)
             elif now_us >= known.until_us:
                 known.count += 1
@@ -110,10 +111,6 @@ def _forget(among: dict[Blamed, Suspicion], before_us: int) -> None:
     """Deletes old suspicions: otherwise every incarnation of a suspected daemon would stay."""
     for one in [one for one, known in among.items() if max(known.last_us, known.until_us) < before_us]:
         del among[one]
-
-
-RECORDS_PER_DAEMON_MAX = 4
-"""Limit of the records that are kept, for each configured daemon."""
 
 
 class Discovery:
@@ -193,7 +190,6 @@ class Discovery:
     def _new_gather(self, counter: int, now_us: int) -> Gather:
         suspects = self.suspicions.suspects(now_us)
         self.suspicions.accused_by(self.local.me, suspects, now_us)
-        self._forget_oldest()
         self._began_at_us = now_us
         self.gather = Gather(
             me=self.local.me,
@@ -212,13 +208,6 @@ class Discovery:
             reports=self.network.measuring.report(now_us),
         )
         return self.gather
-
-    def _forget_oldest(self) -> None:
-        """Drops the oldest records: of daemons that restart often there are many incarnations."""
-        if len(self._known) > RECORDS_PER_DAEMON_MAX * len(self.site_of):
-            latest = sorted(self._known.items(), key=lambda item: item[1].at_us)[-len(self.site_of) :]
-            self._known.clear()
-            self._known.update(latest)
 
     def follow(self, earlier: "Discovery") -> None:
         """Continues the record numbers of the same process under another configuration."""

@@ -12,11 +12,11 @@ Deviations  representatives pass on each other's records, so that two sites find
             not consider a link inside a site that fails in one direction.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import count, product
-from typing import final
+from typing import Final, TypeVar, final
 
 from hopring.ids import NEVER, DaemonId, Process, SiteId
 from hopring.membership.connectivity import SiteConnectivity, ViewChoice, lowest_of_sites
@@ -277,6 +277,8 @@ class Gather:
             if known is None or known.record.members != record.members or not self._is_fresh(known, now_us):
                 self._extend(now_us)
             own_seq = record.seq if own else 0 if known is None else known.own_seq
+            if known is None:
+                make_room(self.known, record.rep.daemon, lambda one: one.at_us)
             self.known[record.rep] = KnownRecord(record, now_us, own_seq)
 
     @property
@@ -489,6 +491,19 @@ class Gather:
         # A daemon that named a representative in contact with this one learns of the search from there.
         skip.update(one for one, rep in self.referred.items() if self._hears(rep, now_us))
         return tuple(one for one in sorted(self.site_of) if one != self.me.daemon and one not in skip)
+
+
+PROCESSES_MAX: Final = 4
+"""Limit of the processes of one daemon that a table keeps: one that restarts often has many."""
+
+Kept = TypeVar("Kept")
+
+
+def make_room(table: dict[Process, Kept], daemon: DaemonId, since_us: Callable[[Kept], int]) -> None:
+    """Drops the oldest process of a daemon that has PROCESSES_MAX of them: anybody may name others."""
+    present = [one for one in table if one.daemon == daemon]
+    if len(present) >= PROCESSES_MAX:
+        del table[min(present, key=lambda one: since_us(table[one]))]
 
 
 def is_news(
