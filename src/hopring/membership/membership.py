@@ -524,6 +524,9 @@ class Membership(Engine[DriverEvent, DriverEffect]):
         else:
             self.patience = min(self.patience + 1, PATIENCE_MAX)
             self._blame(now_us, late=True)
+            # Once, a bundle may be lost on its way. Who owes one again may not have it.
+            for one in self.attempt.debtors if self.attempt is not None and self.patience > 1 else ():
+                self.discovery.leave_out(one, now_us)
             self._miss("the attempt took too long", now_us)
 
     def _install(self, now_us: int) -> None:

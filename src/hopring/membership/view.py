@@ -268,6 +268,15 @@ class ViewAttempt:
         return [one for one in self.new.members if one not in self.states]
 
     @property
+    def debtors(self) -> list[Process]:
+        """The members that said they hold a bundle which this daemon lacks, and have to resend it."""
+        if self.decision is None:
+            return []
+        others = [one for one in self.decision.together if one != self.old.me]
+        owed = [(one, self.decision.resends(one, self.site_of)) for one in others]
+        return [one for one, resends in owed if any(key in self.missing for key, _ in resends)]
+
+    @property
     def newmemb_targets(self) -> list[DaemonId]:
         """The silent members that this daemon sends NEWMEMB to.
 

@@ -8,8 +8,21 @@ from hopring.config.builder import local_config
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, Incarnation, Process, SiteId, SiteMask, ViewId
 from hopring.links.events import Tick
+from hopring.membership import membership
 from hopring.membership.events import DaemonMessageReceived
-from hopring.membership.messages import DaemonLeave, NewMemb
+from hopring.membership.gather import PROCESSES_MAX
+from hopring.membership.messages import (
+    DaemonAlive,
+    DaemonJoin,
+    DaemonLeave,
+    DaemonMessage,
+    GatherRecord,
+    HeldRun,
+    NewMemb,
+    RecoveryMessage,
+    StateTrans,
+    encode_membership_message,
+)
 from hopring.membership.options import MembershipOptions
 from hopring.ordering.entry import OrderedMessage, encode_message
 from hopring.routing.network import FromLink
@@ -286,3 +299,68 @@ def test_members_that_were_told_different_things_share_a_view_again() -> None:
 
     assert cluster.settled()
     assert members(cluster, "eu1") == ["eu1", "eu2", "eu3"]
+
+
+@pytest.mark.interpreted
+def test_a_member_that_claims_a_bundle_and_does_not_resend_it_is_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = cluster_of({"eu": 2, "us": 2})
+    liar = cluster.hosts["us2"].me
+
+    def forged(message: DaemonMessage | RecoveryMessage) -> bytes:
+        if isinstance(message, StateTrans) and message.sender == liar and len(message.sites) == 2:
+            first, *others = message.sites
+            lts = message.clock + 1
+            claimed = replace(
+                first,
+                highest=first.highest + 1,
+                held=(*first.held, HeldRun(first.highest + 1, lts, (), 0b11, body=True)),
+            )
+            message = replace(message, clock=lts, sites=(claimed, *others))
+        return encode_membership_message(message)
+
+    monkeypatch.setattr(membership, "encode_membership_message", forged)
+    cluster.crash("us1")
+    cluster.run_for(7 * SECOND_US)
+
+    assert members(cluster, "eu1") == members(cluster, "eu2") == ["eu1", "eu2"]
+    cluster.run_for(5 * SECOND_US)
+    assert members(cluster, "eu1") == ["eu1", "eu2", "us2"], "it comes from another view now"
+
+
+def many(daemon: int, first: int) -> tuple[Process, ...]:
+    """As many processes of a daemon as a message may name."""
+    return tuple([Process(DaemonId(daemon), Incarnation(2**63 + first + at)) for at in range(4_000)])
+
+
+def test_thousands_of_suspects_do_not_fill_the_records_of_the_daemon_that_hears_of_them() -> None:
+    """Three such messages ended a daemon: its own next JOIN, which named them all, fitted no datagram."""
+    cluster = cluster_of({"eu": 3, "us": 1})
+    victim, liar = cluster.hosts["eu1"], cluster.hosts["eu2"].me
+
+    for first in (0, 4_000, 8_000):
+        alive = DaemonAlive(liar, victim.membership.counter, many(2, first))
+        victim.driver.step(DaemonMessageReceived(liar, alive))
+    cluster.crash("us1")
+    cluster.run_for(3 * SECOND_US)
+
+    assert victim.membership.state().settled
+    assert len(victim.membership.discovery.suspicions.left_out(0)) <= 2 * PROCESSES_MAX
+
+
+def test_thousands_of_records_of_unknown_processes_are_not_kept_nor_passed_on() -> None:
+    cluster = cluster_of({"eu": 2, "us": 2})
+    victim, liar = cluster.hosts["eu1"], cluster.hosts["us1"].me
+    cluster.crash("us2")
+    cluster.run_for(SECOND_US // 2)
+    counter = victim.membership.counter
+    own = GatherRecord(liar, 1_000, (liar,), (0,), counter)
+
+    for first in range(0, 4_000, 500):
+        others = [GatherRecord(one, 1, (one,), (), counter) for one in many(3, first)[:500]]
+        victim.driver.step(DaemonMessageReceived(liar, DaemonJoin((own, *others))))
+    gather = victim.membership.discovery.gather
+
+    assert gather is not None
+    assert len(gather.known) <= 4 * PROCESSES_MAX
