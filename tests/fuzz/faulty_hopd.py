@@ -68,6 +68,9 @@ AGAIN_SHARE: Final = 0.2
 ASIDE_SHARE: Final = 0.1
 """The share of lies that go to another daemon than the packet that they are made of."""
 
+FRESH_SHARE: Final = 0.15
+"""The share of changed packets of links that get the number of one which is to come."""
+
 HEAD_SHARE: Final = 0.03
 """The share of lies with another byte in the head below the seal."""
 
@@ -125,6 +128,7 @@ class Liar:
         self._per_turn = 0.0
         self._kinds: list[str] = []
         self._ahead_share = 0.0
+        self._tops: dict[tuple[Family, DaemonId], int] = {}  # The last number of each link.
         self._tap: str | None = None
         self._control = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         self._place = place.with_name(place.name + ".fuzz")
@@ -169,6 +173,8 @@ class Liar:
         for frame in frames:
             if isinstance(frame, (Data, Loose)):
                 kinds |= _objects_in(frame.payload)
+            if isinstance(frame, Data):
+                self._tops[family, to] = frame.seq
         for kind in kinds:
             self._keep(kind, sent)
         wanted = sorted(kinds.intersection(self._kinds))
@@ -288,6 +294,8 @@ class Liar:
             return []
         if self._dice.random() < AGAIN_SHARE:
             found = self._change(found, kind) or found
+        if self._dice.random() < FRESH_SHARE:
+            found = tuple([self._with_next_number(frame, sent.family, to) for frame in found])
         self._note_forged(found)
         sealing = self._sealing
         # The numbers of copies must not count as those of its own packets.
@@ -296,6 +304,13 @@ class Liar:
             return sealing.seal_frames(self._head(head), sent.family, found, sent.segment_bytes, to)
         finally:
             sealing._tops, sealing._singly = tops, singly
+
+    def _with_next_number(self, frame: Frame, family: Family, to: DaemonId) -> Frame:
+        """A packet with a number that its link expects, so that its objects are looked at."""
+        top = self._tops.get((family, to))
+        if not isinstance(frame, Data) or top is None:
+            return frame
+        return frame.replace(seq=top + self._dice.randrange(1, 4))
 
     def _change(self, frames: tuple[Frame, ...], kind: str) -> tuple[Frame, ...] | None:
         if kind != GROUP_KIND:

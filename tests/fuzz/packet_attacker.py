@@ -35,6 +35,7 @@ STREAMS_MAX: Final = 48
 """Connections that are open at a time."""
 
 STREAM_SHARE: Final = 0.004
+WITHOUT_CERTIFICATE: Final = "TCP without certificate"
 FOREIGN_KEY: Final = ClusterKey(bytes(32))
 NUMBERS: Final = (0, 1, 2**8 - 1, 2**16 - 1, 2**31, 2**32 - 1, 2**63, 2**64 - 1)
 
@@ -55,6 +56,8 @@ class PacketAttacker:
         self._seen: deque[bytes] = deque(maxlen=SEEN_MAX)
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         self._streams: deque[socket.socket] = deque()
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        self._context.check_hostname, self._context.verify_mode = False, ssl.CERT_NONE
         self._foreign: dict[DaemonId, Sealing] = {}
 
     def close(self) -> None:
@@ -203,11 +206,14 @@ class PacketAttacker:
         sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         sock.settimeout(0.2)
         self._streams.append(sock)
-        # Daemons without TCP links, and those that are down, refuse.
+        # Daemons that are down refuse.
         with suppress(OSError):
             sock.connect(self._dice.choice(list(self._addresses.values())))
-            sock.sendall(STREAMS[kind](self, self._dice.choice(self._seen)))
             self.sent[kind] += 1
+            if kind == WITHOUT_CERTIFICATE:
+                self._streams[-1] = self._context.wrap_socket(sock)  # With a complete handshake.
+            else:
+                sock.sendall(STREAMS[kind](self, self._dice.choice(self._seen)))
 
     def _greeting(self, _real: bytes) -> bytes:
         sender, dice = self._dice.choice([*self._addresses]), self._dice
@@ -217,14 +223,11 @@ class PacketAttacker:
         return encode_greeting(header) + encode_packet(dice.randbytes(50))
 
     def _hello(self, _real: bytes) -> bytes:
-        """The first message of a TLS client without a certificate; sometimes damaged."""
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        """The first message of a TLS client, damaged."""
         incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         with suppress(ssl.SSLWantReadError):
-            context.wrap_bio(incoming, outgoing).do_handshake()
-        said = outgoing.read()
-        return self._flipped(said) if self._dice.random() < 0.5 else said
+            self._context.wrap_bio(incoming, outgoing).do_handshake()
+        return self._flipped(outgoing.read())
 
     def _record(self, real: bytes) -> bytes:
         """Looks like a record of TLS and is none."""
@@ -251,7 +254,8 @@ CHANGES: Final[Mapping[str, Change]] = {
 
 STREAMS: Final[Mapping[str, Change]] = {
     "TCP clear greeting": PacketAttacker._greeting,
-    "TCP without certificate": PacketAttacker._hello,
+    "TCP damaged handshake": PacketAttacker._hello,
+    WITHOUT_CERTIFICATE: PacketAttacker._same,
     "TCP no record": PacketAttacker._record,
     "TCP random": PacketAttacker._random,
     "TCP datagram": PacketAttacker._same,

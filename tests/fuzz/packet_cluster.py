@@ -190,7 +190,8 @@ class DaemonWatch:
                 self._stop.set()
             return
         # A process that wants to run and gets no processor is not silent by its own fault, nor by ours.
-        starved = _waited_seconds(process.pid) - waited + _waited_seconds(me) - own
+        # One that has just been killed has no counters any more.
+        starved = max(0.0, _waited_seconds(process.pid) - waited) + _waited_seconds(me) - own
         one.silent_seconds = max(one.silent_seconds, time.monotonic() - begun - starved)
         self._note(one, status)
 

@@ -43,21 +43,18 @@ from hopring.local.process import ClusterError
 
 ROUND_PACKETS: Final = 25_000
 OUTSIDE_PER_SECOND: Final = 2_500
-INSIDE_PER_SECOND: Final = 1_500
+INSIDE_PER_SECOND: Final = 2_000
 ORDER_SECONDS: Final = 0.5
-FLOOD_SHARE: Final = 0.4
-"""The share of orders with changed copies of earlier packets. The others have only copies that come before the
-packets that they are made of: few, and more of them are believed."""
-
-AHEAD_SHARES: Final = (0.0, 0.01, 0.03, 0.1, 0.3)
-"""The share of the faulty daemon's own packets before which a changed copy is sent."""
+FLOOD_SHARE: Final = 0.25
+"""The share of orders with changed copies of earlier packets, which cost the faulty daemon its place in the
+view. The others have a few copies that come before the packets of which they are made, and are believed."""
 
 ALONE_SECONDS_MAX: Final = 3.0
 
 TURN_SECONDS: Final = 0.02
 FAULT_SECONDS: Final = 4.0
 CUT_SECONDS: Final = 1.5
-CHURN_SECONDS: Final = 0.4
+CHURN_SECONDS: Final = 0.15
 START_SECONDS_MAX: Final = 60.0
 SETTLE_SECONDS_MAX: Final = 20.0
 REST_SECONDS_MAX: Final = 20.0
@@ -70,6 +67,7 @@ KIND_SETS: Final = (
     ("Ack", "Nack", "Data"),
     ("Routed", "Unreliable", "Loose"),
     ("Group",),
+    ("Group",),
     ("Meta", "Update", "Ping"),
     ("Control",),
     ("Membership A", "Membership J", "Membership N", "Membership R", "Membership X", "Membership L"),
@@ -80,12 +78,19 @@ KIND_SETS: Final = (
 REFUSED_BY: Final = {
     "sockets": (
         *("magic", "version", "cluster", "truncated", "unknown_type", "foreign_sender", "inconsistent"),
-        *("limit", "clear_text", "unknown_key", "wrong_seal", "replay", "tls_handshake"),
+        *("limit", "clear_text", "unknown_key", "wrong_seal", "replay"),
     ),
     "engine": ("foreign_sender", "stale_generation", "out_of_window", "inconsistent"),
-    "groups": ("inconsistent",),
 }
 """The bounds that must have refused something, by layer."""
+
+LONG_PACKETS: Final = 100_000
+LONG_REFUSED_BY: Final = {
+    "sockets": ("certificate", "tls_handshake", "stale_incarnation"),
+    "engine": ("limit",),
+    "groups": ("foreign_sender", "limit"),
+}
+"""Those that only a run of this many packets surely meets."""
 
 
 class FuzzFailed(Exception):
@@ -203,14 +208,7 @@ class PacketFuzz:
                 # The others leave it out for longer and longer; another start is another process to them.
                 await self._restart_liar()
                 alone = time.monotonic()
-            flood = self._dice.random() < FLOOD_SHARE
-            self._daemons.order(
-                self._liar,
-                lies=min(left, int(INSIDE_PER_SECOND * ORDER_SECONDS)),
-                per_second=INSIDE_PER_SECOND if flood else 0,
-                kinds=self._dice.choice(KIND_SETS),
-                ahead=self._dice.choice(AHEAD_SHARES),
-            )
+            self._daemons.order(self._liar, **self._draw_order(left))
             for _ in range(int(ORDER_SECONDS / LOOK_SECONDS)):
                 await asyncio.sleep(LOOK_SECONDS)
                 self._daemons.tapped()  # Read, so that the socket does not fill.
@@ -220,6 +218,15 @@ class PacketFuzz:
         self._daemons.order(self._liar, lies=0, per_second=0, kinds=[], ahead=0)
         await asyncio.sleep(2 * LOOK_SECONDS)
         self._count_lies(self._daemons.report())
+
+    def _draw_order(self, left: int) -> dict[str, object]:
+        """The next order for the faulty daemon: a flood, or a few lies of a member."""
+        kinds = self._dice.choice(KIND_SETS)
+        if self._dice.random() < FLOOD_SHARE or self._watch.members_of(self._liar) < 2:
+            count = min(left, int(INSIDE_PER_SECOND * ORDER_SECONDS))
+            return {"lies": count, "per_second": INSIDE_PER_SECOND, "kinds": kinds, "ahead": 0.1}
+        count = min(left, self._dice.choice((1, 2, 5, 20)))
+        return {"lies": count, "per_second": 0, "kinds": kinds, "ahead": self._dice.choice((0.03, 0.3, 1.0))}
 
     async def _restart_liar(self) -> None:
         async with self._changing:
@@ -359,7 +366,8 @@ class PacketFuzz:
 
     def _check_whole(self) -> None:
         dropped = self._watch.dropped()
-        for layer, reasons in REFUSED_BY.items():
+        wanted = [*REFUSED_BY.items(), *(LONG_REFUSED_BY.items() if self._packets >= LONG_PACKETS else ())]
+        for layer, reasons in wanted:
             missing = [reason for reason in reasons if not dropped.get(layer, Counter())[reason]]
             if missing:
                 raise FuzzFailed(f"the {layer} refused nothing because of: {', '.join(missing)}")
