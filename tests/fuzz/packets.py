@@ -17,6 +17,7 @@ os.environ.setdefault("HOPRING_PURE", "1")  # The recorder of clients extends cl
 import argparse
 import asyncio
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -45,7 +46,7 @@ ROUND_PACKETS: Final = 25_000
 OUTSIDE_PER_SECOND: Final = 2_500
 INSIDE_PER_SECOND: Final = 2_000
 ORDER_SECONDS: Final = 0.5
-FLOOD_SHARE: Final = 0.25
+FLOOD_SHARE: Final = 0.4
 """The share of orders with changed copies of earlier packets, which cost the faulty daemon its place in the
 view. The others have a few copies that come before the packets of which they are made, and are believed."""
 
@@ -421,8 +422,13 @@ def _table(title: str, counts: Counter[str]) -> str:
 async def fuzz_packets(seed: int, packets: int, directory: Path) -> PacketFuzz:
     """Runs the fuzz; logs and traces are in the directory. FuzzFailed says what is wrong."""
     fuzz = PacketFuzz(seed, packets, directory)
+    task = asyncio.ensure_future(fuzz.run())
+    # Whoever has no time for the rest still gets the summary.
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     try:
-        await fuzz.run()
+        await task
+    except asyncio.CancelledError:
+        raise FuzzFailed("stopped before all packets were sent; nothing was wrong so far") from None
     finally:
         print(f"\n{fuzz.summary()}", file=sys.stderr)
     return fuzz

@@ -295,8 +295,11 @@ class Discovery:
 
     # Failures.
 
-    def blame(self, members: tuple[Process, ...], now_us: int, late: bool) -> None:
-        """Blames the links and the process that made a network fail soon after its start."""
+    def blame(
+        self, members: tuple[Process, ...], now_us: int, late: bool, debtors: Iterable[Process] = ()
+    ) -> None:
+        """Leaves debtors out; blames links and the process that made a network fail soon after its start."""
+        self.suspicions.leave_out(debtors, now_us)
         if now_us - self.network.started_at_us > self.options.flap_us:
             return
         links, silent = self.network.suspects(late)

@@ -524,9 +524,6 @@ class Membership(Engine[DriverEvent, DriverEffect]):
         else:
             self.patience = min(self.patience + 1, PATIENCE_MAX)
             self._blame(now_us, late=True)
-            # Once, a bundle may be lost on its way. Who owes one again may not have it.
-            for one in self.attempt.debtors if self.attempt is not None and self.patience > 1 else ():
-                self.discovery.leave_out(one, now_us)
             self._miss("the attempt took too long", now_us)
 
     def _install(self, now_us: int) -> None:
@@ -583,7 +580,8 @@ class Membership(Engine[DriverEvent, DriverEffect]):
 
     def _blame(self, now_us: int, late: bool = False) -> None:
         """Blames only failures seen here: other daemons know best why they gave up."""
-        self.discovery.blame(self._members, now_us, late)
+        debtors = self.attempt.debtors(self.patience) if late and self.attempt is not None else []
+        self.discovery.blame(self._members, now_us, late, debtors)
 
     def _stop(self, now_us: int) -> None:
         """Sends LEAVE, so that the others need not detect the silence, and ends."""

@@ -267,10 +267,12 @@ class ViewAttempt:
         """The members whose state has not arrived."""
         return [one for one in self.new.members if one not in self.states]
 
-    @property
-    def debtors(self) -> list[Process]:
-        """The members that said they hold a bundle which this daemon lacks, and have to resend it."""
-        if self.decision is None:
+    def debtors(self, timeouts: int) -> list[Process]:
+        """The members that said they hold a bundle which this daemon lacks, and have to resend it.
+
+        There are none after one timeout: the bundle may be lost on its way. Who owes one again may not have it.
+        """
+        if self.decision is None or timeouts < 2:
             return []
         others = [one for one in self.decision.together if one != self.old.me]
         owed = [(one, self.decision.resends(one, self.site_of)) for one in others]
