@@ -224,6 +224,9 @@ class MessageFlow:
                 Drop.FOREIGN_SENDER, f"message of daemon {message.daemon} by site {received.source}"
             )
         if view.order.holds(received.source, received.seq):
+            if received.own:
+                problem = f"bundle {received.seq} of this daemon, and another one has its number"
+                raise PeerError(Drop.INCONSISTENT, problem)
             return []
         if message is not None and message.daemon == self.me and not received.own:
             raise PeerError(

@@ -261,19 +261,25 @@ def test_a_control_message_in_the_name_of_another_daemon_is_refused() -> None:
             cluster.hosts["eu1"].membership.stack.network.step(FromLink(DaemonId(1), control))  # type: ignore[union-attr]
 
 
-def hold_false_bundle(cluster: SimCluster, victim: str, sender: str, ahead: int = 1) -> None:
-    """The victim gets a bundle that its sender never sent, with a far sequence and a near stamp."""
+def hold_false_bundle(
+    cluster: SimCluster, victim: str, sender: str, ahead: int = 1, numbers: int = 1_000
+) -> None:
+    """The victim gets a bundle that its sender never sent, so many numbers ahead and with a near stamp."""
     membership = cluster.hosts[victim].membership
     daemon = cluster.numbers[sender]
     body = encode_message(OrderedMessage(Service.AGREED, daemon, 1, bytes(20)))
     line = membership.view.order.lines[SiteId(0)]
-    false = Receive(SiteId(0), line.cseq + 1_000, clock(cluster, victim) + ahead, SiteMask(1), body)
+    false = Receive(SiteId(0), line.cseq + numbers, clock(cluster, victim) + ahead, SiteMask(1), body)
     membership.flow.receive(membership.view, false, cluster.engine.now_us)
 
 
-def test_an_own_bundle_that_a_false_one_leaves_no_place_is_sent_in_the_next_view_and_only_there() -> None:
+@pytest.mark.parametrize("numbers", [1, 1_000])
+def test_an_own_bundle_that_a_false_one_leaves_no_place_is_sent_in_the_next_view_and_only_there(
+    numbers: int,
+) -> None:
+    """With the very number of the own bundle, it went to others, and the daemon itself never saw it."""
     cluster = cluster_of({"eu": 3})
-    hold_false_bundle(cluster, "eu1", "eu2")
+    hold_false_bundle(cluster, "eu1", "eu2", numbers=numbers)
     before = cluster.hosts["eu1"].membership.view.id
 
     cluster.hosts["eu1"].submit(Service.AGREED, 10)
