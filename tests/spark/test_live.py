@@ -1,5 +1,6 @@
 """Queries that multicast to a live group: each receiver gets each record once, whatever is killed."""
 
+import json
 import os
 import threading
 from collections.abc import Iterator
@@ -8,13 +9,15 @@ from typing import Any
 
 import pytest
 from tests.hopd.spooling_cluster import SpoolingCluster
+from tests.hopd.tls_daemon import TlsDaemon, tls_daemon
 from tests.spark.killing import BATCH_SECONDS_MAX, Killed, kill_all
 from tests.spark.piping import FILLING, SOURCE, TARGET, live
 from tests.support.waiting import until
 from tests.unit.spark.spooling import fill
 
 from hopring import sync
-from hopring.spark.errors import SparkError, readable
+from hopring.credentials.directory import KeyDirectory
+from hopring.spark.errors import SparkError, log_file, readable
 
 pytest.importorskip("pyspark", reason="needs Spark: make spark")
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -158,3 +161,43 @@ def test_a_stream_and_a_table_reach_a_live_group_once_also_if_a_batch_is_made_ag
     run()
     until(lambda: len(subscriber.seen) >= 6260)
     assert subscriber.seen[6250:] == longer(260)[250:]
+
+
+def test_a_stream_connects_by_tls_and_its_key_is_in_no_plan_error_or_log(users: Any, tmp_path: Path) -> None:
+    KeyDirectory(tmp_path).add_user("alice")
+    key, other = tmp_path / "users" / "alice.key", tmp_path / "other.key"
+    other.touch(0o600)
+    other.write_text("very-secret-content-of-a-wrong-key")
+    grants = """
+[[users]]
+name = "alice"
+key = "users/alice.pub"
+
+[grants.alice]
+names = ["sink-*", "listener"]
+join = ["to"]
+send = ["to"]
+apps = ["pipe"]
+"""
+    fill(tmp_path, SOURCE, 20)
+
+    def start(served: TlsDaemon, file: Path) -> Any:
+        read = users.readStream.format("hopring").option("groups", SOURCE).load(str(tmp_path))
+        write = read.select("payload").writeStream.format("hopring").option("group", TARGET)
+        write = write.options(daemon=served.url, ca=served.ca, user="alice", key=str(file), txnAppId="pipe")
+        return write.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).start()
+
+    with tls_daemon(tmp_path, more=grants) as served:
+        with pytest.raises(SparkError, match=r"sending: .*other.key") as refused, readable("sending"):
+            start(served, other).awaitTermination()
+        with sync.connect(served.url, name="listener", user="alice", key=key, ca=served.ca) as listener:
+            listener.join(TARGET)
+            query = start(served, key)
+            query.awaitTermination()
+            assert [int(next(listener.messages()).data) for _ in range(20)] == [*range(20)]
+    secrets = [other.read_text(), *[line for line in key.read_text().split() if len(line) > 20]]
+    assert len(secrets) >= 2
+    seen = [str(refused.value), query._jsq.explainInternal(True), json.dumps(query.lastProgress, default=str)]
+    for text in [*seen, log_file().read_text(errors="replace")]:
+        assert len(text) > 10
+        assert not [secret for secret in secrets if secret in text]

@@ -1,5 +1,6 @@
 """Spools that are read as tables of Spark."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -8,9 +9,11 @@ from typing import Any
 import pytest
 from tests.unit.spark.spooling import fill
 
+from hopring.spark import decoded
 from hopring.spark.errors import SparkError, readable
 from hopring.spool.archive import archive
 from hopring.spool.reading import bounds
+from hopring.spool.record import RecordHeader, RecordKind, run_of
 from hopring.spool.writer import SpoolWriter
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -153,3 +156,42 @@ def test_a_table_of_a_catalog_on_disk_is_read_after_the_session_restarted(tmp_pa
 
     run(f"CREATE TABLE spooled USING hopring OPTIONS (path '{tmp_path / 'spool'}')")
     assert run("SELECT count(*) FROM spooled WHERE offset >= 5") == "15"
+
+
+def test_payloads_become_columns_by_group_and_type(users: Any, tmp_path: Path) -> None:
+    def write(group: str, rows: list[tuple[int, bytes]]) -> None:
+        header = RecordHeader(RecordKind.MESSAGE, 1_000_000, "#anna#eu1", (group,))
+        with SpoolWriter(tmp_path, group) as writer:
+            writer.append([run_of(header, [data for _, data in rows], [kind for kind, _ in rows])])
+
+    good, bad = b'{"symbol": "A", "price": 1.5}', b'{"symbol": "A", "price": "dear"}'
+    write("trades.eu", [(0, good), (0, bad), (0, b"\xff{"), (1, b"hello"), (1, b"\xff"), (2, b"?")])
+    write("other", [(0, good), (3, b"7,8"), (3, b"x,8")])
+    schemas = [
+        {
+            **{"name": "trade", "groups": ["trades.*"], "types": [0], "format": "json"},
+            "columns": "symbol string, price double",
+        },
+        {"name": "note", "groups": ["trades.eu"], "types": [1], "format": "text"},
+        {"name": "pair", "groups": ["*"], "types": [3], "format": "csv", "columns": "a int, b int"},
+    ]
+    (tmp_path / "schema.json").write_text(json.dumps(schemas))
+
+    found = table(users, tmp_path).transform(decoded, tmp_path).orderBy("group", "offset")
+
+    shown = [
+        (row.trade and tuple(row.trade), row.note, row.pair and tuple(row.pair), row.malformed)
+        for row in found.collect()
+    ]
+    nothing = (None, None, None, False)
+    broken = (None, None, None, True)
+    assert shown[:3] == [nothing, (None, None, (7, 8), False), broken]
+    assert shown[3:] == [
+        (("A", 1.5), None, None, False),
+        broken,
+        broken,
+        (None, "hello", None, False),
+        broken,
+        nothing,
+    ]
+    assert found.selectExpr("trade.price").where("price > 1").count() == 1

@@ -2,13 +2,14 @@
 
 from typing import TYPE_CHECKING, Final
 
+from hopring.spark.decoding import decoded
 from hopring.spark.java import ensure_java
 from hopring.spark.session import session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["ensure_java", "register", "session"]
+__all__ = ["decoded", "ensure_java", "register", "session"]
 
 _FILTER_PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
 

@@ -54,6 +54,43 @@ def test_the_last_batch_is_kept_beside_the_checkpoint_or_in_a_given_directory() 
     assert told(checkpointLocation="hdfs://h/c", staging="/mnt/s").kept == "/mnt/s"
 
 
+def test_credentials_are_names_of_files() -> None:
+    its = told(daemon="hops://h:1", user="alice", key="keys/alice.key", ca="/etc/hop/ca.crt")
+
+    assert its.daemons == ("hops://h:1",)
+    assert (its.user, its.key, its.ca) == ("alice", str(Path("keys/alice.key").absolute()), "/etc/hop/ca.crt")
+    assert told(token="t").token == str(Path("t").absolute())
+    assert told(daemon="hops://h:1", ca="c", certificate="a.pem").certificate.endswith("/a.pem")
+    long = "/var/lib/hopring/keys/of-the-production-cluster/users/alice-key"
+    assert told(token=long).token == long
+
+
+SECRETS = (
+    "-----BEGIN PRIVATE KEY-----",
+    "eyJhbGciOiJFZERTQSJ9.eyJzdWIiOiJhbGljZSJ9.c2lnbmF0dXJl",
+    "c2VjcmV0IGtleSBvZiBhbGljZSBpbiBiYXNlIDY0Li4uLi4u",
+    "c2VjcmV0IGtleS9vZi9hbGljZQ==",
+    "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+    "line\nline",
+)
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+@pytest.mark.parametrize("option", ["key", "token", "certificate", "ca"])
+def test_the_content_of_a_file_is_refused_and_not_repeated(option: str, secret: str) -> None:
+    with pytest.raises(WrongOption, match=f"option {option}: this is no name of a file") as caught:
+        told(daemon="hops://h:1", **{option: secret})
+
+    assert secret not in str(caught.value)
+
+
+def test_a_password_in_an_address_is_refused_and_not_repeated() -> None:
+    with pytest.raises(WrongOption, match="has no user and no password in it; write hops://host") as caught:
+        told(daemon="hop://h:1,hops://alice:hidden@h:1")
+
+    assert "hidden" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("said", "stream", "match"),
     [
@@ -67,6 +104,13 @@ def test_the_last_batch_is_kept_beside_the_checkpoint_or_in_a_given_directory() 
         ({**LIVE, "service": "unreliable"}, True, "no service 'unreliable'"),
         ({**LIVE, "daemon": "ftp://x"}, True, "'ftp://x' is not the address of a daemon; write host:port"),
         ({**LIVE, "daemon": "h:1,"}, True, "option daemon: it is empty"),
+        ({**LIVE, "daemon": "hops://h:1"}, True, "option ca: it is missing for hops://; give the file"),
+        ({**LIVE, "ca": "c"}, True, "option ca: an address is not for TLS; write hops://host:port"),
+        ({**LIVE, "certificate": "c"}, True, "option certificate: an address is not for TLS"),
+        ({**LIVE, "user": "alice"}, True, "option key: it is missing; give both"),
+        ({**LIVE, "key": "k"}, True, "option user: it is missing; give both"),
+        ({**LIVE, "user": "a", "key": "k", "token": "t"}, True, "option token: key is given as well"),
+        ({"path": "/s", "group": "g", "token": "t"}, False, "token: it has no meaning in a sink to a spool"),
         ({**LIVE, "sender": "me"}, True, "option sender: it has no meaning in a live group"),
         ({**LIVE, "txnAppId": "x" * 129}, True, "option txnAppId: it is too long"),
         ({**LIVE, "checkpointLocation": "s3://b/c"}, True, "option staging: it is missing"),

@@ -114,7 +114,7 @@ def multicast(
     full = [one for one in staged if one.rows]
     if not full:
         return
-    with _connect(options.daemons, mark.app) as session:
+    with _connect(options, mark.app) as session:
         # Checked before the outbox: a stored batch is sent as it is, also after the query was corrected.
         longest = max(map(longest_bytes, full))
         if longest > session.message_bytes_max:
@@ -147,12 +147,22 @@ def _cluster(session: sync.Session, daemons: Sequence[str]) -> str:
     return f"{facts.cluster} {facts.config_digest}"
 
 
-def _connect(daemons: Sequence[str], app: str) -> sync.Session:
+def _connect(options: WriteOptions, app: str) -> sync.Session:
     """A session with the name that the application has in every run; a killed run may still have it."""
     until = time.monotonic() + NAMED_SECONDS_MAX
     while True:
         try:
-            return sync.connect(daemons, name=session_name(app), membership=False, reconnect=False)
+            return sync.connect(
+                options.daemons,
+                name=session_name(app),
+                membership=False,
+                reconnect=False,
+                user=options.user or None,
+                key=options.key or None,
+                token=options.token or None,
+                certificate=options.certificate or None,
+                ca=options.ca or None,
+            )
         except NameInUse:
             if time.monotonic() > until:
                 raise

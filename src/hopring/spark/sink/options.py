@@ -1,5 +1,6 @@
 """Options of the sinks, and the columns that they accept. A wrong one is refused with a remedy."""
 
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -28,6 +29,11 @@ OUTBOX: Final = "hopring"
 """The directory below a query's checkpoint that keeps its last batch."""
 
 GROUP_COLUMN: Final = "group"
+FILE_CHARS_MAX: Final = 1024
+_CONTENT: Final = re.compile(
+    r"\n|-----BEGIN|^eyJ[\w-]*\.[\w-]+\.[\w-]*$|^[A-Za-z0-9+_-]{40,}$|^[A-Za-z0-9+/_-]{20,}={1,2}$"
+)
+"""What keys and tokens look like: lines, PEM, JSON Web Tokens, hexadecimal, base64."""
 
 
 class WriteOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,6 +48,11 @@ class WriteOptions(msgspec.Struct, frozen=True, kw_only=True):
     sender: str = ""
     staging: str = ""
     checkpoint: str = ""  # Spark's own option, which it passes along.
+    user: str = ""
+    key: str = ""  # Names of files, like the next three. Their contents never travel: Spark shows options.
+    token: str = ""
+    certificate: str = ""
+    ca: str = ""
 
     @property
     def mark(self) -> AppendMark | None:
@@ -77,11 +88,14 @@ def _daemons(option: str, value: str) -> tuple[str, ...]:
 
 def _url(option: str, value: str) -> str:
     place = text(option, value)
+    if "@" in place.partition("://")[2]:
+        remedy = "write hops://host:port, and give options user and key: Spark shows this one in plans and logs"
+        raise WrongOption(option, "the address of a daemon has no user and no password in it", remedy)
     url = place if "://" in place else f"hop+unix://{quote(place)}" if place[0] == "/" else f"hop://{place}"
     try:
         parse_url(url)
     except ValueError:
-        remedy = "write host:port, or the path of its socket: localhost:4893, /run/hopd.sock"
+        remedy = "write host:port, hops://host:port for TLS, or the path of its socket: /run/hopd.sock"
         raise WrongOption(option, f"{place!r} is not the address of a daemon", remedy) from None
     return url
 
@@ -90,6 +104,15 @@ def _service(option: str, value: str) -> Service:
     if value.strip().lower() not in SERVICES:
         raise WrongOption(option, f"a sink has no service {value!r}", f"write {', '.join(SERVICES)}")
     return SERVICES[value.strip().lower()]
+
+
+def _file(option: str, value: str) -> str:
+    """The name of a file with a credential. The value is not repeated in errors: it may be a secret."""
+    name = text(option, value)
+    if _CONTENT.search(name) or len(name) > FILE_CHARS_MAX:
+        remedy = "give the name of a file: Spark shows options in plans and logs. Replace what was given here"
+        raise WrongOption(option, "this is no name of a file but looks like its content", remedy)
+    return str(Path(name).absolute())
 
 
 WRITING: Final[Parsers] = {
@@ -102,8 +125,14 @@ WRITING: Final[Parsers] = {
     "sender": ("sender", text),
     "staging": ("staging", text),
     "checkpointLocation": ("checkpoint", text),
+    "user": ("user", text),
+    "key": ("key", _file),
+    "token": ("token", _file),
+    "certificate": ("certificate", _file),
+    "ca": ("ca", _file),
 }
-LIVE_ONLY: Final = ("service", "staging")
+CREDENTIALS: Final = ("user", "key", "token", "certificate", "ca")
+LIVE_ONLY: Final = ("service", "staging", *CREDENTIALS)
 
 
 def write_options(options: Mapping[str, str], *, stream: bool, by_row: bool = False) -> WriteOptions:
@@ -147,11 +176,30 @@ def _live(found: dict[str, Any], *, stream: bool) -> WriteOptions:
         raise WrongOption("txnAppId", "it is too long", f"take a name of 1 to {APP_BYTES_MAX} bytes")
     if found.get("version", 0) > BATCH_MAX:
         raise WrongOption("txnVersion", f"it is above {BATCH_MAX}", "count the writes: 0, 1, 2")
+    _check_credentials(found)
     options = WriteOptions(**found)
     if stream and not options.kept:
         remedy = "give a directory that survives a restart of the driver and that executors can write to"
         raise WrongOption("staging", "it is missing, and checkpointLocation is not a local directory", remedy)
     return options
+
+
+def _check_credentials(found: dict[str, Any]) -> None:
+    """Raises WrongOption if credentials contradict each other, or do not fit the addresses."""
+    kinds = [name for name in ("key", "token", "certificate") if name in found]
+    if len(kinds) > 1:
+        raise WrongOption(kinds[1], f"{kinds[0]} is given as well", "give one kind of credentials")
+    if ("user" in found) != ("key" in found):
+        missing = "user" if "key" in found else "key"
+        raise WrongOption(missing, "it is missing", "give both, a user and the file of its key")
+    encrypted = [parse_url(url).tls for url in found["daemons"]]
+    if any(encrypted) and "ca" not in found:
+        remedy = "give the file with the certificate of the cluster's authority, such as keys/ca.crt"
+        raise WrongOption("ca", "it is missing for hops://", remedy)
+    if not all(encrypted):
+        for name in ("ca", "certificate"):
+            if name in found:
+                raise WrongOption(name, "an address is not for TLS", "write hops://host:port in daemon")
 
 
 def check_written(columns: Iterable[tuple[str, str]]) -> bool:
