@@ -13,6 +13,7 @@ from hopring.spark.errors import SparkError, readable
 from hopring.spool.archive import archive
 from hopring.spool.reading import bounds
 from hopring.spool.reading import read as read_records
+from hopring.spool.retention import consumers
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -94,6 +95,23 @@ def test_a_new_checkpoint_under_the_name_of_another_query_is_an_error(users: Any
     assert numbers(tmp_path) == [*range(30)]
     run("three", "again")
     assert numbers(tmp_path) == [*range(30)] * 2
+
+
+def test_a_batch_waits_for_enough_records_and_retention_waits_for_the_query(users: Any, tmp_path: Path) -> None:
+    directory = fill(tmp_path, SOURCE, 10)
+    options = {"groups": SOURCE, "minOffsetsPerTrigger": "15", "maxTriggerDelay": "1h", "consumer": "report"}
+    read = users.readStream.format("hopring").options(**options).load(str(tmp_path))
+    query = read.writeStream.format("noop").trigger(processingTime="100 milliseconds").start()
+    try:
+        seen = []
+        for more in (0, 10, 10):
+            fill(tmp_path, SOURCE, more)
+            query.processAllAvailable()  # Returns after a trigger that found nothing to do.
+            seen.append((progress(query), consumers(directory)))
+    finally:
+        query.stop()
+
+    assert seen == [([10], {"report": 10}), ([10], {"report": 10}), ([10, 20], {"report": 30})]
 
 
 def test_rows_of_a_stream_go_to_the_groups_that_they_name(users: Any, tmp_path: Path) -> None:
