@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from tests.unit.check.evs_model import run as run_model
@@ -100,6 +101,12 @@ class Histories(JudgedRuns):
             with plant(all_bugs()[name]), recorded_ends("check_evs") as recorded:
                 outcome = run_seed(CATCHING[name])
             self.add(f"bug-{name}", outcome.history, recorded[0] if recorded else Ends())
+
+
+def jobs_of(spark: Any) -> int:
+    """The number of jobs that Spark has run in this session."""
+    jobs: int = spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs()
+    return jobs
 
 
 def settled(components: Iterable[Collection[str]]) -> Ends:

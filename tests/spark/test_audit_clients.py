@@ -10,7 +10,7 @@ from tests.spark.histories import Histories
 from tests.unit.check.evs_c_notation import client_history
 
 from hopring.check.judge import check_evs_c
-from hopring.spark.audit import CLIENT_NAMES, Ends, audit, audit_clients, read_trace
+from hopring.spark.audit import CLIENT_NAMES, AuditReport, Ends, audit, audit_clients, read_trace
 
 VS = "EVS-C 2.7 virtual synchrony"
 WITHOUT = """
@@ -22,8 +22,20 @@ pytestmark = pytest.mark.spark
 
 
 def judged(spark: Any, histories: ClientHistories) -> dict[str, set[str]]:
-    report = audit_clients(spark, read_trace(spark, str(histories.directory)), ends=histories.ends)
+    """The properties of clients that the queries find broken; the kernel names the same events."""
+    trace = read_trace(spark, str(histories.directory))
+    report = audit_clients(spark, trace, ends=histories.ends)
+    assert of_clients(audit(spark, trace, ends=histories.ends, engine="kernel")) == of_clients(report)
     return {run: report.broken(run) for run in histories.broken}
+
+
+def of_clients(report: AuditReport) -> list[tuple[str, str, dict[str, str | int]]]:
+    """The first violation of each broken property of clients."""
+    return [
+        (one.run, one.property, dict(one.facts))
+        for one in report.violations
+        if one.property in CLIENT_NAMES and one.rank == 1
+    ]
 
 
 def test_the_properties_are_those_of_the_plain_checker_in_its_order() -> None:
@@ -39,8 +51,15 @@ def test_both_checkers_agree_on_handwritten_histories_in_one_report_with_daemons
     histories.add("clients", client_history(WITHOUT), QUIET)
     daemons.add_lines("a: view 1 ab | send 1 | deliver a:1 | view 2 ab\nb: view 1 ab | view 2 ab", Ends())
 
-    report = audit(spark, read_trace(spark, str(tmp_path)), ends=histories.ends | daemons.ends)
+    trace, ends = read_trace(spark, str(tmp_path)), histories.ends | daemons.ends
+    report = audit(spark, trace, ends=ends, engine="queries")
+    kernel = audit(spark, trace, ends=ends, engine="kernel")
 
+    assert of_clients(kernel) == of_clients(report)
+    assert {one.run: kernel.broken(one.run) for one in kernel.findings} == {
+        one.run: report.broken(one.run) for one in report.findings
+    }
+    assert kernel.judged == report.judged
     found = {run: report.broken(run) & set(CLIENT_NAMES) for run in histories.broken}
     assert found == histories.broken
     assert set().union(*found.values()) == set(CLIENT_NAMES)
@@ -76,3 +95,27 @@ def test_both_checkers_agree_on_every_kind_of_alteration(spark: Any, tmp_path: P
     histories.add_altered([seed], of_each=4)
 
     assert judged(spark, histories) == histories.broken
+
+
+@pytest.mark.slow
+def test_the_loss_of_an_executor_does_not_spoil_the_audit(spark: Any, tmp_path: Path) -> None:
+    histories = ClientHistories(tmp_path)
+    histories.add("clients", client_history(WITHOUT), QUIET)
+    steps: list[str] = []
+
+    def say(step: str) -> None:
+        steps.append(step)
+        if step == "holders of messages" and steps.count(step) == 1:
+            lose_kept_blocks(spark)
+
+    report = audit_clients(spark, read_trace(spark, str(tmp_path)), ends=histories.ends, say=say)
+
+    assert steps.count("once more: an executor was lost") == 1
+    assert report.broken("clients") == histories.broken["clients"] != set()
+
+
+def lose_kept_blocks(spark: Any) -> None:
+    """Drops all that executors keep, as if they had ended; Spark believes that it is there."""
+    context = spark.sparkContext._jsc.sc()
+    for number in list(spark.sparkContext._jsc.getPersistentRDDs()):
+        context.env().blockManager().master().removeRdd(number, True)

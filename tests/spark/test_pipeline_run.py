@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from tests.spark.histories import jobs_of
 from tests.spark.two_sites import AGAIN, APART_EU, APART_US, TOGETHER, Story, tell
 
 from hopring.check.trace import Counters, MessageDelivered, MessageSent, ViewInstalled
@@ -18,6 +19,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 SENT = TOGETHER + APART_EU + APART_US + AGAIN
 SHARED = TOGETHER + AGAIN
+JOBS_MAX = 40
+SETTINGS = ("spark.sql.adaptive.enabled", "spark.sql.codegen.wholeStage", "spark.sql.shuffle.partitions")
 
 
 @pytest.fixture(scope="module")
@@ -90,8 +93,9 @@ def check_trace(story: Story, out: Path) -> None:
     assert {daemon for daemon, _ in found} == {"eu1", "us1"}  # The representatives.
 
 
-def test_the_figures_match_the_messages_sent(story: Story, kept: None, tmp_path: Path) -> None:
+def test_the_figures_match_the_messages_sent(story: Story, kept: None, spark: Any, tmp_path: Path) -> None:
     out = tmp_path / "out"
+    before = jobs_of(spark), {name: spark.conf.get(name) for name in SETTINGS}
 
     done = run(story, out, "--config", str(story.directory / "cluster" / "hop.toml"))
 
@@ -99,6 +103,8 @@ def test_the_figures_match_the_messages_sent(story: Story, kept: None, tmp_path:
     assert done.output == f"one history: all 21 properties hold\ntables in {out}, report in {page}\n"
     assert "</html>" in page.read_text()
     assert done.exit_code == 0
+    assert jobs_of(spark) - before[0] <= JOBS_MAX
+    assert {name: spark.conf.get(name) for name in SETTINGS} == before[1]
     assert json.loads((out / "audit.json").read_text())["holds"]
     for table, columns in GOLD.items():
         assert parquet.read_table(out / "gold" / table).column_names == list(columns)
@@ -130,4 +136,8 @@ def test_a_broken_promise_is_exit_code_1_with_a_witness(story: Story, kept: None
     assert "broken: 2." in done.output
     broken = json.loads((tmp_path / "out" / "audit.json").read_text())["broken"]
     assert any("us1" in one["witness"] for one in broken)
+    violations = rows(tmp_path / "out", "gold/violations")
+    assert {one["property"] for one in violations} == {one["property"] for one in broken}
+    assert [one["witness"] for one in violations if one["rank"] == 1] == [one["witness"] for one in broken]
+    assert all(json.loads(one["facts"]) for one in violations)
     assert not rows(tmp_path / "out", "silver/messages")

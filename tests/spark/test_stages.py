@@ -187,12 +187,29 @@ def test_times_of_two_machines_are_converted_to_one_clock(spark: Any) -> None:
     assert values(by_name, "daemon", "site") == [("eu1", "europe"), ("hub", "hub"), ("odd7", "odd")]
 
 
+def test_runs_are_measured_apart(spark: Any) -> None:
+    from hopring.spark.pipeline import measure  # noqa: PLC0415  Needs the extra.
+
+    one = trace(spark, HISTORY)
+    both = measure.on_the_wall(one.unionByName(one.selectExpr("'again' AS run", "* EXCEPT (run)")))
+    found = measure.journeys(both, {})
+
+    by_run = measure.latency(found, measure.session_journeys(both, {}), exact=True)
+    assert values(by_run, "run", "to_site", "messages") == [
+        *[("", "eu", 2), ("", "us", 2), ("again", "eu", 2), ("again", "us", 2)]
+    ]
+    for table in (measure.throughput(both, {}), measure.links(both), measure.membership(both)):
+        counts = [count for _run, count in values(table.groupBy("run").count(), "run", "count")]
+        assert len(counts) == 2
+        assert counts[0] == counts[1]
+
+
 def test_borders_of_buckets_are_exact(spark: Any) -> None:
     from hopring.spark.pipeline.measure import latency_histogram  # noqa: PLC0415  Needs the extra.
 
     edges = [0, 1, 2, 3, 7, 8, 11, 12, 1 << 29, (1 << 31) + 5]
     table = spark.createDataFrame([(us,) for us in edges], "latency_us bigint")
-    table = table.selectExpr("*", "'safe' AS service", "'a' AS from_site", "'b' AS to_site")
+    table = table.selectExpr("*", "'' AS run", "'safe' AS service", "'a' AS from_site", "'b' AS to_site")
 
     found = {
         low: (high, many)

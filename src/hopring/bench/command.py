@@ -7,6 +7,7 @@ from hopring.bench.failover import failover
 from hopring.bench.groups import groups
 from hopring.bench.latency import latency
 from hopring.bench.many_daemons import daemons
+from hopring.bench.pipeline import pipeline
 from hopring.bench.throughput import throughput
 
 
@@ -19,5 +20,5 @@ def bench() -> None:
     """
 
 
-for _command in (throughput, latency, groups, daemons, failover, cpu):
+for _command in (throughput, latency, groups, daemons, failover, cpu, pipeline):
     bench.add_command(_command)

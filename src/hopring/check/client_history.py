@@ -36,6 +36,7 @@ from hopring.check.trace import (
     ViewInstalled,
     ViewName,
 )
+from hopring.check.trace_row import group_view_text
 
 NOWHERE: Final = ViewName(0, 0, 0)
 """The view of an event that names groups and no view of daemons."""
@@ -54,6 +55,7 @@ class SessionSend:
     stays: dict[str, Stay]  # By group, the views it was in.
     wanted: frozenset[str]  # The groups that it had asked to be in.
     asked: int  # The number of its requests until then.
+    position: int  # Among the events of its session.
 
 
 @dataclass(slots=True, eq=False)
@@ -69,8 +71,8 @@ class SessionTrace:
     gone: bool = False
     crashed: bool = False  # Its daemon ended.
     # Events of groups that it was not in, and signals that name another view than the one it was in.
-    outside: list[ClientDelivered | GroupSignal | GroupLeft] = field(default_factory=list)
-    misplaced: list[GroupSignal] = field(default_factory=list)
+    outside: list[tuple[int, ClientDelivered | GroupSignal | GroupLeft]] = field(default_factory=list)
+    misplaced: list[tuple[int, GroupSignal]] = field(default_factory=list)  # Both with positions.
 
     @property
     def ends(self) -> bool:
@@ -151,29 +153,31 @@ class _Indexer:
         for group, names in self._names.items():
             texts = view_texts(group, names)
             self.history.closing[group] = {name for view, name in names.items() if view.path}
-            self.history.groups[group] = History(quiet_end, {}, self._messages, {}, starts, texts)
+            made = History(quiet_end, {}, self._messages, {}, starts, texts)
+            made.view_ids = {name: group_view_text(view) for view, name in names.items()}
+            self.history.groups[group] = made
         for session in sessions.values():
             self._follow(session)
 
     def _follow(self, session: SessionTrace) -> None:
-        whole = Life(session.process)
+        whole = Life(session.process, [*session.events])
         self.history.whole.lives[session.process] = whole
         present: dict[str, Stay] = {}
-        for event in session.events:
+        for at, event in enumerate(session.events):
             match event:
                 case ClientDelivered():
-                    self._deliver(session, whole, event, present)
+                    self._deliver(session, whole, at, event, present)
                 case ClientSent():
-                    self._send(session, whole, event, present)
+                    self._send(session, whole, at, event, present)
                 case GroupInstalled():
                     self._install(event, present)
                 case GroupSignal():
-                    self._signal(session, event, present)
+                    self._signal(session, at, event, present)
                 case GroupLeft(_, _, group):
                     if group in present:
                         self.history.left.add(present.pop(group))
                     else:
-                        session.outside.append(event)
+                        session.outside.append((at, event))
                 case ClientConnected(_, _, _, private_group):
                     session.private_group = private_group
                 case Gone():
@@ -197,7 +201,7 @@ class _Indexer:
                 life.got.update(whole.got, numbers)
 
     def _deliver(
-        self, session: SessionTrace, whole: Life, event: ClientDelivered, present: dict[str, Stay]
+        self, session: SessionTrace, whole: Life, at: int, event: ClientDelivered, present: dict[str, Stay]
     ) -> None:
         number = self._messages.number[event.message]
         delivered = MessageDelivered(
@@ -205,7 +209,7 @@ class _Indexer:
         )
         here = {group: present[group] for group in event.groups if group in present}
         if not here and session.private_group not in event.groups:
-            session.outside.append(event)
+            session.outside.append((at, event))
         reliable = self._messages.service[number].reliable
         for life in (whole, *[self.history.groups[group].lives[event.process] for group in here]):
             life.deliveries.append(delivered)
@@ -215,12 +219,15 @@ class _Indexer:
         for stay in here.values():
             (stay.delivered if reliable else stay.loose).append(number)
 
-    def _send(self, session: SessionTrace, whole: Life, event: ClientSent, present: dict[str, Stay]) -> None:
-        session.posted.append(SessionSend(event, dict(present), frozenset(session.wants), len(session.asked)))
+    def _send(
+        self, session: SessionTrace, whole: Life, at: int, event: ClientSent, present: dict[str, Stay]
+    ) -> None:
+        wanted, asked = frozenset(session.wants), len(session.asked)
+        session.posted.append(SessionSend(event, dict(present), wanted, asked, at))
         number = self._messages.number.get(event.message)
         if number is not None:
             sent = sent_event(event, self._messages.ord[number])
-            whole.sends.append(ProcessSend(sent, number, None, len(whole.deliveries)))
+            whole.sends.append(ProcessSend(sent, number, None, len(whole.deliveries), at))
 
     def _install(self, event: GroupInstalled, present: dict[str, Stay]) -> None:
         history, process = self.history.groups[event.group], event.process
@@ -233,14 +240,14 @@ class _Indexer:
         history.lives.setdefault(process, Life(process)).stays.append(stay)
         history.views.setdefault(view, {}).setdefault(process, stay)
 
-    def _signal(self, session: SessionTrace, event: GroupSignal, present: dict[str, Stay]) -> None:
+    def _signal(self, session: SessionTrace, at: int, event: GroupSignal, present: dict[str, Stay]) -> None:
         stay = present.get(event.group)
         if stay is None:
-            session.outside.append(event)
+            session.outside.append((at, event))
             return
         view = self._names[event.group].get(event.view, NOWHERE)
         if stay.view != view:
-            session.misplaced.append(event)
+            session.misplaced.append((at, event))
         stay.signals.append(Signalled(event.process, event.at_us, view, event.together))
         if stay.cut is None:
             stay.cut = len(stay.delivered)

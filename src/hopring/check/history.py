@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from hopring.check.trace import (
+    ClientDelivered,
     Counters,
     Crash,
     Event,
@@ -27,6 +28,7 @@ from hopring.check.trace import (
     ViewInstalled,
     ViewName,
 )
+from hopring.check.trace_row import view_text
 from hopring.services import Service
 
 # The most frequent first.
@@ -132,6 +134,7 @@ class ProcessSend:
     number: int
     stay: Stay | None
     heard: int  # The number of messages the sender had delivered.
+    position: int  # Among the events of its sender.
 
 
 @dataclass(slots=True, eq=False)
@@ -147,10 +150,12 @@ class Life:
     sends: list[ProcessSend] = field(default_factory=list)
     stays: list[Stay] = field(default_factory=list)
     # Events before the first view, and events that name another view than the one they are in.
-    outside: list[MessageDelivered | Signalled] = field(default_factory=list)
-    misplaced: list[MessageDelivered | Signalled] = field(default_factory=list)
-    borders: list[tuple[int, Recover | Crash]] = field(default_factory=list)  # With their places.
+    outside: list[tuple[int, MessageDelivered | Signalled]] = field(default_factory=list)  # With positions.
+    misplaced: list[tuple[int, MessageDelivered | Signalled]] = field(default_factory=list)
+    borders: list[tuple[int, Recover | Crash]] = field(default_factory=list)
     crashed: bool = False
+    first_at: dict[int, int] = field(default_factory=dict)  # By message: its first delivery, once asked for.
+    positions: list[int] = field(default_factory=list)  # Of the reliable deliveries, once asked for.
 
 
 @dataclass(slots=True)
@@ -165,6 +170,11 @@ class History:
     view_names: dict[ViewName, str] = field(default_factory=dict)  # Where a view is not called by its counter.
     components: Components | None = None
     counters_survive: bool = True  # Whether a daemon's counter of views survives its restarts.
+    view_ids: dict[ViewName, str] = field(default_factory=dict)  # Of groups' views, as the trace has them.
+
+    def view_id(self, view: ViewName) -> str:
+        """The id of a view as the trace has it."""
+        return self.view_ids.get(view) or view_text(view)
 
     @property
     def stays(self) -> Iterator[Stay]:
@@ -233,7 +243,7 @@ def _follow(life: Life, messages: MessageTable) -> None:
     stay: Stay | None = None
     life.numbers = [messages.number[event.message] for event in life.deliveries]
     heard = 0
-    for event in life.events:
+    for position, event in enumerate(life.events):
         if isinstance(event, MessageDelivered):
             number = life.numbers[heard]
             heard += 1
@@ -244,14 +254,14 @@ def _follow(life: Life, messages: MessageTable) -> None:
             elif stay is not None:
                 stay.loose.append(number)
             if stay is None or event.view != stay.view:
-                _out_of_place(life, event, stay)
+                _out_of_place(life, position, event, stay)
         elif isinstance(event, MessageSent):
             number = messages.number[event.message]
-            life.sends.append(ProcessSend(event, number, stay, heard))
+            life.sends.append(ProcessSend(event, number, stay, heard, position))
         elif isinstance(event, ViewInstalled):
             stay = _enter(life, event, stay)
         elif isinstance(event, Signalled):
-            _close(life, event, stay)
+            _close(life, position, event, stay)
         elif isinstance(event, Crash):
             life.crashed = True
     life.got.update(life.delivered)
@@ -266,17 +276,17 @@ def _enter(life: Life, event: ViewInstalled, before: Stay | None) -> Stay:
     return stay
 
 
-def _close(life: Life, event: Signalled, stay: Stay | None) -> None:
+def _close(life: Life, position: int, event: Signalled, stay: Stay | None) -> None:
     if stay is None or event.view != stay.view:
-        _out_of_place(life, event, stay)
+        _out_of_place(life, position, event, stay)
     if stay is not None:
         stay.signals.append(event)
         if stay.cut is None:
             stay.cut = len(stay.delivered)
 
 
-def _out_of_place(life: Life, event: MessageDelivered | Signalled, stay: Stay | None) -> None:
-    (life.outside if stay is None else life.misplaced).append(event)
+def _out_of_place(life: Life, position: int, event: MessageDelivered | Signalled, stay: Stay | None) -> None:
+    (life.outside if stay is None else life.misplaced).append((position, event))
 
 
 class HistoryNames:
@@ -341,10 +351,22 @@ class HistoryNames:
 
     def delivered(self, process: ProcessName, number: int) -> str:
         """The same, from the message's number; the process did deliver it."""
-        return self.delivery(first_delivery(self._history, self._history.lives[process], number))
+        return self.delivery(first_delivery(self._history.lives[process], number))
 
 
-def first_delivery(history: History, life: Life, number: int) -> MessageDelivered:
+def first_delivery(life: Life, number: int) -> MessageDelivered:
     """The event of the first delivery of a message, for a witness."""
-    message = history.messages.ids[number]
-    return next(event for event in life.deliveries if event.message == message)
+    if not life.first_at:
+        for at, delivered in enumerate(life.numbers):
+            life.first_at.setdefault(delivered, at)
+    return life.deliveries[life.first_at[number]]
+
+
+def position_of(history: History, life: Life, delivered: int) -> int:
+    """The position of a reliable delivery among the events of its process, for a witness."""
+    if not life.positions:
+        kinds, service = (MessageDelivered, ClientDelivered), history.messages.service
+        places = [at for at, event in enumerate(life.events) if isinstance(event, kinds)]
+        pairs = zip(places, life.numbers, strict=True)
+        life.positions = [at for at, number in pairs if service[number].reliable]
+    return life.positions[delivered]

@@ -101,7 +101,7 @@ def events(rows: Iterable[TraceRow]) -> Iterator[Event]:
             raise TraceError(f"{place}: rows are missing or out of order, {expected[row.process]} was next")
         expected[row.process] += 1
         try:
-            event = _event(row)
+            event = read_event(row)
         except (KeyError, ValueError) as error:
             raise TraceError(f"{place}: not a {row.kind} event: {error}") from error
         yield event
@@ -194,7 +194,8 @@ def _message_columns(event: MessageSent | MessageDelivered) -> dict[str, Any]:
     }
 
 
-def _event(row: TraceRow) -> Event:
+def read_event(row: TraceRow) -> Event:
+    """The event of one row; KeyError or ValueError if a column that it needs is empty or wrong."""
     if is_of_client(row):
         return read_client_event(row)
     process, at_us = read_process(row.process), row.time_us

@@ -10,10 +10,14 @@ from hopring.cli.terminal import Exit, Failure, say, say_lines
 from hopring.config import ConfigError, load_config
 from hopring.errors import HopError
 from hopring.spark.audit.reading import Ends
+from hopring.spark.audit.size import ENGINES, Engine
 from hopring.spark.audit.witness import as_json_text, as_text
 
 if TYPE_CHECKING:
     from hopring.spark.audit import AuditReport
+
+
+_ENGINE_HELP = "kernel: one worker judges a history; queries: for histories beyond its memory; auto: by size."
 
 
 @click.group()
@@ -42,6 +46,7 @@ def pipeline() -> None:
     is_flag=True,
     help="Daemons had several clients each: skip 2.11, which holds for each client by itself.",
 )
+@click.option("--engine", type=click.Choice(ENGINES), default="auto", show_default=True, help=_ENGINE_HELP)
 @click.option("--master", metavar="URL", help="A cluster, as spark://HOST:7077. Default: this machine.")
 @click.option("--remote", metavar="sc://..", help="A Spark Connect server.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of text.")
@@ -53,21 +58,22 @@ def audit(
     components: tuple[str, ...],
     counters_lost: bool,
     sessions: bool,
+    engine: Engine,
     master: str | None,
     remote: str | None,
     as_json: bool,
 ) -> None:
     """Check a trace against the properties of extended virtual synchrony, of daemons and of clients.
 
-    Each property is a query that returns its violations; the verdicts are those of `hop sim`. Exit code 1 means
-    that a property is broken, and then a witness shows what happened and where in the trace.
+    The verdicts are those of `hop sim`. Exit code 1 means that a property is broken, and then a witness shows
+    what happened and where in the trace.
     """
     if master and remote:
         raise click.UsageError("--master and --remote do not go together")
     parts = tuple(frozenset(filter(None, one.split(","))) for one in components) or None
     ends = Ends(quiet_end, parts, not counters_lost, sessions)
     try:
-        report = _audit(trace, ends, master, remote)
+        report = _audit(trace, ends, engine, master, remote)
     except HopError as error:
         raise Failure(str(error)) from None
     if as_json:
@@ -77,7 +83,7 @@ def audit(
     ctx.exit(Exit.OK if report.holds else Exit.FAILURE)
 
 
-def _audit(trace: str, ends: Ends, master: str | None, remote: str | None) -> "AuditReport":
+def _audit(trace: str, ends: Ends, engine: Engine, master: str | None, remote: str | None) -> "AuditReport":
     from hopring.spark import session  # noqa: PLC0415  Slow to load, and help should not wait for it.
     from hopring.spark.audit import audit as judge  # noqa: PLC0415
     from hopring.spark.audit.reading import (  # noqa: PLC0415
@@ -92,12 +98,14 @@ def _audit(trace: str, ends: Ends, master: str | None, remote: str | None) -> "A
         spark = session("hop pipeline audit", master, remote)
         try:
             found = read_trace(spark, str(files) if files else trace)
-            return judge(spark, found, trace, otherwise=ends, say=steps.say)
+            return judge(spark, found, trace, otherwise=ends, say=steps.say, engine=engine)
         finally:
             spark.stop()
 
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from hopring.spark.audit.witness import AuditReport
     from hopring.spark.pipeline.store import PipelineOptions
 
@@ -121,6 +129,7 @@ if TYPE_CHECKING:
 @click.option("--component", "components", metavar="A,B..", multiple=True, help="As for hop pipeline audit.")
 @click.option("--counters-lost", is_flag=True, help="A restarted daemon may have lost its counter of views.")
 @click.option("--sessions", is_flag=True, help="Daemons had several clients each; implied by --spool.")
+@click.option("--engine", type=click.Choice(ENGINES), default="auto", show_default=True, help=_ENGINE_HELP)
 @click.option("--report/--no-report", default=True, help="Whether to make report.html.")
 @click.option("--master", metavar="URL", help="A cluster, as spark://HOST:7077. Default: this machine.")
 @click.option("--remote", metavar="sc://..", help="A Spark Connect server.")
@@ -137,6 +146,7 @@ def run(
     components: tuple[str, ...],
     counters_lost: bool,
     sessions: bool,
+    engine: Engine,
     report: bool,
     master: str | None,
     remote: str | None,
@@ -159,7 +169,8 @@ def run(
     # Spoolers are sessions, and senders are others.
     ends = Ends(quiet_end, parts, not counters_lost, sessions or bool(spools))
     try:
-        found = _run(_wish(out, spools, trace, config, ends, stream, until_idle, report), master, remote)
+        wish = _wish(out, spools, trace, config, ends, stream, until_idle, report, engine)
+        found = _run(wish, master, remote)
     except ConfigError:
         raise  # It has an exit code of its own.
     except HopError as error:
@@ -179,6 +190,7 @@ def _wish(
     stream: bool,
     until_idle: bool,
     report: bool,
+    engine: Engine,
 ) -> "PipelineOptions":
     from hopring.spark.audit.reading import must_be_there  # noqa: PLC0415  Help should not wait for it.
     from hopring.spark.session import must_be_installed  # noqa: PLC0415
@@ -189,7 +201,7 @@ def _wish(
     if trace is not None:
         must_be_there(str(trace))
     sites = {} if config is None else sites_of(load_config(config))
-    return PipelineOptions(out, named_spools(spools), trace, sites, ends, stream, until_idle, report)
+    return PipelineOptions(out, named_spools(spools), trace, sites, ends, stream, until_idle, report, engine)
 
 
 def _run(wish: "PipelineOptions", master: str | None, remote: str | None) -> "AuditReport | None":
@@ -201,10 +213,16 @@ def _run(wish: "PipelineOptions", master: str | None, remote: str | None) -> "Au
     with on_disk(wish.out):
         if store.open():
             say(f"hop: {wish.out} is of an earlier run: its tables are replaced", err=True)
+    made: list[SparkSession] = []
+
+    def start() -> "SparkSession":
+        made.append(session("hop pipeline run", master, remote))
+        return made[0]
+
     with Steps() as steps:
         steps.say("starting Spark")
-        spark = session("hop pipeline run", master, remote)
         try:
-            return run(spark, wish, store, steps.say)
+            return run(start, wish, store, steps.say)
         finally:
-            spark.stop()
+            for spark in made:
+                spark.stop()

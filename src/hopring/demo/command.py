@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, NoReturn
@@ -22,6 +23,7 @@ from hopring.demo.summary import (
     LEFT_OUT,
     TRACE_FILE,
     DemoRecord,
+    StartingSession,
     judge,
     judge_again,
     lacking,
@@ -103,28 +105,39 @@ def demo(
         screen.doing("starting six daemons")
         port = CLIENT_PORT_DEFAULT if holds and tcp_free(CLIENT_PORT_DEFAULT) else None
         cluster = Cluster(SITES, DELAYS, directory=directory, patience=PATIENCE, client_port=port)
-        try:
-            with cluster:
-                facts = _perform(cluster, screen, seconds, began_seconds, limit)
-                screen.show(summary.closing(facts))
-                if holds:
-                    facts = _report(facts, screen, no_spark, as_json)
-                    _hold(cluster)
-        except ClusterError as error:
-            raise Failure(str(error)) from None
-        if not holds:  # Spark has the machine for itself when the daemons have ended.
-            facts = _report(facts, screen, no_spark, as_json)
+        why_not = LEFT_OUT if no_spark else lacking()
+        with ExitStack() as stack:
+            try:
+                with cluster:
+                    story = _perform(cluster, screen, seconds, began_seconds, limit)
+                    # Java starts while the daemons still run, but after all that is measured of them.
+                    starting = None if why_not else StartingSession()
+                    if starting is not None:
+                        stack.callback(starting.stop)
+                    facts = _judged(cluster, screen, story, began_seconds)
+                    screen.show(summary.closing(facts))
+                    if holds:
+                        facts = _report(facts, screen, why_not, starting, as_json)
+                        _hold(cluster)
+            except ClusterError as error:
+                raise Failure(str(error)) from None
+            if not holds:  # Spark has the machine for itself when the daemons have ended.
+                facts = _report(facts, screen, why_not, starting, as_json)
     ctx.exit(Exit.OK if facts.ok else Exit.FAILURE)
 
 
 def _perform(
     cluster: Cluster, screen: DemoScreen, seconds: float, began_seconds: float, limit: float
-) -> DemoResult:
+) -> DemoStory:
     story = DemoStory(cluster, screen, seconds, began_seconds + limit - time.monotonic())
     try:
         asyncio.run(story.perform())
     except* HopError as errors:
         _tell(cluster, errors)
+    return story
+
+
+def _judged(cluster: Cluster, screen: DemoScreen, story: DemoStory, began_seconds: float) -> DemoResult:
     screen.doing("judging what was recorded")
     recorded = DemoRecord(cluster.daemons, story.quiet, story.marks)
     file = write_down(cluster.directory, story.history, recorded)
@@ -146,17 +159,25 @@ def _perform(
     )
 
 
-def _report(facts: DemoResult, screen: DemoScreen, no_spark: bool, as_json: bool) -> DemoResult:
+def _report(
+    facts: DemoResult,
+    screen: DemoScreen,
+    why_not: str | None,
+    starting: StartingSession | None,
+    as_json: bool,
+) -> DemoResult:
     """Runs the pipeline, if wanted and possible, and prints the last lines."""
-    why_not = LEFT_OUT if no_spark else lacking()
-    facts = _with_report(facts, screen) if why_not is None else replace(facts, pipeline=why_not)
+    if starting is not None:
+        facts = _with_report(facts, screen, starting)
+    else:
+        facts = replace(facts, pipeline=why_not or "")
     if as_json:
         click.echo(msgspec.json.encode(facts))
     screen.show(summary.last_line(facts))
     return facts
 
 
-def _with_report(facts: DemoResult, screen: DemoScreen) -> DemoResult:
+def _with_report(facts: DemoResult, screen: DemoScreen, starting: StartingSession) -> DemoResult:
     daemons = frozenset(one.daemon for one in facts.clients)
     ends = Ends(quiet=True, components=(daemons,)) if not facts.problems else Ends()
     spools = {site: Path(directory) for site, directory in facts.spools.items()}
@@ -165,7 +186,7 @@ def _with_report(facts: DemoResult, screen: DemoScreen) -> DemoResult:
     try:
         with screen.steps() as say:
             say("starting Spark")
-            outcome = run_pipeline(spools, trace, trace.parent, ends, say)
+            outcome = run_pipeline(spools, trace, trace.parent, ends, say, starting)
     except HopError as error:
         return replace(facts, ok=False, pipeline=f"the pipeline failed: {error}")
     verdict = "all properties hold" if outcome.holds else "a property is broken: see the report"

@@ -7,10 +7,12 @@ every group has members in every site. Without Spark the demonstration is comple
 
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from rich.console import Group, RenderableType
@@ -31,10 +33,14 @@ from hopring.demo.figures import (
     ViewChangeTimes,
 )
 from hopring.demo.scenario import DELAYS, GROUPS, SITES
+from hopring.errors import HopError
 from hopring.spark import session
 from hopring.spark.audit.reading import Ends
 from hopring.spark.errors import NoJava
 from hopring.spark.java import decide, look
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 TRACE_FILE = "trace.jsonl"
 STORY_FILE = "story.json"
@@ -104,8 +110,31 @@ def lacking(find: Callable[[str], object] = find_spec) -> str | None:
     return None
 
 
+class StartingSession:
+    """A Spark session that starts in the background; `stop` ends it, started or not."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(1)
+        self._made = self._pool.submit(session, "hop demo")
+
+    def wait(self) -> "SparkSession":
+        """The session, once it has started; SparkError if it cannot."""
+        return self._made.result()
+
+    def stop(self) -> None:
+        """Ends the session and its Java."""
+        with suppress(HopError):
+            self.wait().stop()
+        self._pool.shutdown()
+
+
 def run_pipeline(
-    spools: Mapping[str, Path], trace: Path, directory: Path, ends: Ends, say: Callable[[str], None]
+    spools: Mapping[str, Path],
+    trace: Path,
+    directory: Path,
+    ends: Ends,
+    say: Callable[[str], None],
+    starting: StartingSession,
 ) -> PipelineOutcome:
     """Makes tables, audit and report; SparkError if that fails."""
     # Loaded here: it takes Spark with it, and a demonstration without it should not wait.
@@ -113,12 +142,8 @@ def run_pipeline(
     out = directory / DIRECTORY
     store = pipeline.Store(out)
     store.open()
-    spark = session("hop demo")
-    try:
-        stock = tuple([pipeline.SpoolRoot(name, str(path)) for name, path in sorted(spools.items())])
-        found = pipeline.run(spark, pipeline.PipelineOptions(out, stock, trace, ends=ends), store, say)
-    finally:
-        spark.stop()
+    stock = tuple([pipeline.SpoolRoot(name, str(path)) for name, path in sorted(spools.items())])
+    found = pipeline.run(starting.wait, pipeline.PipelineOptions(out, stock, trace, ends=ends), store, say)
     assert found is not None, "there is a trace, so there is an audit"
     return PipelineOutcome(out / REPORT_FILE, found.holds)
 

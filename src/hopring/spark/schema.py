@@ -117,6 +117,7 @@ _STAY: Final = {"view": "string", "installed": "timestamp", "ended": "timestamp"
 
 GOLD: Final[Mapping[str, Columns]] = {
     "throughput": {
+        RUN: "string",
         "second": "timestamp",
         "daemon": "string",
         "site": "string",
@@ -126,6 +127,7 @@ GOLD: Final[Mapping[str, Columns]] = {
         "bytes": "bigint",
     },
     "latency": {
+        RUN: "string",
         **_WHERE,
         "group": "string",
         "messages": "bigint",
@@ -136,8 +138,15 @@ GOLD: Final[Mapping[str, Columns]] = {
         "mean_us": "double",
         "negative": "bigint",
     },
-    "latency_histogram": {**_WHERE, "low_us": "bigint", "high_us": "bigint", "messages": "bigint"},
+    "latency_histogram": {
+        RUN: "string",
+        **_WHERE,
+        "low_us": "bigint",
+        "high_us": "bigint",
+        "messages": "bigint",
+    },
     "links": {
+        RUN: "string",
         "daemon": "string",
         "peer": "string",
         "link": "string",
@@ -150,6 +159,7 @@ GOLD: Final[Mapping[str, Columns]] = {
         "round_trip_us": "double",
     },
     "membership": {
+        RUN: "string",
         "daemon": "string",
         **_STAY,
         "seconds": "double",
@@ -159,11 +169,19 @@ GOLD: Final[Mapping[str, Columns]] = {
         "signalled": "timestamp",
     },
     "group_views": {
+        RUN: "string",
         "group": "string",
         "session": "string",
         **_STAY,
         "members": "array<string>",
         "cause": "string",
+    },
+    "violations": {
+        RUN: "string",
+        "property": "string",
+        "rank": "bigint",
+        "witness": "string",
+        "facts": "string",
     },
     "summary": {"name": "string", "value": "double"},
 }

@@ -3,8 +3,8 @@
 A session runs on this machine, on a cluster (`master`) or behind Spark Connect (`remote`); jobs are the same
 for all. Without an argument, Spark's own configuration decides, and without one it runs on this machine.
 
-The Java process inherits stderr when it starts and prints to it before any setting takes effect. So stderr is
-redirected to the log file while the session starts, and Java keeps it.
+The Java process prints to its stderr before any setting takes effect, so its stderr is the log file. A session
+that exists already is left as it is: its settings belong to the program that made it.
 """
 
 import logging
@@ -50,6 +50,18 @@ EVERYWHERE: Final = {
 }
 """Settings that our jobs rely on, wherever they run."""
 
+OURS: Final = "spark.hopring.session"
+"""Set in sessions that were made here."""
+
+SMALL_ROWS_MAX: Final = 1_000_000
+
+_SMALL: Final = {
+    "spark.sql.adaptive.enabled": "false",  # It makes a job of every stage.
+    "spark.sql.codegen.wholeStage": "false",  # Compiling takes longer than it saves.
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",  # Each broadcast is a job.
+}
+
 
 def session(
     app: str, master: str | None = None, remote: str | None = None, settings: Mapping[str, str] | None = None
@@ -79,14 +91,19 @@ def _connected(app: str, remote: str, settings: dict[str, str]) -> "SparkSession
 
     with readable(f"Spark Connect at {remote}"):
         builder = SparkSession.builder.appName(app).remote(remote)
-        found = builder.config(map=EVERYWHERE | settings).getOrCreate()
+        ours = {} if SparkSession.getActiveSession() else {OURS: "true"}
+        found = builder.config(map=EVERYWHERE | ours | settings).getOrCreate()
         found.range(1).count()  # The first request to the server: an error shows up here.
     return found
 
 
 def _started(app: str, master: str | None, settings: dict[str, str]) -> "SparkSession":
-    from pyspark.sql import SparkSession  # noqa: PLC0415  An extra, and slow to load.
+    from pyspark import SparkContext  # noqa: PLC0415  An extra, and slow to load.
+    from pyspark.sql import SparkSession  # noqa: PLC0415
 
+    if SparkContext._active_spark_context is not None:
+        # Of another program, or of an earlier call: `getOrCreate` would change its settings.
+        return SparkSession.builder.config(map=EVERYWHERE | settings).getOrCreate()
     master = master or os.environ.get("SPARK_MASTER")
     check_master(master)
     ensure_java()
@@ -96,15 +113,56 @@ def _started(app: str, master: str | None, settings: dict[str, str]) -> "SparkSe
         builder = builder.master(master or f"local[{os.cpu_count() or 1}]")
     if local:
         os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
-    builder = builder.config(map=EVERYWHERE | _quiet() | (_at_home() if local else {}) | settings)
+    ours = EVERYWHERE | {OURS: "true"} | _quiet() | (_at_home(master) if local else {}) | settings
+    builder = builder.config(map=ours)
     try:
-        with readable(f"Spark at {master or 'this machine'}"), _stderr_in_log():
+        with readable(f"Spark at {master or 'this machine'}"):
+            _start_java(ours)
             return builder.getOrCreate()
     except SparkError as error:
         if local:
             raise
         # Spark's own message does not name the cluster.
         raise no_cluster(str(master), error.detail) from None
+
+
+def _start_java(settings: Mapping[str, str]) -> None:
+    """Starts Java with its stderr in the log file; no other thread of this process is affected."""
+    from pyspark import SparkConf, SparkContext  # noqa: PLC0415  An extra.
+    from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
+
+    if SparkContext._gateway is None:
+        with log_file().open("ab") as log:
+            gateway = launch_gateway(SparkConf().setAll(list(settings.items())), {"stderr": log})
+        SparkContext._ensure_initialized(gateway=gateway)
+
+
+def is_ours(spark: "SparkSession") -> bool:
+    """Whether the session was made here, so that its settings may be changed for a while."""
+    mark: str | None = spark.conf.get(OURS, "false")
+    return mark == "true"
+
+
+@contextmanager
+def suited_to(spark: "SparkSession", rows: int, shuffle_partitions: int) -> Iterator[None]:
+    """Settings for queries over so many rows; set back at the end. A session that is not ours stays as it is.
+
+    Few rows take longer to plan and to compile for than to process. A stateful query keeps the partitions of
+    its checkpoint, whatever is set here.
+    """
+    if not is_ours(spark):
+        yield
+        return
+    wanted = {"spark.sql.shuffle.partitions": str(shuffle_partitions)}
+    wanted |= _SMALL if rows <= SMALL_ROWS_MAX else {}
+    before = {name: spark.conf.get(name) for name in wanted}
+    try:
+        for name, value in wanted.items():
+            spark.conf.set(name, value)
+        yield
+    finally:
+        for name, old in before.items():
+            spark.conf.set(name, str(old))
 
 
 def no_cluster(master: str, detail: Path | None) -> SparkError:
@@ -134,14 +192,23 @@ def _quiet() -> dict[str, str]:
     }
 
 
-def _at_home() -> dict[str, str]:
-    """Settings for one machine: no web page, loopback only, and memory for a single process."""
+def _at_home(master: str | None) -> dict[str, str]:
+    """Settings for one machine: no web page, loopback only, memory for one process, a partition per core."""
     return {
+        "spark.sql.shuffle.partitions": str(cores_of(master)),
         "spark.ui.enabled": "false",
         "spark.driver.host": LOOPBACK,
         "spark.driver.bindAddress": LOOPBACK,
         "spark.driver.memory": os.environ.get(MEMORY_VARIABLE) or f"{memory_mbytes(_machine_mbytes())}m",
     }
+
+
+def cores_of(master: str | None) -> int:
+    """The cores that a local master uses: those that it names, or all of this machine."""
+    if master == "local":
+        return 1
+    named = re.match(r"local\[(\d+)", master or "")
+    return int(named[1]) if named else os.cpu_count() or 1
 
 
 def memory_mbytes(machine_mbytes: int) -> int:
@@ -156,17 +223,3 @@ def _machine_mbytes() -> int:
 def _silence_python() -> None:
     # It writes a line of several kilobytes for every failed query.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
-
-
-@contextmanager
-def _stderr_in_log() -> Iterator[None]:
-    sys.stderr.flush()
-    kept = os.dup(2)
-    with log_file().open("ab") as log:
-        os.dup2(log.fileno(), 2)
-    try:
-        yield
-    finally:
-        sys.stderr.flush()
-        os.dup2(kept, 2)
-        os.close(kept)

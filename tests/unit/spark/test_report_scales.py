@@ -151,3 +151,16 @@ def test_negative_latencies_are_not_on_a_logarithmic_axis() -> None:
     (hill,) = hills(buckets, latency)
 
     assert (hill.messages, hill.latency) == (5, latency[0])
+
+
+def test_buckets_of_several_runs_are_summed_and_their_percentiles_are_not_marked() -> None:
+    buckets = [BucketRow("safe", "eu", "us", 64, 91, messages) for messages in (3, 4)]
+    latency = [
+        LatencyRow("safe", "eu", "us", "", messages, 70.0, 80.0, 90.0, 90.0, 70.0, 0, run)
+        for run, messages in (("one", 3), ("two", 4))
+    ]
+
+    (hill,) = hills(buckets, latency)
+
+    assert [one.messages for one in hill.buckets] == [7]
+    assert hill.latency is None

@@ -1,9 +1,13 @@
+import os
 import sys
+from contextlib import suppress
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from hopring.spark.errors import NoSpark, SparkError
-from hopring.spark.session import check_master, memory_mbytes, no_cluster, session
+from hopring.spark.session import check_master, cores_of, memory_mbytes, no_cluster, session, suited_to
 
 
 @pytest.mark.parametrize(("machine", "java"), [(1_000, 1_024), (6_000, 3_000), (64_000, 8_192)])
@@ -44,3 +48,40 @@ def test_spark_connect_without_its_packages_says_what_to_install(monkeypatch: py
     monkeypatch.setattr(sys.modules["hopring.spark.session"], "find_spec", find)
     with pytest.raises(NoSpark, match=r"sc://head needs grpcio; pip install 'hopring\[connect\]'"):
         session("test", remote="sc://head")
+
+
+@pytest.mark.parametrize(("master", "cores"), [("local", 1), ("local[3]", 3), ("local[4, 2]", 4)])
+def test_a_local_session_has_as_many_partitions_as_its_master_has_cores(master: str, cores: int) -> None:
+    assert cores_of(master) == cores
+
+
+def test_without_a_number_the_cores_are_those_of_the_machine() -> None:
+    assert cores_of(None) == cores_of("local[*]") == os.cpu_count()
+
+
+class Settings(dict[str, str]):
+    """The settings of a session, by the methods that Spark's have."""
+
+    def set(self, name: str, value: str) -> None:
+        self[name] = value
+
+
+@pytest.mark.parametrize(
+    ("ours", "rows", "during"), [("true", 5, "false"), ("true", 10**7, "true"), ("no", 5, "true")]
+)
+def test_settings_for_few_rows_are_set_back_and_never_set_in_foreign_sessions(
+    ours: str, rows: int, during: str
+) -> None:
+    before = {
+        **{"spark.sql.adaptive.enabled": "true", "spark.sql.codegen.wholeStage": "true"},
+        **{"spark.sql.codegen.factoryMode": "FALLBACK", "spark.sql.autoBroadcastJoinThreshold": "10MB"},
+        **{"spark.sql.shuffle.partitions": "200", "spark.hopring.session": ours},
+    }
+    spark: Any = SimpleNamespace(conf=Settings(before))
+
+    with suppress(ZeroDivisionError), suited_to(spark, rows, 7):
+        assert spark.conf["spark.sql.adaptive.enabled"] == during
+        assert spark.conf["spark.sql.shuffle.partitions"] == ("7" if ours == "true" else "200")
+        raise ZeroDivisionError
+
+    assert spark.conf == before

@@ -2,33 +2,50 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final
 
 from hopring.check.history import History, HistoryNames, Stay
-from hopring.check.properties.property import Clause, Property, PropertyInstance, in_each_group
+from hopring.check.properties.property import (
+    IN_GROUP,
+    Clause,
+    Property,
+    PropertyInstance,
+    Violation,
+    in_each_group,
+)
 from hopring.check.properties.sql import RELIABLE, Masks
 
 
-def agreed_before_signal(history: History) -> str:
+def agreed_before_signal(history: History) -> Iterator[Violation]:
     """A process that delivers an agreed message before the signal has all below it that anyone has there."""
-    for stay, below in _below_last_agreed(history, lambda stay: stay.regular):
-        missing = set(below) - history.lives[stay.process].got
-        if missing:
-            return _skipped(history, stay, min(missing), stay.regular)
-    return ""
+    for stay, below in _below_last_agreed(history, _regular):
+        for number in sorted(set(below) - history.lives[stay.process].got):
+            yield _skipping(history, stay, number, _regular)
 
 
-def agreed_after_signal(history: History) -> str:
+def agreed_after_signal(history: History) -> Iterator[Violation]:
     """After the signal the same, for messages of those that come along to the next view."""
     sender = history.messages.sender
-    for stay, below in _below_last_agreed(history, lambda stay: stay.transitional):
+    for stay, below in _below_last_agreed(history, _transitional):
         if stay.after is None:
             continue
-        missing = set(below) - history.lives[stay.process].got
-        owed = [number for number in missing if sender[number] in stay.after.together]
-        if owed:
-            return _skipped(history, stay, min(owed), stay.transitional)
-    return ""
+        for number in sorted(set(below) - history.lives[stay.process].got):
+            if sender[number] in stay.after.together:
+                yield _skipping(history, stay, number, _transitional)
+
+
+def _regular(stay: Stay) -> list[int]:
+    return stay.regular
+
+
+def _transitional(stay: Stay) -> list[int]:
+    return stay.transitional
+
+
+def _skipping(history: History, stay: Stay, number: int, side: Callable[[Stay], list[int]]) -> Violation:
+    facts = (stay.process, history.messages.ids[number], history.view_id(stay.view))
+    return Violation(facts, partial(_skipped, history, stay, number, side))
 
 
 def _below_last_agreed(history: History, side: Callable[[Stay], list[int]]) -> Iterator[tuple[Stay, list[int]]]:
@@ -41,10 +58,10 @@ def _below_last_agreed(history: History, side: Callable[[Stay], list[int]]) -> I
             yield stay, anyone[: bisect_left(anyone, top)]
 
 
-def _skipped(history: History, stay: Stay, missing: int, side: list[int]) -> str:
+def _skipped(history: History, stay: Stay, missing: int, side: Callable[[Stay], list[int]]) -> str:
     """Names the first agreed message that requires the missing one, and a process that delivered the latter."""
     names, service = HistoryNames(history), history.messages.service
-    agreed = next(number for number in side if number > missing and service[number].total)
+    agreed = next(number for number in side(stay) if number > missing and service[number].total)
     stays = history.views[stay.view].values()
     other = next(other for other in stays if missing in other.delivered)
     lower = (
@@ -72,6 +89,7 @@ def _after_signal_query(m: Masks) -> str:
     return f"{_skipped_query(m, 'late_top')} AND {along}"
 
 
+_LACKS: Final = ("process", "message", "view")
 _SKIPPED: Final = "{process} delivered an agreed message in {view} and never {message}, which has a lower stamp"
 
 AGREED_BEFORE_SIGNAL: Final = Property(
@@ -85,8 +103,8 @@ AGREED_BEFORE_SIGNAL: Final = Property(
             "The same, in each group.",
         ),
     ),
-    PropertyInstance(agreed_before_signal, _before_signal_query, _SKIPPED),
-    PropertyInstance(in_each_group(agreed_before_signal), _before_signal_query, _SKIPPED),
+    PropertyInstance(agreed_before_signal, _before_signal_query, _SKIPPED, _LACKS),
+    PropertyInstance(in_each_group(agreed_before_signal), _before_signal_query, _SKIPPED, (IN_GROUP, *_LACKS)),
 )
 
 AGREED_AFTER_SIGNAL: Final = Property(
@@ -99,8 +117,13 @@ AGREED_AFTER_SIGNAL: Final = Property(
             "The same, in each group.",
         ),
     ),
-    PropertyInstance(agreed_after_signal, _after_signal_query, f"after the signal {_SKIPPED}"),
-    PropertyInstance(in_each_group(agreed_after_signal), _after_signal_query, f"after the signal {_SKIPPED}"),
+    PropertyInstance(agreed_after_signal, _after_signal_query, f"after the signal {_SKIPPED}", _LACKS),
+    PropertyInstance(
+        in_each_group(agreed_after_signal),
+        _after_signal_query,
+        f"after the signal {_SKIPPED}",
+        (IN_GROUP, *_LACKS),
+    ),
 )
 
 PROPERTIES: Final = (AGREED_BEFORE_SIGNAL, AGREED_AFTER_SIGNAL)

@@ -1,19 +1,20 @@
 """Liveness, judged at a quiet end: everything has arrived (2.17), and views are true (2.16)."""
 
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final
 
 from hopring.check.client_history import ClientHistory
 from hopring.check.history import History, HistoryNames, Stay
-from hopring.check.properties.property import Clause, Property, PropertyInstance
+from hopring.check.properties.property import IN_GROUP, Clause, Property, PropertyInstance, Violation
 from hopring.check.properties.sql import LOOSE, RELIABLE, Masks
-from hopring.check.trace import ClientSent, ProcessName, ViewName
+from hopring.check.trace import ClientSent, MessageId, MessageSent, ProcessName, ViewName
 
 # 2.17.
 
 
-def termination(history: History) -> str:
+def termination(history: History) -> Iterator[Violation]:
     """Every member of a view delivers the messages of senders that never leave it."""
-    names = HistoryNames(history)
     for life in history.lives.values():
         if not life.stays or not history.alive_at_quiet_end(life.process):
             continue
@@ -24,9 +25,14 @@ def termination(history: History) -> str:
                 continue
             lacking = [member for member in last.members if not history.has(member, sending.number)]
             if lacking:
-                what = f"{names.send(sent)} in {names.view(last.view)} and stayed there"
-                return f"{what}, but {names.process(min(lacking))} never delivered it"
-    return ""
+                facts = (life.process, sending.position)
+                yield Violation(facts, partial(_did_not_arrive, history, sent, last.view, min(lacking)))
+
+
+def _did_not_arrive(history: History, sent: MessageSent, view: ViewName, member: ProcessName) -> str:
+    names = HistoryNames(history)
+    what = f"{names.send(sent)} in {names.view(view)} and stayed there"
+    return f"{what}, but {names.process(member)} never delivered it"
 
 
 def _termination_query(m: Masks) -> str:
@@ -42,32 +48,41 @@ def _termination_query(m: Masks) -> str:
     """
 
 
-def termination_in_groups(history: ClientHistory) -> str:
+def termination_in_groups(history: ClientHistory) -> Iterator[Violation]:
     """All members of a last view get what one of them sent or got in it."""
     for group_name, group in sorted(history.groups.items()):
         for stay in group.stays:
             if stay.after is None and not history.ends_in(stay):
-                witness = _not_arrived(history, group, stay, _sent_in(history, group_name, stay))
-                if witness:
-                    return witness
-    return ""
+                view = group.view_id(stay.view)
+                for message, say in _not_arrived(history, group, stay, _sent_in(history, group_name, stay)):
+                    yield Violation((group_name, message, view), say)
 
 
-def _not_arrived(history: ClientHistory, group: History, stay: Stay, own: list[ClientSent]) -> str:
-    number, names = history.whole.messages.number, HistoryNames(group)
+def _not_arrived(
+    history: ClientHistory, group: History, stay: Stay, own: list[ClientSent]
+) -> Iterator[tuple[MessageId, Callable[[], str]]]:
+    number, ids = history.whole.messages.number, group.messages.ids
     for sent in own:
         if sent.message not in number and (not sent.self_discard or len(stay.members) > 1):
-            what = f"{names.process(stay.process)} sent {names.message(sent.message)}"
-            where = f"at {sent.at_us} us in {names.view(stay.view)} and stayed there"
-            return f"{what} {where}, but nobody ever delivered it"
+            yield sent.message, partial(_nobody_delivered, group, stay, sent)
     owed = {*stay.delivered, *[number[one.message] for one in own if one.message in number]}
     for member in sorted(stay.members):
         missing = owed - group.lives[member].got if member in group.lives else owed
-        if missing:
-            what = f"{names.number(min(missing))} is of {names.view(stay.view)}"
-            stays = f"{names.process(stay.process)} stayed there"
-            return f"{what}, {stays}; {names.process(member)} never delivered it"
-    return ""
+        for one in sorted(missing):
+            yield ids[one], partial(_member_lacks, group, stay, member, one)
+
+
+def _nobody_delivered(group: History, stay: Stay, sent: ClientSent) -> str:
+    names = HistoryNames(group)
+    what = f"{names.process(stay.process)} sent {names.message(sent.message)}"
+    where = f"at {sent.at_us} us in {names.view(stay.view)} and stayed there"
+    return f"{what} {where}, but nobody ever delivered it"
+
+
+def _member_lacks(group: History, stay: Stay, member: ProcessName, number: int) -> str:
+    names = HistoryNames(group)
+    what = f"{names.number(number)} is of {names.view(stay.view)}"
+    return f"{what}, {names.process(stay.process)} stayed there; {names.process(member)} never delivered it"
 
 
 def _sent_in(history: ClientHistory, group: str, stay: Stay) -> list[ClientSent]:
@@ -111,12 +126,14 @@ TERMINATION: Final = Property(
         termination,
         _termination_query,
         "{event} in {view} and stayed there, but {lacking} of its members never delivered that",
+        ("process", "position"),
         when_quiet=True,
     ),
     PropertyInstance(
         termination_in_groups,
         _termination_in_groups_query,
         "{message} is of {view}, which somebody stayed in, and {lacking} of its members never delivered it",
+        (IN_GROUP, "message", "view"),
         when_quiet=True,
     ),
 )
@@ -124,39 +141,36 @@ TERMINATION: Final = Property(
 # 2.16.
 
 
-def membership_precision(history: History) -> str:
+def membership_precision(history: History) -> Iterator[Violation]:
     """After the heal, the daemons of each component end in one view of exactly these daemons."""
     for component in history.components or ():
-        witness = _imprecise(history, sorted(component))
-        if witness:
-            return witness
-    return ""
+        for daemon, flaw in _imprecise(history, sorted(component)):
+            yield Violation((daemon,), partial(str, flaw))
 
 
-def _imprecise(history: History, daemons: list[str]) -> str:
+def _imprecise(history: History, daemons: list[str]) -> Iterator[tuple[str, str]]:
     names = HistoryNames(history)
-    unheard = [daemon for daemon in daemons if daemon not in history.starts]
-    if unheard:
-        return f"{unheard[0]} should be in a view with {{{' '.join(daemons)}}} and did nothing at all"
-    processes = [history.starts[daemon][-1] for daemon in daemons]
+    processes = [history.starts[daemon][-1] for daemon in daemons if daemon in history.starts]
+    ended = [history.lives[process].stays[-1] for process in processes if history.lives[process].stays]
+    meeting = min(ended, key=lambda stay: stay.view, default=None)
     together = names.processes(processes)
-    meeting: ViewName | None = None
-    for process in processes:
-        life = history.lives[process]
-        who = names.process(process)
+    for daemon in daemons:
+        if daemon not in history.starts:
+            yield daemon, f"{daemon} should be in a view with {{{' '.join(daemons)}}} and did nothing at all"
+            continue
+        life = history.lives[history.starts[daemon][-1]]
+        who = names.process(life.process)
         if life.crashed:
-            return f"{who} should be in a view with {together} and has crashed"
-        if not life.stays:
-            return f"{who} should be in a view with {together} and never installed one"
-        last = life.stays[-1]
-        if last.members != frozenset(processes):
+            yield daemon, f"{who} should be in a view with {together} and has crashed"
+        elif not life.stays or meeting is None:
+            yield daemon, f"{who} should be in a view with {together} and never installed one"
+        elif life.stays[-1].members != frozenset(processes):
+            last = life.stays[-1]
             members = names.processes(last.members)
-            return f"{who} ended in {names.view(last.view)} of {members}, not of {together}"
-        meeting = meeting or last.view
-        if last.view != meeting:
-            first = names.process(processes[0])
-            return f"{first} ended in {names.view(meeting)}, {who} in {names.view(last.view)}"
-    return ""
+            yield daemon, f"{who} ended in {names.view(last.view)} of {members}, not of {together}"
+        elif life.stays[-1].view != meeting.view:
+            first = f"{names.process(meeting.process)} ended in {names.view(meeting.view)}"
+            yield daemon, f"{first}, {who} in {names.view(life.stays[-1].view)}"
 
 
 def _membership_precision_query(m: Masks) -> str:
@@ -180,7 +194,7 @@ def _membership_precision_query(m: Masks) -> str:
     """
 
 
-def precision_of_groups(history: ClientHistory) -> str:
+def precision_of_groups(history: ClientHistory) -> Iterator[Violation]:
     """In each component all end in one view of a group, with exactly the sessions that want to be in it."""
     for component in history.components or ():
         for group_name, group in sorted(history.groups.items()):
@@ -189,28 +203,28 @@ def precision_of_groups(history: ClientHistory) -> str:
                 for process, session in history.sessions.items()
                 if process.daemon in component and not session.ends and group_name in session.wants
             )
-            witness = _imprecise_group(history, group, group_name, wanting)
-            if witness:
-                return witness
-    return ""
+            for process, flaw in _imprecise_group(history, group, group_name, wanting):
+                yield Violation((group_name, process), partial(str, flaw))
 
 
-def _imprecise_group(history: ClientHistory, group: History, name: str, wanting: frozenset[ProcessName]) -> str:
+def _imprecise_group(
+    history: ClientHistory, group: History, name: str, wanting: frozenset[ProcessName]
+) -> Iterator[tuple[ProcessName, str]]:
     names = HistoryNames(group)
-    meeting: Stay | None = None
+    ended = [group.lives[process].stays[-1] for process in sorted(wanting) if process in group.lives]
+    meeting = min(ended, key=lambda stay: stay.view, default=None)
     for process in sorted(wanting):
-        life = group.lives.get(process)
-        if life is None or life.stays[-1] in history.left:
-            return f"{names.process(process)} should be in {name} with {names.processes(wanting)} and is not"
+        life, who = group.lives.get(process), names.process(process)
+        if life is None or meeting is None or life.stays[-1] in history.left:
+            yield process, f"{who} should be in {name} with {names.processes(wanting)} and is not"
+            continue
         last = life.stays[-1]
         if last.members != wanting:
             members = f"of {names.processes(last.members)}, not of {names.processes(wanting)}"
-            return f"{names.process(process)} ended in {names.view(last.view)} {members}"
-        meeting = meeting or last
-        if meeting.view != last.view:
+            yield process, f"{who} ended in {names.view(last.view)} {members}"
+        elif last.view != meeting.view:
             first = f"{names.process(meeting.process)} ended in {names.view(meeting.view)}"
-            return f"{first}, {names.process(process)} in {names.view(last.view)}"
-    return ""
+            yield process, f"{first}, {who} in {names.view(last.view)}"
 
 
 def _precision_of_groups_query(m: Masks) -> str:
@@ -243,12 +257,14 @@ MEMBERSHIP_PRECISION: Final = Property(
         membership_precision,
         _membership_precision_query,
         "at the end {daemon} should have been in a view with all that it could reach, and it {flaw}",
+        ("daemon",),
         with_components=True,
     ),
     PropertyInstance(
         precision_of_groups,
         _precision_of_groups_query,
         "at the end {process} should have been in a view of {group_name} with all who want to, and it {flaw}",
+        (IN_GROUP, "process"),
         when_quiet=True,
         with_components=True,
     ),

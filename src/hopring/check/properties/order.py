@@ -5,16 +5,27 @@ in its order. One order for all means a graph of deliveries without circles; it 
 process steps back.
 """
 
+from collections.abc import Iterable, Iterator
+from functools import partial
 from graphlib import CycleError, TopologicalSorter
 from itertools import combinations, pairwise
 from typing import Final
 
-from hopring.check.history import NEVER_SENT, History, HistoryNames, Life, first_delivery
-from hopring.check.properties.property import Clause, Property, PropertyInstance, Query, over_all_groups
+from hopring.check.history import NEVER_SENT, History, HistoryNames, Life, first_delivery, position_of
+from hopring.check.properties.property import (
+    Clause,
+    Property,
+    PropertyInstance,
+    Query,
+    Violation,
+    over_all_groups,
+)
 from hopring.check.properties.sql import TOTAL, Masks
 from hopring.check.trace import MessageSent, ProcessName
 
 CIRCLE_SHOWN_MAX: Final = 8
+_EVENT: Final = ("process", "position")
+_TWO_MESSAGES: Final = ("message", "other_message")
 
 
 def _missteps(order: str) -> Query:
@@ -24,29 +35,32 @@ def _missteps(order: str) -> Query:
 # 2.11.
 
 
-def fifo_order(history: History) -> str:
+def fifo_order(history: History) -> Iterator[Violation]:
     """A FIFO message (or better) comes after each earlier message of its session that comes at all."""
     messages = history.messages
     for life in history.lives.values():
-        latest: dict[
-            ProcessName, int
-        ] = {}  # By session: the FIFO message that was sent last of those delivered.
-        for number in life.delivered:
+        # By session: the FIFO message that was sent last of those delivered.
+        latest: dict[ProcessName, int] = {}
+        for at, number in enumerate(life.delivered):
             place = messages.place[number]
             if place == NEVER_SENT:
                 continue
             session = messages.sender[number]
             last = latest.get(session)
             if last is not None and place < messages.place[last]:
-                return f"{_too_late(history, life, number, last)}, which was sent later"
-            if messages.service[number].fifo:
+                facts = (life.process, position_of(history, life, at))
+                yield Violation(facts, partial(_sent_before, history, life, number, last))
+            elif messages.service[number].fifo:
                 latest[session] = number
-    return ""
+
+
+def _sent_before(history: History, life: Life, number: int, last: int) -> str:
+    return f"{_too_late(history, life, number, last)}, which was sent later"
 
 
 def _too_late(history: History, life: Life, number: int, last: int) -> str:
     names = HistoryNames(history)
-    before = first_delivery(history, life, last)
+    before = first_delivery(life, last)
     return f"{names.delivered(life.process, number)} after {names.number(last)} at {before.at_us} us"
 
 
@@ -63,14 +77,14 @@ FIFO_ORDER: Final = Property(
             "The same, over all groups of a session.",
         ),
     ),
-    PropertyInstance(fifo_order, _missteps("fifo"), _OVERTAKEN, per_session=True),
-    PropertyInstance(over_all_groups(fifo_order), _missteps("fifo"), _OVERTAKEN),
+    PropertyInstance(fifo_order, _missteps("fifo"), _OVERTAKEN, _EVENT, per_session=True),
+    PropertyInstance(over_all_groups(fifo_order), _missteps("fifo"), _OVERTAKEN, _EVENT),
 )
 
 # 2.12.
 
 
-def causal_order(history: History) -> str:
+def causal_order(history: History) -> Iterator[Violation]:
     """The stamp of a send is above those of all its sender had sent or delivered before.
 
     The thesis asks this of the stamps of all messages (definition 2.7), and of all it must be asked: a chain
@@ -87,9 +101,9 @@ def causal_order(history: History) -> str:
                     top = number
             heard = sending.heard
             if sending.number <= top:
-                return _out_of_cause(history, sending.event, top)
-            top = sending.number
-    return ""
+                facts = (life.process, sending.position)
+                yield Violation(facts, partial(_out_of_cause, history, sending.event, top))
+            top = max(top, sending.number)
 
 
 def _out_of_cause(history: History, sent: MessageSent, top: int) -> str:
@@ -100,7 +114,7 @@ def _out_of_cause(history: History, sent: MessageSent, top: int) -> str:
     if cause is not None:
         before = f"its {names.number(top)} at {cause.at_us} us"
     else:
-        delivery = first_delivery(history, life, top)
+        delivery = first_delivery(life, top)
         before = f"it had delivered {names.number(top)} at {delivery.at_us} us"
     stamps = f"the stamp {names.ord(sent.ord)} is not above {names.ord(messages.ord[top])}"
     return f"{names.send(sent)} after {before}, but {stamps}"
@@ -119,27 +133,31 @@ CAUSAL_ORDER: Final = Property(
             "The same, over all groups of a session.",
         ),
     ),
-    PropertyInstance(causal_order, _missteps("causal"), _NOT_ABOVE),
-    PropertyInstance(over_all_groups(causal_order), _missteps("causal"), _NOT_ABOVE),
+    PropertyInstance(causal_order, _missteps("causal"), _NOT_ABOVE, _EVENT),
+    PropertyInstance(over_all_groups(causal_order), _missteps("causal"), _NOT_ABOVE, _EVENT),
 )
 
 # 2.13(2).
 
 
-def agreed_order(history: History) -> str:
+def agreed_order(history: History) -> Iterator[Violation]:
     """No message of any reliable service after an agreed one with a higher stamp.
 
     Not the same as rising stamps: Reliable and FIFO messages may come before others with lower stamps.
     """
     service = history.messages.service
     for life in history.lives.values():
-        top = -1  # The last agreed message, and therefore the highest.
-        for number in life.delivered:
+        top = -1  # The highest agreed message so far.
+        for at, number in enumerate(life.delivered):
             if number < top:
-                return f"{_too_late(history, life, number, top)}, which has a higher stamp"
-            if service[number].total:
+                facts = (life.process, position_of(history, life, at))
+                yield Violation(facts, partial(_stamped_below, history, life, number, top))
+            elif service[number].total:
                 top = number
-    return ""
+
+
+def _stamped_below(history: History, life: Life, number: int, top: int) -> str:
+    return f"{_too_late(history, life, number, top)}, which has a higher stamp"
 
 
 _BEHIND: Final = "{event}, after an agreed message with a higher stamp"
@@ -154,14 +172,14 @@ AGREED_ORDER: Final = Property(
             "The same, over all groups of a session.",
         ),
     ),
-    PropertyInstance(agreed_order, _missteps("agreed"), _BEHIND),
-    PropertyInstance(over_all_groups(agreed_order), _missteps("agreed"), _BEHIND),
+    PropertyInstance(agreed_order, _missteps("agreed"), _BEHIND, _EVENT),
+    PropertyInstance(over_all_groups(agreed_order), _missteps("agreed"), _BEHIND, _EVENT),
 )
 
 # One order.
 
 
-def one_order(history: History) -> str:
+def one_order(history: History) -> Iterator[Violation]:
     """There is one order that the agreed deliveries of all processes follow, whatever their stamps say."""
     service = history.messages.service
     courses = {
@@ -169,12 +187,31 @@ def one_order(history: History) -> str:
         for life in history.lives.values()
     }
     if all(course == sorted(course) for course in courses.values()):
-        return ""
+        return
+    circle = circle_of(edges_of(courses.values()))
+    if circle:
+        facts = (history.messages.ids[circle[0]], history.messages.ids[circle[1]])
+        yield Violation(facts, partial(_no_one_order, history, courses, circle))
+
+
+def edges_of(courses: Iterable[list[int]]) -> list[tuple[int, int]]:
+    """The successors of each message at each process, between the lowest and the highest step back."""
+    listed = [course for course in courses if course]
+    back = [(first, second) for course in listed for first, second in pairwise(course) if second < first]
+    if not back:
+        return []
+    low, high = min(second for _, second in back), max(first for first, _ in back)
+    between = [[number for number in course if low <= number <= high] for course in listed]
+    return [edge for course in between for edge in pairwise(course)]
+
+
+def _no_one_order(history: History, courses: dict[ProcessName, list[int]], circle: list[int]) -> str:
+    names = HistoryNames(history)
     for one, other in combinations(courses, 2):
         swapped = _swapped(courses[one], courses[other])
         if swapped is not None:
-            return _disagreement(HistoryNames(history), one, other, swapped)
-    return _circle_in(history, courses)
+            return _disagreement(names, one, other, swapped)
+    return circle_sentence([*map(names.number, circle)])
 
 
 def _swapped(course: list[int], other: list[int]) -> tuple[int, int] | None:
@@ -192,18 +229,14 @@ def _disagreement(names: HistoryNames, one: ProcessName, other: ProcessName, swa
     return f"{names.process(one)} delivered {orders}"
 
 
-def _circle_in(history: History, courses: dict[ProcessName, list[int]]) -> str:
-    """No two disagree; three or more may still go round in a circle."""
+def circle_of(edges: Iterable[tuple[int, int]]) -> list[int]:
+    """The places of one circle, each before the next, beginning with the lowest; empty if there is none.
+
+    Edges are gone through in their order, so that the same ones give the same circle.
+    """
     graph: TopologicalSorter[int] = TopologicalSorter()
-    for course in courses.values():
-        for first, second in pairwise(course):
-            graph.add(second, first)
-    circle = circle_of(graph)
-    return circle_sentence([*map(HistoryNames(history).number, circle)]) if circle else ""
-
-
-def circle_of(graph: TopologicalSorter[int]) -> list[int]:
-    """The places of one circle in the graph, beginning with the lowest; empty if there is none."""
+    for before, place in sorted(set(edges)):
+        graph.add(place, before)
     try:
         graph.prepare()
     except CycleError as error:
@@ -264,8 +297,8 @@ ONE_ORDER: Final = Property(
             "The same, over all groups of a session.",
         ),
     ),
-    PropertyInstance(one_order, _one_order_query, ""),
-    PropertyInstance(over_all_groups(one_order), _one_order_at_sessions_query, ""),
+    PropertyInstance(one_order, _one_order_query, "", _TWO_MESSAGES),
+    PropertyInstance(over_all_groups(one_order), _one_order_at_sessions_query, "", _TWO_MESSAGES),
 )
 
 PROPERTIES: Final = (FIFO_ORDER, CAUSAL_ORDER, AGREED_ORDER, ONE_ORDER)

@@ -1,18 +1,26 @@
 """The view that a message is delivered in: 2.19, with 2.9, and 2.18."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 from hopring.check.client_history import ClientHistory, SessionSend, SessionTrace
 from hopring.check.history import History, HistoryNames, Life, Stay
-from hopring.check.properties.property import Clause, Property, PropertyInstance, in_each_group
+from hopring.check.properties.property import (
+    IN_GROUP,
+    Clause,
+    Property,
+    PropertyInstance,
+    Violation,
+    in_each_group,
+)
 from hopring.check.properties.sql import TOTAL, Masks
-from hopring.check.trace import AsksLeave, ProcessName, ViewName
+from hopring.check.trace import AsksLeave, MessageSent, ProcessName, ViewName
 
 # 2.19 with 2.9.
 
 
-def sane_view_delivery(history: History) -> str:
+def sane_view_delivery(history: History) -> Iterator[Violation]:
     """A message is delivered in the view it was stamped in, which is not earlier than that of its send.
 
     The thesis only wants no earlier view than that of the send; daemons promise the very view, to messages of
@@ -20,40 +28,53 @@ def sane_view_delivery(history: History) -> str:
     which holds only where the counter of views survives.
     """
     for life in history.lives.values():
-        for witness in _elsewhere(history, life):
-            return f"(1) {witness}"
-    return _before_the_restart(history) if history.counters_survive else ""
+        yield from _elsewhere(history, life)
+    if history.counters_survive:
+        yield from _before_the_restart(history)
 
 
-def _elsewhere(history: History, life: Life) -> Iterator[str]:
-    sent, names = history.messages.sent, HistoryNames(history)
+def _elsewhere(history: History, life: Life) -> Iterator[Violation]:
+    sent = history.messages.sent
     for sending in life.sends:
         event, stay = sending.event, sending.stay
         if stay is not None and event.view < stay.view:
-            yield f"{names.send(event)} in {names.view(stay.view)} with a stamp of {names.view(event.view)}"
+            yield Violation(("(1)", event.message), partial(_sent_earlier, history, event, stay))
     for stay in life.stays:
         for number in stay.everything:
             send = sent[number]
             if send is not None and send.view != stay.view:
-                what = f"{names.delivered(stay.process, number)} in {names.view(stay.view)}"
-                yield f"{what}, but it was stamped in {names.view(send.view)}"
+                yield Violation(("(1)", send.message), partial(_stamped_elsewhere, history, stay, number, send))
 
 
-def _before_the_restart(history: History) -> str:
+def _sent_earlier(history: History, event: MessageSent, stay: Stay) -> str:
+    names = HistoryNames(history)
+    return f"(1) {names.send(event)} in {names.view(stay.view)} with a stamp of {names.view(event.view)}"
+
+
+def _stamped_elsewhere(history: History, stay: Stay, number: int, send: MessageSent) -> str:
+    names = HistoryNames(history)
+    what = f"{names.delivered(stay.process, number)} in {names.view(stay.view)}"
+    return f"(1) {what}, but it was stamped in {names.view(send.view)}"
+
+
+def _before_the_restart(history: History) -> Iterator[Violation]:
     """(2): messages of an earlier life are delivered only in views before the first one of the next."""
     bounds = _first_views_after(history)
     if not bounds:
-        return ""
-    names = HistoryNames(history)
+        return
     for stay in history.stays:
         for number in stay.everything:
-            sender = history.messages.sender[number]
-            bound = bounds.get(sender)
+            bound = bounds.get(history.messages.sender[number])
             if bound is not None and stay.view >= bound:
-                what = f"{names.delivered(stay.process, number)} in {names.view(stay.view)}"
-                again = f"{sender.daemon} had started again, in {names.view(bound)}"
-                return f"(2) {what}, but {again}"
-    return ""
+                facts = ("(2)", history.messages.ids[number])
+                yield Violation(facts, partial(_after_the_restart, history, stay, number, bound))
+
+
+def _after_the_restart(history: History, stay: Stay, number: int, bound: ViewName) -> str:
+    names = HistoryNames(history)
+    what = f"{names.delivered(stay.process, number)} in {names.view(stay.view)}"
+    daemon = history.messages.sender[number].daemon
+    return f"(2) {what}, but {daemon} had started again, in {names.view(bound)}"
 
 
 def _first_views_after(history: History) -> dict[ProcessName, ViewName]:
@@ -72,12 +93,12 @@ def _first_views_after(history: History) -> dict[ProcessName, ViewName]:
 
 def _sane_view_query(_m: Masks) -> str:
     return """
-    SELECT run, message, view, sent_view AS other_view, '(1) it was stamped in' AS flaw
+    SELECT run, '(1)' AS clause, message, view, sent_view AS other_view, 'it was stamped in' AS flaw
     FROM audit_holdings WHERE elsewhere
     UNION ALL
-    SELECT run, message, view, stay_view, '(1) its sender sent it in' FROM audit_odd WHERE earlier_view
+    SELECT run, '(1)', message, view, stay_view, 'its sender sent it in' FROM audit_odd WHERE earlier_view
     UNION ALL
-    SELECT /*+ BROADCAST(b) */ h.run, h.message, h.view, b.bound, '(2) its daemon had started again in'
+    SELECT /*+ BROADCAST(b) */ h.run, '(2)', h.message, h.view, b.bound, 'its daemon had started again in'
     FROM audit_holdings h JOIN (
       SELECT l.run, l.process, min(s.view) OVER (PARTITION BY l.run, l.daemon ORDER BY l.start
              ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS bound
@@ -88,7 +109,7 @@ def _sane_view_query(_m: Masks) -> str:
     """
 
 
-def sane_view_at_sessions(history: ClientHistory) -> str:
+def sane_view_at_sessions(history: ClientHistory) -> Iterator[Violation]:
     """An agreed message of a member comes in no earlier view than its sender was in when it sent it.
 
     A session that has asked to leave sends as a non-member: the leave is before the message in the order.
@@ -96,16 +117,21 @@ def sane_view_at_sessions(history: ClientHistory) -> str:
     """
     sent_in = _views_of_sends(history)
     for group_name, group in sorted(history.groups.items()):
-        names, service = HistoryNames(group), group.messages.service
+        service, ids = group.messages.service, group.messages.ids
         for stay in group.stays:
             for at, number in enumerate(stay.delivered):
                 origin = sent_in[group_name].get(number)
                 if origin is None or not service[number].total or _is_parted(stay, at, origin.process):
                     continue
                 if stay.view < origin.view:
-                    what = f"{names.delivered(stay.process, number)} in {names.view(stay.view)}"
-                    return f"{what}, but it was sent in {names.view(origin.view)}"
-    return ""
+                    facts = (group_name, ids[number])
+                    yield Violation(facts, partial(_before_its_send, group, stay, number, origin))
+
+
+def _before_its_send(group: History, stay: Stay, number: int, origin: Stay) -> str:
+    names = HistoryNames(group)
+    what = f"{names.delivered(stay.process, number)} in {names.view(stay.view)}"
+    return f"{what}, but it was sent in {names.view(origin.view)}"
 
 
 def _views_of_sends(history: ClientHistory) -> dict[str, dict[int, Stay]]:
@@ -165,24 +191,28 @@ SANE_VIEW: Final = Property(
         ),
     ),
     PropertyInstance(
-        sane_view_delivery, _sane_view_query, "{message} was delivered in {view}, but {flaw} {other_view}"
+        sane_view_delivery,
+        _sane_view_query,
+        "{clause} {message} was delivered in {view}, but {flaw} {other_view}",
+        ("clause", "message"),
     ),
     PropertyInstance(
         sane_view_at_sessions,
         _sane_view_at_sessions_query,
         "{message} was delivered in {view}, but it was sent in {other_view}",
+        (IN_GROUP, "message"),
     ),
 )
 
 # 2.18.
 
 
-def same_view_delivery(history: History) -> str:
+def same_view_delivery(history: History) -> Iterator[Violation]:
     """All who deliver a message do so in the same view."""
     return _in_two_views(history, ((stay, stay.everything) for stay in history.stays))
 
 
-def same_view_before_signal(history: History) -> str:
+def same_view_before_signal(history: History) -> Iterator[Violation]:
     """Agreed messages that are delivered before the signal are so in one view.
 
     Weaker than among daemons: after the signal two sides may be in views of their own, and Reliable and FIFO
@@ -193,16 +223,20 @@ def same_view_before_signal(history: History) -> str:
     return _in_two_views(history, agreed)
 
 
-def _in_two_views(history: History, deliveries: Iterator[tuple[Stay, list[int]]]) -> str:
-    names = HistoryNames(history)
+def _in_two_views(history: History, deliveries: Iterator[tuple[Stay, list[int]]]) -> Iterator[Violation]:
     first_stay: dict[int, Stay] = {}
     for stay, numbers in deliveries:
         for number in numbers:
             first = first_stay.setdefault(number, stay)
             if first.view != stay.view:
-                here = f"{names.delivered(first.process, number)} in {names.view(first.view)}"
-                return f"{here}, {names.process(stay.process)} in {names.view(stay.view)}"
-    return ""
+                facts = (history.messages.ids[number],)
+                yield Violation(facts, partial(_here_and_there, history, number, first, stay))
+
+
+def _here_and_there(history: History, number: int, first: Stay, stay: Stay) -> str:
+    names = HistoryNames(history)
+    here = f"{names.delivered(first.process, number)} in {names.view(first.view)}"
+    return f"{here}, {names.process(stay.process)} in {names.view(stay.view)}"
 
 
 def _same_view_query(_m: Masks) -> str:
@@ -236,12 +270,16 @@ SAME_VIEW: Final = Property(
         ),
     ),
     PropertyInstance(
-        same_view_delivery, _same_view_query, "{message} was delivered in {view} and in {other_view}"
+        same_view_delivery,
+        _same_view_query,
+        "{message} was delivered in {view} and in {other_view}",
+        ("message",),
     ),
     PropertyInstance(
         in_each_group(same_view_before_signal),
         _same_view_at_sessions_query,
         "{message} was delivered before the signal in {view} and in {other_view}",
+        (IN_GROUP, "message"),
     ),
 )
 

@@ -5,34 +5,35 @@ Only a quiet end can show that one was not.
 
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 from hopring.check.client_history import ClientHistory, SessionSend, SessionTrace
 from hopring.check.history import History, HistoryNames
-from hopring.check.properties.property import Clause, Property, PropertyInstance
+from hopring.check.properties.property import IN_GROUP, Clause, Property, PropertyInstance, Violation
 from hopring.check.properties.sql import LOOSE, RELIABLE, Masks
-from hopring.check.trace import AsksEnd, AsksJoin, AsksLeave, GroupLeft, ProcessName
+from hopring.check.trace import AsksEnd, AsksJoin, AsksLeave, ClientSent, GroupLeft, MessageSent, ProcessName
 
 # Joins, leaves and ends of sessions.
 
 
-def requests(history: ClientHistory) -> str:
+def requests(history: ClientHistory) -> Iterator[Violation]:
     """A session whose daemon is there in the end has seen its joins, its leaves and its end carried out."""
     names = HistoryNames(history.whole)
     for session in history.sessions.values():
         if not session.crashed:
-            for what in _not_done(history, session):
-                return f"{names.process(session.process)} {what}"
-    return ""
+            for group, what in _not_done(history, session):
+                facts = (session.process, group)
+                yield Violation(facts, partial(str, f"{names.process(session.process)} {what}"))
 
 
-def _not_done(history: ClientHistory, session: SessionTrace) -> Iterator[str]:
+def _not_done(history: ClientHistory, session: SessionTrace) -> Iterator[tuple[str, str]]:
     if any(isinstance(one, AsksEnd) for one in session.asked):
         if not session.gone:
-            yield "disconnected, and never ended"
+            yield "", "disconnected, and never ended"
         return  # It may give up what it had asked for before.
     if session.gone:
-        yield "ended, and never disconnected"
+        yield "", "ended, and never disconnected"
     joins, leaves = (
         Counter([one.group for one in session.asked if isinstance(one, kind)]) for kind in (AsksJoin, AsksLeave)
     )
@@ -43,9 +44,10 @@ def _not_done(history: ClientHistory, session: SessionTrace) -> Iterator[str]:
         begun[group] = 0 if life is None else sum(stay.before is None for stay in life.stays)
     for group in sorted({*joins, *leaves, *left, *begun}):
         if begun[group] != joins[group]:
-            yield f"asked {joins[group]} times to join {group}, and came to be in it {begun[group]} times"
+            came = f"came to be in it {begun[group]} times"
+            yield group, f"asked {joins[group]} times to join {group}, and {came}"
         if left[group] != leaves[group]:
-            yield f"asked {leaves[group]} times to leave {group}, and left it {left[group]} times"
+            yield group, f"asked {leaves[group]} times to leave {group}, and left it {left[group]} times"
 
 
 def _requests_query(_m: Masks) -> str:
@@ -58,13 +60,13 @@ def _requests_query(_m: Masks) -> str:
       SELECT run, process, group_name, count_if(kind = 'join') AS joins, count_if(kind = 'began') AS began,
              count_if(kind = 'leave') AS leaves, count_if(kind = 'left') AS lefts
       FROM events GROUP BY run, process, group_name)
-    SELECT run, process, 'disconnected, and never ended' AS flaw
+    SELECT run, process, '' AS group_name, 'disconnected, and never ended' AS flaw
     FROM audit_sessions WHERE NOT crashed AND asked_end IS NOT NULL AND gone_at IS NULL
     UNION ALL
-    SELECT run, process, 'ended, and never disconnected'
+    SELECT run, process, '', 'ended, and never disconnected'
     FROM audit_sessions WHERE NOT crashed AND asked_end IS NULL AND gone_at IS NOT NULL
     UNION ALL
-    SELECT c.run, c.process, format_string(
+    SELECT c.run, c.process, c.group_name, format_string(
            'asked %d times to join %s and came to be in it %d times, to leave it %d times and left it %d times',
            c.joins, c.group_name, c.began, c.leaves, c.lefts)
     FROM counts c JOIN audit_sessions s ON s.run = c.run AND s.process = c.process
@@ -84,13 +86,13 @@ REQUESTS: Final = Property(
         ),
     ),
     None,
-    PropertyInstance(requests, _requests_query, "{process} {flaw}", when_quiet=True),
+    PropertyInstance(requests, _requests_query, "{process} {flaw}", ("process", IN_GROUP), when_quiet=True),
 )
 
 # 2.15.
 
 
-def self_delivery(history: History) -> str:
+def self_delivery(history: History) -> Iterator[Violation]:
     """A process that is there at the quiet end has delivered all it sent (in the stamped view, by 2.19)."""
     names = HistoryNames(history)
     for life in history.lives.values():
@@ -98,8 +100,13 @@ def self_delivery(history: History) -> str:
             continue
         for sending in life.sends:
             if sending.event.service.reliable and sending.number not in life.got:
-                return f"{names.send(sending.event)} and never delivered it"
-    return ""
+                facts = (life.process, sending.position)
+                yield Violation(facts, partial(_never_delivered, sending.event, names))
+
+
+def _never_delivered(event: MessageSent | ClientSent, names: HistoryNames) -> str:
+    what = f"{names.process(event.process)} sent {names.message(event.message)}"
+    return f"{what} at {event.at_us} us and never delivered it"
 
 
 def _self_delivery_query(m: Masks) -> str:
@@ -113,7 +120,7 @@ def _self_delivery_query(m: Masks) -> str:
     """
 
 
-def self_delivery_of_sessions(history: ClientHistory) -> str:
+def self_delivery_of_sessions(history: ClientHistory) -> Iterator[Violation]:
     """A session that asked to be in a group and never leaves it gets its own messages to it, in any view."""
     names = HistoryNames(history.whole)
     for process, session in history.sessions.items():
@@ -121,9 +128,7 @@ def self_delivery_of_sessions(history: ClientHistory) -> str:
             continue
         for posted in session.posted:
             if _owed(session, posted) and not _has(history, process, posted):
-                what = f"{names.process(process)} sent {names.message(posted.event.message)}"
-                return f"{what} at {posted.event.at_us} us and never delivered it"
-    return ""
+                yield Violation((process, posted.position), partial(_never_delivered, posted.event, names))
 
 
 def _owed(session: SessionTrace, posted: SessionSend) -> bool:
@@ -156,6 +161,7 @@ def _self_delivery_of_sessions_query(_m: Masks) -> str:
     """
 
 
+_SEND: Final = ("process", "position")
 _NOT_DELIVERED: Final = "{event}, and it never delivered that"
 SELF_DELIVERY: Final = Property(
     "2.15 self delivery",
@@ -169,9 +175,9 @@ SELF_DELIVERY: Final = Property(
             "in the view of the stamp, by 2.19(1)",
         ),
     ),
-    PropertyInstance(self_delivery, _self_delivery_query, _NOT_DELIVERED, when_quiet=True),
+    PropertyInstance(self_delivery, _self_delivery_query, _NOT_DELIVERED, _SEND, when_quiet=True),
     PropertyInstance(
-        self_delivery_of_sessions, _self_delivery_of_sessions_query, _NOT_DELIVERED, when_quiet=True
+        self_delivery_of_sessions, _self_delivery_of_sessions_query, _NOT_DELIVERED, _SEND, when_quiet=True
     ),
 )
 

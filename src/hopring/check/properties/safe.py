@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from hopring.check.client_history import ClientHistory
 from hopring.check.history import History, HistoryNames, Stay
-from hopring.check.properties.property import Clause, Property, PropertyInstance
+from hopring.check.properties.property import IN_GROUP, Clause, Property, PropertyInstance, Violation
 from hopring.check.properties.sql import STABLE, Masks
 from hopring.check.trace import ProcessName, ViewName
 
@@ -34,12 +35,12 @@ class _Debt:
     said_by: dict[int, ProcessName] = field(default_factory=dict)
 
 
-def safe_before_signal(history: History) -> str:
+def safe_before_signal(history: History) -> Iterator[Violation]:
     """A safe message that one delivers before the signal, all members deliver, or they crash in the view."""
     return _unpaid(history, _debts(history, _before_signal))
 
 
-def safe_after_signal(history: History) -> str:
+def safe_after_signal(history: History) -> Iterator[Violation]:
     """After the signal, all in the next view's transitional set do, even if they never got there."""
     return _unpaid(history, _debts(history, _after_signal))
 
@@ -58,36 +59,40 @@ def _debts(history: History, side: Side) -> Iterator[_Debt]:
         yield from by_set.values()
 
 
-def _unpaid(history: History, debts: Iterable[_Debt]) -> str:
+def _unpaid(history: History, debts: Iterable[_Debt]) -> Iterator[Violation]:
     for debt in debts:
         if not debt.said_by:
             continue
         for process in sorted(debt.owed_to):
             stay = history.views[debt.view].get(process)
-            if stay is None:
-                return _witness(history, debt, process, min(debt.said_by), "never installed it")
-            missing = debt.said_by.keys() - history.lives[process].got
-            if missing and not history.crashed_in(stay):
-                return _witness(history, debt, process, min(missing), _fate(history, stay))
-    return ""
+            missing = set(debt.said_by)
+            if stay is not None:
+                missing -= history.lives[process].got
+                if not missing or history.crashed_in(stay):
+                    continue
+            for number in sorted(missing):
+                facts = (history.messages.ids[number], history.view_id(debt.view))
+                yield Violation(facts, partial(_witness, history, debt, process, number, stay))
 
 
-def _fate(history: History, stay: Stay) -> str:
+def _fate(history: History, stay: Stay | None) -> str:
+    if stay is None:
+        return "never installed it"
     if stay.after is None:
         return "stayed in it without that message"
     return f"went on to {HistoryNames(history).view(stay.after.view)} without that message"
 
 
-def _witness(history: History, debt: _Debt, process: ProcessName, number: int, fate: str) -> str:
+def _witness(history: History, debt: _Debt, process: ProcessName, number: int, stay: Stay | None) -> str:
     names = HistoryNames(history)
     what = f"{names.delivered(debt.said_by[number], number)} in {names.view(debt.view)}"
-    return f"{what}, but {names.process(process)} {fate}"
+    return f"{what}, but {names.process(process)} {_fate(history, stay)}"
 
 
 # Among clients.
 
 
-def safe_in_groups_before_signal(history: ClientHistory) -> str:
+def safe_in_groups_before_signal(history: ClientHistory) -> Iterator[Violation]:
     """Every member of the view gets it or ends; not necessarily in that view.
 
     The view may have come from a join, which is Agreed: a daemon that had its signal before the join shows it
@@ -96,14 +101,14 @@ def safe_in_groups_before_signal(history: ClientHistory) -> str:
     return _unpaid_in_groups(history, _before_signal)
 
 
-def safe_in_groups_after_signal(history: ClientHistory) -> str:
+def safe_in_groups_after_signal(history: ClientHistory) -> Iterator[Violation]:
     """After the signal, all in the next view's transitional set do, even if they never got there."""
     return _unpaid_in_groups(history, _after_signal)
 
 
-def _unpaid_in_groups(history: ClientHistory, side: Side) -> str:
+def _unpaid_in_groups(history: ClientHistory, side: Side) -> Iterator[Violation]:
     for group_name, group in sorted(history.groups.items()):
-        service, names = group.messages.service, HistoryNames(group)
+        service, ids = group.messages.service, group.messages.ids
         for stay in group.stays:
             owed_to, numbers = side(stay)
             safe = {number for number in numbers if service[number].stable}
@@ -111,9 +116,15 @@ def _unpaid_in_groups(history: ClientHistory, side: Side) -> str:
                 life = group.lives.get(process)
                 missing = safe - life.got if life is not None else safe
                 if missing and not _ends(history, group_name, process, stay):
-                    what = f"{names.delivered(stay.process, min(missing))} in {names.view(stay.view)}"
-                    return f"{what}, but {names.process(process)} went on without that message"
-    return ""
+                    for number in sorted(missing):
+                        facts = (group_name, ids[number], group.view_id(stay.view))
+                        yield Violation(facts, partial(_went_on, group, stay, number, process))
+
+
+def _went_on(group: History, stay: Stay, number: int, process: ProcessName) -> str:
+    names = HistoryNames(group)
+    what = f"{names.delivered(stay.process, number)} in {names.view(stay.view)}"
+    return f"{what}, but {names.process(process)} went on without that message"
 
 
 def _ends(history: ClientHistory, group: str, process: ProcessName, at: Stay) -> bool:
@@ -157,6 +168,7 @@ def _unpaid_in_groups_query(m: Masks, side: str, kind: str) -> str:
     """
 
 
+_OWED: Final = ("message", "view")
 _SAFE: Final = "{message} was delivered as safe in {view}, and {lacking} of its members"
 _SAFE_AFTER: Final = (
     "{message} was delivered as safe after the signal in {view}, and {lacking} of those to come along"
@@ -178,11 +190,13 @@ SAFE_BEFORE_SIGNAL: Final = Property(
         safe_before_signal,
         lambda m: _unpaid_query(m, "early", "members"),
         f"{_SAFE} neither delivered it nor ended there",
+        _OWED,
     ),
     PropertyInstance(
         safe_in_groups_before_signal,
         lambda m: _unpaid_in_groups_query(m, "early", "members"),
         f"{_SAFE} went on without it",
+        (IN_GROUP, *_OWED),
     ),
 )
 
@@ -201,11 +215,13 @@ SAFE_AFTER_SIGNAL: Final = Property(
         safe_after_signal,
         lambda m: _unpaid_query(m, "late", "behind"),
         f"{_SAFE_AFTER} neither delivered it nor ended there",
+        _OWED,
     ),
     PropertyInstance(
         safe_in_groups_after_signal,
         lambda m: _unpaid_in_groups_query(m, "late", "behind"),
         f"{_SAFE_AFTER} went on without it",
+        (IN_GROUP, *_OWED),
     ),
 )
 

@@ -4,12 +4,13 @@ If these do not hold, the trace is wrong or the stamps are, and the verdicts on 
 """
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import pairwise
 from typing import Final
 
 from hopring.check.client_history import ClientHistory, SessionTrace
-from hopring.check.history import History, HistoryNames, Life
-from hopring.check.properties.property import Clause, Property, PropertyInstance, over_all_groups
+from hopring.check.history import History, HistoryNames, Life, ProcessSend
+from hopring.check.properties.property import Clause, Property, PropertyInstance, Violation, over_all_groups
 from hopring.check.properties.sql import RELIABLE, Masks
 from hopring.check.trace import (
     KINDS,
@@ -20,33 +21,42 @@ from hopring.check.trace import (
     Crash,
     Gone,
     GroupLeft,
+    MessageDelivered,
     MessageId,
     MessageSent,
+    Ord,
+    ProcessName,
     Recover,
 )
+from hopring.check.trace_row import process_text
+
+_EVENT: Final = ("process", "position")
 
 # Assumption 2.1.
 
 
-def one_life(history: History) -> str:
+def one_life(history: History) -> Iterator[Violation]:
     """Recover first, crash last, and each event in the view that its process is in."""
     names = HistoryNames(history)
-    return next((flaw for life in history.lives.values() for flaw in _flaws_of_life(life, names)), "")
+    for life in history.lives.values():
+        for position, flaw in _flaws_of_life(life, names):
+            yield Violation((life.process, position), partial(str, flaw))
 
 
-def _flaws_of_life(life: Life, names: HistoryNames) -> Iterator[str]:
+def _flaws_of_life(life: Life, names: HistoryNames) -> Iterator[tuple[int, str]]:
     who = names.process(life.process)
     if not isinstance(life.events[0], Recover):
-        yield f"{who} has no recover as its first event"
+        yield 0, f"{who} has no recover as its first event"
     for place, event in life.borders:
         if isinstance(event, Recover) and place > 0:
-            yield f"{who} recovered again at {event.at_us} us without a new incarnation"
+            yield place, f"{who} recovered again at {event.at_us} us without a new incarnation"
         if isinstance(event, Crash) and place + 1 < len(life.events):
             more = life.events[place + 1]
-            yield f"{who} crashed at {event.at_us} us, yet has a {KINDS[type(more)]} at {more.at_us} us"
-    for misplaced in life.misplaced:
+            flaw = f"{who} crashed at {event.at_us} us, yet has a {KINDS[type(more)]} at {more.at_us} us"
+            yield place + 1, flaw
+    for place, misplaced in life.misplaced:
         named = f"its {KINDS[type(misplaced)]} at {misplaced.at_us} us names {names.view(misplaced.view)}"
-        yield f"{named}, and {who} was in another view"
+        yield place, f"{named}, and {who} was in another view"
 
 
 def _one_life_query(_m: Masks) -> str:
@@ -72,32 +82,35 @@ def _one_life_query(_m: Masks) -> str:
     """
 
 
-def one_session(history: ClientHistory) -> str:
+def one_session(history: ClientHistory) -> Iterator[Violation]:
     """A session connects once and first, asks for nothing after its end, and its signals name its view."""
     names = HistoryNames(history.whole)
-    return next((flaw for session in history.sessions.values() for flaw in _flaws(session, names)), "")
+    for session in history.sessions.values():
+        for position, flaw in _flaws(session, names):
+            yield Violation((session.process, position), partial(str, flaw))
 
 
-def _flaws(session: SessionTrace, names: HistoryNames) -> Iterator[str]:
+def _flaws(session: SessionTrace, names: HistoryNames) -> Iterator[tuple[int, str]]:
     who = names.process(session.process)
     if not isinstance(session.events[0], ClientConnected):
-        yield f"{who} has no connect as its first event"
-    asked_end = gone = False
+        yield 0, f"{who} has no connect as its first event"
+    asked_end = gone = told = False
     for at, event in enumerate(session.events):
         kind = KINDS[type(event)]
         if at and isinstance(event, ClientConnected):
-            yield f"{who} connected again at {event.at_us} us"
-        if gone:
-            yield f"{who} was gone, yet has a {kind} at {event.at_us} us"
+            yield at, f"{who} connected again at {event.at_us} us"
+        if gone and not told:
+            told = True
+            yield at, f"{who} was gone, yet has a {kind} at {event.at_us} us"
         if asked_end and isinstance(event, ClientSent | Asked):
-            yield f"{who} had disconnected, yet has a {kind} at {event.at_us} us"
+            yield at, f"{who} had disconnected, yet has a {kind} at {event.at_us} us"
         asked_end = asked_end or isinstance(event, AsksEnd)
         gone = gone or isinstance(event, Gone)
-    for misplaced in session.misplaced:
-        yield f"{who} was in another view of {misplaced.group} when its signal came at {misplaced.at_us} us"
-    for stray in session.outside:
+    for at, misplaced in session.misplaced:
+        yield at, f"{who} was in another view of {misplaced.group} when its signal came at {misplaced.at_us} us"
+    for at, stray in session.outside:
         if isinstance(stray, GroupLeft):
-            yield f"{who} left {stray.group} at {stray.at_us} us and was not in it"
+            yield at, f"{who} left {stray.group} at {stray.at_us} us and was not in it"
 
 
 def _one_session_query(_m: Masks) -> str:
@@ -139,37 +152,59 @@ ONE_LIFE: Final = Property(
             " view it is in; only members leave.",
         ),
     ),
-    PropertyInstance(one_life, _one_life_query, "{event} {flaw}"),
-    PropertyInstance(one_session, _one_session_query, "{event}: this {flaw}"),
+    PropertyInstance(one_life, _one_life_query, "{event} {flaw}", _EVENT),
+    PropertyInstance(one_session, _one_session_query, "{event}: this {flaw}", _EVENT),
 )
 
 # Assumption 2.3.
 
 
-def sent_once(history: History) -> str:
+def sent_once(history: History) -> Iterator[Violation]:
     """No message is sent twice, none in another's name, and the stamp is of the view that the send names."""
     names = HistoryNames(history)
-    seen: dict[MessageId, MessageSent] = {}
+    seen: dict[MessageId, ProcessSend] = {}
     for life in history.lives.values():
         for sending in life.sends:
-            event = sending.event
+            event, place = sending.event, (life.process, sending.position)
             first = seen.get(event.message)
             if first is not None:
-                return f"{names.send(event)}, and {names.send(first)}"
+                later = max((life.process, sending.position), _place_of(first), key=_by_name)
+                yield Violation(later, partial(_sent_twice, event, first.event, names))
+                continue
+            seen[event.message] = sending
             if event.message.sender != life.process:
-                return f"{names.send(event)}, which is not its own"
+                yield Violation(place, partial(_not_its_own, event, names))
             if event.view != event.ord.view and event.service.reliable:
-                views = f"in {names.view(event.view)} with a stamp of {names.view(event.ord.view)}"
-                return f"{names.send(event)} {views}"
-            seen[event.message] = event
-    return ""
+                yield Violation(place, partial(_other_view, event, names))
+
+
+def _place_of(sending: ProcessSend) -> tuple[ProcessName, int]:
+    return sending.event.process, sending.position
+
+
+def _by_name(place: tuple[ProcessName, int]) -> tuple[str, int]:
+    return process_text(place[0]), place[1]
+
+
+def _sent_twice(event: MessageSent, first: MessageSent, names: HistoryNames) -> str:
+    return f"{names.send(event)}, and {names.send(first)}"
+
+
+def _not_its_own(event: MessageSent, names: HistoryNames) -> str:
+    return f"{names.send(event)}, which is not its own"
+
+
+def _other_view(event: MessageSent, names: HistoryNames) -> str:
+    views = f"in {names.view(event.view)} with a stamp of {names.view(event.ord.view)}"
+    return f"{names.send(event)} {views}"
 
 
 def _sent_once_query(_m: Masks) -> str:
     return """
-    SELECT l.run, max_by(l.process, s.position) AS process, max(s.position) AS position, 'is sent twice' AS flaw
-    FROM audit_sends s JOIN audit_twice t ON t.key = s.key JOIN audit_stays l ON l.id = s.stay_id
-    GROUP BY l.run, s.key
+    SELECT run, last.process AS process, last.position AS position, 'is sent twice' AS flaw
+    FROM (SELECT l.run, max(struct(l.process, s.position)) AS last
+          FROM audit_sends s JOIN audit_twice t ON t.key = s.key JOIN audit_stays l ON l.id = s.stay_id
+          GROUP BY l.run, s.key)
     UNION ALL
     SELECT run, process, position, 'is sent in the name of another' FROM audit_odd WHERE other_name
     UNION ALL
@@ -178,21 +213,31 @@ def _sent_once_query(_m: Masks) -> str:
     """
 
 
-def sent_once_by_session(history: ClientHistory) -> str:
+def sent_once_by_session(history: ClientHistory) -> Iterator[Violation]:
     """No message is sent twice, and none in another's name."""
     names = HistoryNames(history.whole)
     seen: dict[MessageId, ClientSent] = {}
     for session in history.sessions.values():
         for posted in session.posted:
-            event = posted.event
-            what = f"{names.process(event.process)} sent {names.message(event.message)} at {event.at_us} us"
+            event, place = posted.event, (session.process, posted.position)
             if event.message in seen:
-                first = seen[event.message]
-                return f"{what}, and {names.process(first.process)} did at {first.at_us} us"
-            if event.message.sender != event.process:
-                return f"{what}, which is not its own"
+                yield Violation(place, partial(_posted_twice, event, seen[event.message], names))
+                continue
             seen[event.message] = event
-    return ""
+            if event.message.sender != event.process:
+                yield Violation(place, partial(_posted_for_another, event, names))
+
+
+def _posted(event: ClientSent, names: HistoryNames) -> str:
+    return f"{names.process(event.process)} sent {names.message(event.message)} at {event.at_us} us"
+
+
+def _posted_twice(event: ClientSent, first: ClientSent, names: HistoryNames) -> str:
+    return f"{_posted(event, names)}, and {names.process(first.process)} did at {first.at_us} us"
+
+
+def _posted_for_another(event: ClientSent, names: HistoryNames) -> str:
+    return f"{_posted(event, names)}, which is not its own"
 
 
 def _sent_once_by_session_query(_m: Masks) -> str:
@@ -218,28 +263,38 @@ SENT_ONCE: Final = Property(
             "The same, without stamps: a session does not know them when it sends.",
         ),
     ),
-    PropertyInstance(sent_once, _sent_once_query, _SENT_ONCE_SENTENCE),
-    PropertyInstance(sent_once_by_session, _sent_once_by_session_query, _SENT_ONCE_SENTENCE),
+    PropertyInstance(sent_once, _sent_once_query, _SENT_ONCE_SENTENCE, _EVENT),
+    PropertyInstance(sent_once_by_session, _sent_once_by_session_query, _SENT_ONCE_SENTENCE, _EVENT),
 )
 
 # Definition 2.7.
 
 
-def one_stamp(history: History) -> str:
+def one_stamp(history: History) -> Iterator[Violation]:
     """Every receiver knows a message by the stamp it was sent with, and no two messages share one."""
     messages, names = history.messages, HistoryNames(history)
     reliable = [n for n, service in enumerate(messages.service) if service.reliable]
     for low, high in pairwise(reliable):
         if messages.ord[low] == messages.ord[high]:
-            both = f"{names.number(low)} and {names.number(high)}"
-            return f"{both} have the same stamp, {names.ord(messages.ord[low])}"
+            facts = (messages.ids[low], messages.ids[high])
+            yield Violation(facts, partial(_same_stamp, low, high, history))
     for life in history.lives.values():
         for event, number in zip(life.deliveries, life.numbers, strict=True):
             ord_sent = messages.ord[number]
             if event.ord != ord_sent and messages.service[number].reliable:
-                stamps = f"with stamp {names.ord(event.ord)}, others with {names.ord(ord_sent)}"
-                return f"{names.delivery(event)} {stamps}"
-    return ""
+                facts = (event.message, event.message)
+                yield Violation(facts, partial(_other_stamp, event, ord_sent, names))
+
+
+def _same_stamp(low: int, high: int, history: History) -> str:
+    names = HistoryNames(history)
+    stamp = names.ord(history.messages.ord[low])
+    return f"{names.number(low)} and {names.number(high)} have the same stamp, {stamp}"
+
+
+def _other_stamp(event: MessageDelivered, ord_sent: Ord, names: HistoryNames) -> str:
+    stamps = f"with stamp {names.ord(event.ord)}, others with {names.ord(ord_sent)}"
+    return f"{names.delivery(event)} {stamps}"
 
 
 _OTHER_STAMP: Final = "'was delivered with another stamp than the first of'"
@@ -268,6 +323,7 @@ def _one_stamp_at_sessions_query(_m: Masks) -> str:
     """
 
 
+_TWO_MESSAGES: Final = ("message", "other_message")
 _ONE_STAMP_SENTENCE: Final = "{message} {flaw} {other_message}"
 ONE_STAMP: Final = Property(
     "definition 2.7 a message has one place in the order, and no other message has it",
@@ -279,8 +335,10 @@ ONE_STAMP: Final = Property(
             " stamps follow causes is checked with 2.12.",
         ),
     ),
-    PropertyInstance(one_stamp, _one_stamp_query, _ONE_STAMP_SENTENCE),
-    PropertyInstance(over_all_groups(one_stamp), _one_stamp_at_sessions_query, _ONE_STAMP_SENTENCE),
+    PropertyInstance(one_stamp, _one_stamp_query, _ONE_STAMP_SENTENCE, _TWO_MESSAGES),
+    PropertyInstance(
+        over_all_groups(one_stamp), _one_stamp_at_sessions_query, _ONE_STAMP_SENTENCE, _TWO_MESSAGES
+    ),
 )
 
 PROPERTIES: Final = (ONE_LIFE, SENT_ONCE, ONE_STAMP)

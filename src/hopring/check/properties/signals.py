@@ -1,23 +1,27 @@
 """Transitional signals: one at most, and at the same point for companions (2.8)."""
 
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final
 
 from hopring.check.client_history import ClientHistory
 from hopring.check.history import History, HistoryNames, Stay
-from hopring.check.properties.property import Clause, Property, PropertyInstance
+from hopring.check.properties.property import IN_GROUP, Clause, Property, PropertyInstance, Violation
 from hopring.check.properties.sql import TOTAL, Masks
-from hopring.check.properties.synchrony import agreed_of, companions, first_difference, moved, only_one, without
+from hopring.check.properties.synchrony import agreed_of, companions, differences, moved, only_one, without
+from hopring.check.trace import MessageId
 
 
-def transitional_signals(history: History) -> str:
+def transitional_signals(history: History) -> Iterator[Violation]:
     """At most one signal in a view, and the same agreed messages on either side of it."""
     names = HistoryNames(history)
     for stay in history.stays:
         witness = _second_signal(stay, names) or _other_set(stay, names)
         if witness:
-            return f"(1) {witness}"
-    pair = first_difference(history, lambda stay: _sides(history, stay))
-    return "" if pair is None else f"(2) {_unlike_sides(history, pair, names)}"
+            facts = ("(1)", history.view_id(stay.view), stay.process, "")
+            yield Violation(facts, partial(str, f"(1) {witness}"))
+    for pair in differences(history, lambda stay: _sides(history, stay)):
+        yield from _unlike_sides(history, pair)
 
 
 def _second_signal(stay: Stay, names: HistoryNames) -> str:
@@ -51,16 +55,28 @@ def _sides(history: History, stay: Stay) -> tuple[frozenset[int], frozenset[int]
     return before, after
 
 
-def _unlike_sides(history: History, pair: tuple[Stay, Stay], names: HistoryNames) -> str:
+def _unlike_sides(history: History, pair: tuple[Stay, Stay]) -> Iterator[Violation]:
     one, other = (_sides(history, stay) for stay in pair)
+    view = history.view_id(pair[0].view)
     if one is None or other is None:
-        return _one_signal(pair, names)
-    if one[0] != other[0]:
-        return only_one(pair, (one[0], other[0]), " before the signal", names)
-    return only_one(pair, (one[1], other[1]), " after the signal", names)
+        yield Violation(("(2)", view, "", ""), partial(_with_clause, partial(_one_signal, pair, history)))
+        return
+    for ours, theirs, side in (
+        (one[0], other[0], " before the signal"),
+        (one[1], other[1], " after the signal"),
+    ):
+        for number in sorted(ours ^ theirs):
+            say = partial(only_one, history, pair, number, number in ours, side)
+            facts = ("(2)", view, "", history.messages.ids[number])
+            yield Violation(facts, partial(_with_clause, say))
 
 
-def _one_signal(pair: tuple[Stay, Stay], names: HistoryNames) -> str:
+def _with_clause(say: Callable[[], str]) -> str:
+    return f"(2) {say()}"
+
+
+def _one_signal(pair: tuple[Stay, Stay], history: History) -> str:
+    names = HistoryNames(history)
     got, not_got = pair if pair[1].cut is None else pair[::-1]
     signals = f"{names.process(got.process)} got a signal and {names.process(not_got.process)} none"
     return f"{moved(pair, names)}; {signals}"
@@ -68,16 +84,17 @@ def _one_signal(pair: tuple[Stay, Stay], names: HistoryNames) -> str:
 
 def _transitional_signals_query(m: Masks) -> str:
     return f"""
-    SELECT run, process, view, CAST(NULL AS STRING) AS message, '(1) got two signals' AS flaw,
+    SELECT run, '(1)' AS clause, view, process AS alone, '' AS message, process, 'got two signals' AS flaw,
            CAST(NULL AS ARRAY<BIGINT>) AS lacking
     FROM audit_stays WHERE stay > 0 AND signals > 1
     UNION ALL
-    SELECT run, process, view, NULL, '(1) got a signal for others than those that its next view came with', NULL
+    SELECT run, '(1)', view, process, '', process,
+           'got a signal for others than those that its next view came with', NULL
     FROM audit_stays
     WHERE stay > 0 AND signals > 0 AND after_view IS NOT NULL
           AND {m.differ("signal_together", "after_together")}
     UNION ALL
-    SELECT w.run, w.process, w.view, NULL, '(2) got a signal, and not so, though moving with it,',
+    SELECT w.run, '(2)', w.view, '', '', w.process, 'got a signal, and not so, though moving with it,',
            array({m.each("w.companions# & ~r.signalled#")})
     FROM audit_moves w JOIN audit_views r ON r.view_id = w.view_id
     WHERE {m.overlap("w.self", "r.signalled")} AND {m.beyond("w.companions", "r.signalled")}
@@ -89,8 +106,8 @@ def _side(m: Masks, side: str, word: str) -> str:
     """Of two that both had a signal, one has it on this side and the other has not."""
     lacking = m.each(f"(w.companions# & h.signalled# & ~h.{side}#) <> 0", " OR ")
     return f"""
-    SELECT /*+ BROADCAST(w) */ h.run, w.process, w.view, h.message,
-           '(2) delivered it {word} the signal, and not so, though moving with it,' AS flaw,
+    SELECT /*+ BROADCAST(w) */ h.run, '(2)', w.view, '', h.message, w.process,
+           'delivered it {word} the signal, and not so, though moving with it,' AS flaw,
            array({m.each(f"w.companions# & h.signalled# & ~h.{side}#")}) AS lacking
     FROM audit_holdings h JOIN audit_moves w ON w.view_id = h.view_id
     WHERE h.service IN {TOTAL} AND {m.beyond("h.installed", f"h.{side}")} AND {m.some(f"h.{side}")}
@@ -98,19 +115,19 @@ def _side(m: Masks, side: str, word: str) -> str:
     """
 
 
-def signals_of_groups(history: ClientHistory) -> str:
+def signals_of_groups(history: ClientHistory) -> Iterator[Violation]:
     """At most one signal in a view, for all who come along; the same agreed messages before it."""
-    for _, group in sorted(history.groups.items()):
+    for name, group in sorted(history.groups.items()):
         names = HistoryNames(group)
         for stay in group.stays:
             witness = _second_signal(stay, names) or _left_out(stay, names)
             if witness:
-                return f"(1) {witness}"
+                of_one = (name, "(1)", group.view_id(stay.view), stay.process, "")
+                yield Violation(of_one, partial(str, f"(1) {witness}"))
         for pair in companions(group):
-            witness = _unlike_signals(history, group, pair)
-            if witness:
-                return f"(2) {witness}"
-    return ""
+            for message, say in _unlike_signals(history, group, pair):
+                facts = (name, "(2)", group.view_id(pair[0].view), "", message)
+                yield Violation(facts, partial(_with_clause, say))
 
 
 def _left_out(stay: Stay, names: HistoryNames) -> str:
@@ -124,35 +141,40 @@ def _left_out(stay: Stay, names: HistoryNames) -> str:
     return f"{_whose(stay, names)} got a signal for {names.processes(said)}, but {came}"
 
 
-def _unlike_signals(history: ClientHistory, group: History, pair: tuple[Stay, Stay]) -> str:
+def _unlike_signals(
+    history: ClientHistory, group: History, pair: tuple[Stay, Stay]
+) -> Iterator[tuple[MessageId | str, Callable[[], str]]]:
     one, other = pair
     if (one.cut is None) is not (other.cut is None):
-        return _one_signal(pair, HistoryNames(group))
+        yield "", partial(_one_signal, pair, group)
+        return
+    if one.cut is None:
+        return
     for number in sorted(agreed_of(group, one.regular) - agreed_of(group, other.regular)):
-        if one.cut is not None and not history.discards(other.process, number):
-            return without(group, pair, number, " before the signal")
-    return ""
+        if not history.discards(other.process, number):
+            yield group.messages.ids[number], partial(without, group, pair, number, " before the signal")
 
 
 def _signals_of_groups_query(m: Masks) -> str:
     return f"""
-    SELECT run, group_name, view, process, CAST(NULL AS STRING) AS message, '(1) got two signals' AS flaw,
-           group_id, CAST(NULL AS ARRAY<BIGINT>) AS lacking
+    SELECT run, group_name, '(1)' AS clause, view, process AS alone, '' AS message, process,
+           'got two signals' AS flaw, group_id, CAST(NULL AS ARRAY<BIGINT>) AS lacking
     FROM audit_stays WHERE signals > 1
     UNION ALL
-    SELECT run, group_name, view, process, NULL, '(1) got a signal that leaves out who came to its next view',
-           group_id, array({m.each("after_together# & ~signal_together#")})
+    SELECT run, group_name, '(1)', view, process, '', process,
+           'got a signal that leaves out who came to its next view', group_id,
+           array({m.each("after_together# & ~signal_together#")})
     FROM audit_stays
     WHERE signals > 0 AND after_view IS NOT NULL AND {m.beyond("after_together", "signal_together")}
     UNION ALL
-    SELECT r.run, r.group_name, r.view, NULL, NULL, '(2) there was a signal, and none for', r.group_id,
+    SELECT r.run, r.group_name, '(2)', r.view, '', '', NULL, 'there was a signal, and none for', r.group_id,
            array({m.each("o.owed# & ~r.signalled#")})
     FROM audit_owed o JOIN audit_views r ON r.view_id = o.view_id
     WHERE o.kind = 'companions' AND r.nth = 1 AND {m.overlap("o.said_by", "r.signalled")}
           AND {m.beyond("o.owed", "r.signalled")}
     UNION ALL
-    SELECT /*+ BROADCAST(o) */ h.run, h.group_name, h.view, NULL, h.message,
-           '(2) was delivered before the signal, and not so, though moving along, by', h.group_id,
+    SELECT /*+ BROADCAST(o) */ h.run, h.group_name, '(2)', h.view, '', h.message, NULL,
+           'was delivered before the signal, and not so, though moving along, by', h.group_id,
            array({m.each("o.owed# & h.signalled# & ~(h.early# | h.unwanted#)")})
     FROM audit_holdings h JOIN audit_owed o ON o.view_id = h.view_id AND o.kind = 'companions'
     WHERE h.service IN {TOTAL} AND h.nth = 1 AND {m.some("h.early")} AND {m.beyond("h.installed", "h.early")}
@@ -161,6 +183,7 @@ def _signals_of_groups_query(m: Masks) -> str:
     """
 
 
+_SIGNALS: Final = ("clause", "view", "alone", "message")
 TRANSITIONAL_SIGNALS: Final = Property(
     "2.8 transitional signals",
     (
@@ -181,10 +204,16 @@ TRANSITIONAL_SIGNALS: Final = Property(
         ),
     ),
     PropertyInstance(
-        transitional_signals, _transitional_signals_query, "{message} in {view}: {process} {flaw} {lacking}"
+        transitional_signals,
+        _transitional_signals_query,
+        "{clause} {message} in {view}: {process} {flaw} {lacking}",
+        _SIGNALS,
     ),
     PropertyInstance(
-        signals_of_groups, _signals_of_groups_query, "in {view}: {process}{message} {flaw} {lacking}"
+        signals_of_groups,
+        _signals_of_groups_query,
+        "{clause} in {view}: {process}{message} {flaw} {lacking}",
+        (IN_GROUP, *_SIGNALS),
     ),
     "Companions see the signal at the same point.",
 )

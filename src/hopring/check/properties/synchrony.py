@@ -1,12 +1,13 @@
 """Virtual synchrony: those who move together have seen the same (2.7)."""
 
 from collections.abc import Callable, Hashable, Iterator
+from functools import partial
 from itertools import combinations, permutations
 from typing import Final
 
 from hopring.check.client_history import ClientHistory
 from hopring.check.history import History, HistoryNames, Stay
-from hopring.check.properties.property import Clause, Property, PropertyInstance
+from hopring.check.properties.property import IN_GROUP, Clause, Property, PropertyInstance, Violation
 from hopring.check.properties.sql import EARLY, RELIABLE, TOTAL, Masks
 from hopring.check.trace import ProcessName, ViewName
 
@@ -41,16 +42,15 @@ def companions(group: History) -> Iterator[tuple[Stay, Stay]]:
                 yield one, other
 
 
-def first_difference(history: History, look: Callable[[Stay], Hashable]) -> tuple[Stay, Stay] | None:
-    """Two stays that were left together and look different."""
+def differences(history: History, look: Callable[[Stay], Hashable]) -> Iterator[tuple[Stay, Stay]]:
+    """Pairs of stays that were left together and look different."""
     for group in same_move(history):
         looks = [look(stay) for stay in group]
         if looks.count(looks[0]) == len(looks):
             continue
         for (one, one_look), (other, other_look) in combinations(zip(group, looks, strict=True), 2):
             if one_look != other_look and together(one, other):
-                return one, other
-    return None
+                yield one, other
 
 
 def moved(pair: tuple[Stay, Stay], names: HistoryNames) -> str:
@@ -61,12 +61,10 @@ def moved(pair: tuple[Stay, Stay], names: HistoryNames) -> str:
     return f"{names.process(one.process)} and {names.process(other.process)} moved together {where}"
 
 
-def only_one(
-    pair: tuple[Stay, Stay], sets: tuple[frozenset[int], frozenset[int]], side: str, names: HistoryNames
-) -> str:
+def only_one(history: History, pair: tuple[Stay, Stay], number: int, has: bool, side: str) -> str:
     """The sentence that only one of two that moved together delivered a message on this side."""
-    number = min(sets[0] ^ sets[1])
-    one, other = pair if number in sets[0] else pair[::-1]
+    names = HistoryNames(history)
+    one, other = pair if has else pair[::-1]
     who = f"{names.delivered(one.process, number)}{side}, {names.process(other.process)} did not"
     return f"{moved(pair, names)}; {who}"
 
@@ -87,13 +85,13 @@ def agreed_of(group: History, numbers: list[int]) -> set[int]:
 # 2.7.
 
 
-def virtual_synchrony(history: History) -> str:
+def virtual_synchrony(history: History) -> Iterator[Violation]:
     """Two that move together have delivered the same set in the view they leave."""
-    pair = first_difference(history, lambda stay: frozenset(stay.delivered))
-    if pair is None:
-        return ""
-    sets = frozenset(pair[0].delivered), frozenset(pair[1].delivered)
-    return only_one(pair, sets, "", HistoryNames(history))
+    for pair in differences(history, lambda stay: frozenset(stay.delivered)):
+        view, its = history.view_id(pair[0].view), frozenset(pair[0].delivered)
+        for number in sorted(its.symmetric_difference(pair[1].delivered)):
+            facts = (history.messages.ids[number], view)
+            yield Violation(facts, partial(only_one, history, pair, number, number in its, ""))
 
 
 def _virtual_synchrony_query(m: Masks) -> str:
@@ -107,7 +105,7 @@ def _virtual_synchrony_query(m: Masks) -> str:
     """
 
 
-def synchrony_of_sessions(history: ClientHistory) -> str:
+def synchrony_of_sessions(history: ClientHistory) -> Iterator[Violation]:
     """The same agreed messages in the view they leave; the others by the next change of network.
 
     Weaker than among daemons: a Reliable or FIFO message may come in another view, and one that lies behind a
@@ -115,31 +113,33 @@ def synchrony_of_sessions(history: ClientHistory) -> str:
     """
     for name, group in sorted(history.groups.items()):
         for pair in companions(group):
-            witness = _difference(history, name, group, pair)
-            if witness:
-                return witness
-    return ""
+            for number, view, where in _differences(history, name, group, pair):
+                facts = (name, group.messages.ids[number], group.view_id(view))
+                yield Violation(facts, partial(without, group, pair, number, where))
 
 
-def _difference(history: ClientHistory, name: str, group: History, pair: tuple[Stay, Stay]) -> str:
+def _differences(
+    history: ClientHistory, name: str, group: History, pair: tuple[Stay, Stay]
+) -> Iterator[tuple[int, ViewName, str]]:
     one, other = pair
     for number in sorted(agreed_of(group, one.delivered) - agreed_of(group, other.delivered)):
         if not history.discards(other.process, number):
-            return without(group, pair, number, "")
-    for number in sorted(_early(group, one, other.process) - group.lives[other.process].got):
+            yield number, one.view, ""
+    early = _early(group, one, other.process)
+    for number in sorted(early.keys() - group.lives[other.process].got):
         if not history.leaves(name, other.process):
-            return without(group, pair, number, " at all")
-    return ""
+            yield number, early[number], " at all"
 
 
-def _early(group: History, stay: Stay, other: ProcessName) -> set[int]:
+def _early(group: History, stay: Stay, other: ProcessName) -> dict[int, ViewName]:
     """The early messages of all views that the two have been through together, up to a change of network."""
     if stay.after is None or stay.after.installed.cause != NETWORK:
-        return set()
-    service, found = group.messages.service, set()
+        return {}
+    service = group.messages.service
+    found: dict[int, ViewName] = {}
     at: Stay | None = stay
     while at is not None:
-        found.update([number for number in at.delivered if service[number].early])
+        found.update({number: at.view for number in at.delivered if service[number].early})
         at = at.before if other in at.together else None
     return found
 
@@ -176,11 +176,13 @@ VIRTUAL_SYNCHRONY: Final = Property(
         virtual_synchrony,
         _virtual_synchrony_query,
         "{process} delivered {message} in {view}, and {lacking}, which moved with it to {after_view}, did not",
+        ("message", "view"),
     ),
     PropertyInstance(
         synchrony_of_sessions,
         _synchrony_of_sessions_query,
         "{message} was delivered in {view}, and {lacking}, moving along from there, did not{where}",
+        (IN_GROUP, "message", "view"),
     ),
 )
 

@@ -7,19 +7,23 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from hopring.check.trace_row import SESSION_KINDS, TraceRow
 from hopring.spark.errors import ForeignInput, readable
-from hopring.spark.schema import KINDS, RUN, TRACE, check_columns, check_version, with_later_columns
+from hopring.spark.schema import KINDS, RUN, TRACE, check_columns, check_version, ddl, with_later_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FILE, ROW = "file", "row"
+
+FILES_MAX: Final = 10_000
+"""Files of a trace whose footers are read here; for more files Spark does that."""
 
 
 def read_trace(spark: "SparkSession", where: str) -> "DataFrame":
@@ -31,15 +35,57 @@ def read_trace(spark: "SparkSession", where: str) -> "DataFrame":
     from pyspark.sql import functions as F  # noqa: PLC0415  An extra, and slow to load.
 
     must_be_there(where)
+    reader = spark.read.option("pathGlobFilter", "*.parquet")  # Other files are passed over.
+    files = _local_files(where)
     with readable(where):
-        # Other files, such as the same history as lines, are passed over.
-        found = spark.read.option("pathGlobFilter", "*.parquet").parquet(where)
-    check_columns([(name, kind) for name, kind in found.dtypes if name != RUN], where)
+        if files is None:
+            found = reader.parquet(where)
+            check_columns([(name, kind) for name, kind in found.dtypes if name != RUN], where)
+        else:
+            # Their schemas are looked at here: Spark would start a job for that.
+            for file in files:
+                check_columns(_columns_of(file), where)
+            found = reader.schema(ddl({**TRACE, RUN: "string"})).parquet(where)
     trace = with_later_columns(found.select("*", F.col("_metadata.file_path"), F.col("_metadata.row_index")))
     trace = trace.withColumnRenamed("file_path", FILE).withColumnRenamed("row_index", ROW)
     if RUN not in trace.columns:
         trace = trace.withColumn(RUN, F.lit(""))
-    return trace.withColumn(RUN, F.col(RUN).cast("string"))
+    return trace.withColumn(RUN, F.coalesce(F.col(RUN).cast("string"), F.lit("")))
+
+
+def _local_files(where: str) -> list[Path] | None:
+    """The files of a trace on this machine; None if it is elsewhere, or has very many files."""
+    if ":" in where.partition("/")[0]:
+        return None
+    path = Path(where)
+    files = [path] if path.is_file() else list(islice(path.rglob("*.parquet"), FILES_MAX + 1))
+    files = [file for file in files if not file.name.startswith((".", "_"))]
+    return files if 0 < len(files) <= FILES_MAX else None
+
+
+def _columns_of(file: Path) -> list[tuple[str, str]]:
+    """The names and types of the columns of a file, as Spark writes types."""
+    import pyarrow as pa  # noqa: PLC0415  An extra.
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    try:
+        schema = pq.read_schema(file)
+    except (OSError, pa.ArrowException):
+        remedy = "give a directory that holds only traces, as hop sim --trace or hopd --trace writes them"
+        raise ForeignInput(f"{file}: not a Parquet file, or an incomplete one", remedy) from None
+    return [(field.name, _kind(field.type)) for field in schema if field.name != RUN]
+
+
+def _kind(kind: Any) -> str:
+    import pyarrow as pa  # noqa: PLC0415  An extra.
+
+    if pa.types.is_dictionary(kind):
+        return _kind(kind.value_type)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return f"array<{_kind(kind.value_type)}>"
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return "string"
+    return {"int64": "bigint", "int32": "int", "bool": "boolean"}.get(str(kind), str(kind))
 
 
 def must_be_there(where: str) -> None:
@@ -81,6 +127,18 @@ Grouped by kind first, so that each kind is checked once. A minimum of texts wou
 """
 
 
+HALF: Final = "give all files of a history, each once; half a history gives wrong verdicts"
+WRITTEN: Final = "give what hop sim --trace or hopd --trace wrote"
+
+
+def unknown_kind(where: str, kind: str) -> tuple[str, str]:
+    """The problem of an event of an unknown kind, and its remedy."""
+    return (
+        f"{where}: an event of the kind {kind}, which is not known here",
+        "read it with the hopring that wrote it",
+    )
+
+
 def check_extent(spark: "SparkSession", where: str) -> int:
     """Refuses another version, unknown kinds and half a history; says how many rows there are."""
     flaws = spark.sql(
@@ -99,14 +157,11 @@ def check_extent(spark: "SparkSession", where: str) -> int:
     if flaws["foreign_kind"]:
         foreign = spark.table("audit_trace").where(f"kind NOT IN {KINDS!r}").select("kind").first()
         kind = "?" if foreign is None else foreign["kind"]
-        raise ForeignInput(
-            f"{where}: an event of the kind {kind}, which is not known here",
-            "read it with the hopring that wrote it",
-        )
+        raise ForeignInput(*unknown_kind(where, kind))
     if flaws["incomplete"] is not None:
         raise ForeignInput(
             f"{where}: rows of {flaws['incomplete']} are missing or there twice",
-            "give all files of a history, each once; half a history gives wrong verdicts",
+            HALF,
         )
     return int(flaws["events"])
 
@@ -191,7 +246,7 @@ def _pieces(lines: Path) -> Iterator[list[TraceRow]]:
                     break  # A daemon is in the middle of writing it, or ended there.
                 raise ForeignInput(
                     f"{lines}, line {number}: not a row of a trace ({error})",
-                    "give what hop sim --trace or hopd --trace wrote",
+                    WRITTEN,
                 ) from None
             if len(rows) == ROWS_AT_ONCE:
                 yield rows

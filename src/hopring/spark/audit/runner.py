@@ -4,8 +4,7 @@ Both audits are the same code with other tables, properties and names in witness
 """
 
 import json
-from collections.abc import Iterable, Mapping
-from graphlib import TopologicalSorter
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
@@ -18,22 +17,30 @@ from hopring.check.properties.property import PropertyInstance
 from hopring.check.properties.sql import Masks
 from hopring.spark.audit.clients.tables import ClientTables
 from hopring.spark.audit.daemons.tables import DaemonTables
+from hopring.spark.audit.kernel import audit_in_workers
 from hopring.spark.audit.reading import Ends, has_daemons, runs_with_sessions
+from hopring.spark.audit.size import Engine, size_of
 from hopring.spark.audit.tables import Say, Tables
 from hopring.spark.audit.witness import (
-    AuditFinding,
     AuditReport,
+    AuditViolation,
     ClientWitnesses,
     DaemonWitnesses,
     Witnesses,
     merged,
+    report_of,
+    witnesses_max,
 )
-from hopring.spark.errors import SparkError, readable
+from hopring.spark.errors import SparkError, of_spark, readable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 EDGES_MAX: Final = 2_000_000
+ATTEMPTS_MAX: Final = 4
+"""Times that an audit by queries is tried where executors are lost."""
+
+_LOST: Final = ("CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND", "Checkpoint block rdd_")
 
 AnyPromise = PropertyInstance[History] | PropertyInstance[ClientHistory]
 Circles = dict[str, list[str]]
@@ -47,12 +54,22 @@ def audit(
     ends: Mapping[str, Ends] | None = None,
     otherwise: Ends = Ends(),  # noqa: B008  It never changes.
     say: Say = lambda _words: None,
+    engine: Engine = "auto",
 ) -> AuditReport:
     """Judges every history in the trace, which `read_trace` gives; `ends` says by run how they ended.
 
-    Each is judged by the rows in it: of daemons, of sessions, or of both.
+    Each is judged by the rows in it: of daemons, of sessions, or of both. The engine `kernel` has one worker
+    judge each history by the plain checkers, `queries` judges all of them by queries; `auto` takes the first
+    where the longest history is short enough for a worker. Both give the same verdicts and witnesses.
     """
     known = dict(ends or {})
+    if engine != "queries":
+        with readable(where):
+            size = size_of(trace)
+        if engine == "kernel" or size.engine == "kernel":
+            many = "one history" if size.runs == 1 else f"{size.runs} histories"
+            say(f"{many}, {size.events} events")
+            return audit_in_workers(trace, where, known, otherwise, size)
     with readable(where):
         with_sessions = runs_with_sessions(trace)
         alone = bool(with_sessions) and not has_daemons(trace)
@@ -61,7 +78,9 @@ def audit(
         return clients
     # Where daemons have clients, 2.11 is promised to each of these by itself.
     known |= {run: replace(known.get(run, otherwise), many_sessions=True) for run in with_sessions}
-    daemons = _Audit(DaemonTables(spark, say), DAEMONS, DaemonWitnesses, known, otherwise).run(trace, where)
+    daemons = _Audit(lambda: DaemonTables(spark, say), DAEMONS, DaemonWitnesses, known, otherwise).run(
+        trace, where
+    )
     return daemons if clients is None else merged(daemons, clients)
 
 
@@ -74,8 +93,13 @@ def audit_clients(
     say: Say = lambda _words: None,
 ) -> AuditReport:
     """Judges the sessions of every history of the trace; the arguments are those of `audit`."""
-    audited = _Audit(ClientTables(spark, say), CLIENTS, ClientWitnesses, ends or {}, otherwise)
+    audited = _Audit(lambda: ClientTables(spark, say), CLIENTS, ClientWitnesses, ends or {}, otherwise)
     return audited.run(trace, where)
+
+
+def is_lost(error: Exception) -> bool:
+    """Whether a kept table was lost with the executor that kept it."""
+    return of_spark(error) and any(sign in str(error) for sign in _LOST)
 
 
 class _Audit:
@@ -83,53 +107,68 @@ class _Audit:
 
     def __init__(
         self,
-        tables: Tables,
+        tables: Callable[[], Tables],
         promises: Iterable[AnyPromise],
         witnesses: type[Witnesses],
         ends: Mapping[str, Ends],
         otherwise: Ends,
     ) -> None:
-        self._tables = tables
-        self._spark = tables.spark
+        self._make_tables = tables
+        self._tables = tables()
+        self._spark = self._tables.spark
         self._promises = tuple(promises)
         self._witnesses = witnesses
         self._ends = ends
         self._otherwise = otherwise
 
     def run(self, trace: "DataFrame", where: str) -> AuditReport:
-        """Makes the tables, runs the queries of all judged properties, and drops the tables."""
+        """Judges the trace; once more if an executor was lost with the tables that it kept.
+
+        Kept tables have no origin from which Spark could make the lost part again: plans would be too long.
+        """
         with readable(where):
-            try:
-                self._tables.make(trace, where, self._ends, self._otherwise)
-                return self._report(self._violations(), self._circles())
-            finally:
-                self._tables.drop()
+            for left in reversed(range(ATTEMPTS_MAX)):
+                try:
+                    return self._run_once(trace, where)
+                except Exception as error:
+                    if not left or not is_lost(error):
+                        raise
+                    self._tables.say("once more: an executor was lost")
+                    self._tables = self._make_tables()
+        raise AssertionError("the last attempt returns or raises")
+
+    def _run_once(self, trace: "DataFrame", where: str) -> AuditReport:
+        """Makes the tables, runs the queries of all judged properties, and drops the tables."""
+        try:
+            self._tables.make(trace, where, self._ends, self._otherwise)
+            return self._report(self._violations(), self._circles())
+        finally:
+            self._tables.drop()
 
     def _judged(self, run: str) -> tuple[str, ...]:
         ends = self._ends.get(run, self._otherwise)
         return tuple([one.name for one in self._promises if _is_judged(one, ends)])
 
     def _violations(self) -> list[dict[str, Any]]:
-        """All violations of judged properties; patterns of messages are queried before single messages."""
+        """The violations of judged properties that are shown, with the count of all.
+
+        Patterns of messages are queried before single messages, and whether there are any before which.
+        """
         judged = {name for run in self._tables.runs for name in self._judged(run)} - {self._one_order.name}
-        found = []
+        found: list[AnyPromise] = []
         for section, properties in SECTIONS.items():
             names = {one.name for one in properties} | {one.clients.name for one in properties if one.clients}
             asked = [one for one in self._promises if one.name in judged & names]
             if asked:
                 self._tables.say(section)
-                found += violations(self._spark, asked, self._tables.masks)
-        coarse = [
-            one
-            for one in {row["promise"].name: row["promise"] for row in found}.values()
-            if self._is_coarse(one)
-        ]
-        if coarse:
+                found += broken(self._spark, asked, self._tables.masks)
+        if not found:
+            return []
+        if any(self._is_coarse(one) for one in found):
             self._tables.say("single messages")
             self._tables.spell_out()
-            found = [row for row in found if row["promise"] not in coarse]
-            found += violations(self._spark, coarse, self._tables.masks)
-        return found
+        self._tables.say("witnesses")
+        return violations(self._spark, found, self._tables.masks, witnesses_max(len(self._tables.runs)))
 
     def _is_coarse(self, promise: AnyPromise) -> bool:
         return self._tables.has_patterns and "audit_holdings" in promise.query(self._tables.masks)
@@ -166,26 +205,27 @@ class _Audit:
         return [names[place] for place in places]
 
     def _report(self, found: list[dict[str, Any]], circles: Circles) -> AuditReport:
-        runs = self._tables.runs
-        judged = {run: self._judged(run) for run in runs}
+        judged = {run: self._judged(run) for run in self._tables.runs}
+        found = [row for row in found if row["promise"].name in judged[row["run"]]]
         facts = [json.loads(row["facts"]) | {"run": row["run"]} for row in found]
         words = self._witnesses(self._spark, facts, sorted(circles))
-        findings = [
-            AuditFinding(
-                row["run"], row["promise"].name, row["violations"], words.witness(row["promise"].sentence, fact)
+        shown = [
+            AuditViolation(
+                row["run"],
+                row["promise"].name,
+                row["rank"],
+                words.witness(row["promise"].sentence, fact),
+                {name: fact[name] for name in row["promise"].names},
             )
             for row, fact in zip(found, facts, strict=True)
-            if row["promise"].name in judged[row["run"]]
         ]
-        findings += [
-            AuditFinding(
-                run, self._one_order.name, 1, circle_sentence([words.message(run, one) for one in messages])
-            )
-            for run, messages in circles.items()
-        ]
-        names = [one.name for one in self._promises]
-        findings.sort(key=lambda finding: (finding.run, names.index(finding.property)))
-        return AuditReport(runs, tuple(findings), judged)
+        counts = {(row["run"], row["promise"].name): row["violations"] for row in found}
+        for run, messages in circles.items():
+            sentence = circle_sentence([words.message(run, one) for one in messages])
+            two = dict(zip(self._one_order.names, messages, strict=False))
+            shown.append(AuditViolation(run, self._one_order.name, 1, sentence, two))
+            counts[run, self._one_order.name] = 1
+        return report_of(judged, shown, counts)
 
 
 def _is_judged(promise: AnyPromise, ends: Ends) -> bool:
@@ -194,21 +234,43 @@ def _is_judged(promise: AnyPromise, ends: Ends) -> bool:
     return promise.is_judged(ends.quiet, ends.components is not None)
 
 
-def violations(spark: "SparkSession", promises: list[AnyPromise], masks: Masks) -> list[dict[str, Any]]:
-    """By property and run that break: how many, and the least of them. One job for all of these."""
+def broken(spark: "SparkSession", promises: list[AnyPromise], masks: Masks) -> list[AnyPromise]:
+    """Those of the properties that are broken in any history. One job for all of these."""
     queries = [
-        f"""SELECT {number} AS promise, run, count(*) AS violations, to_json(min(struct(*))) AS facts
-            FROM ({one.query(masks)}) GROUP BY run"""
+        f"SELECT {number} AS promise, count(*) AS violations FROM ({one.query(masks)}) GROUP BY run"
+        for number, one in enumerate(promises)
+    ]
+    rows = spark.sql(" UNION ALL ".join(queries)).collect()
+    return [promises[number] for number in sorted({row["promise"] for row in rows})]
+
+
+def violations(
+    spark: "SparkSession", promises: list[AnyPromise], masks: Masks, most: int
+) -> list[dict[str, Any]]:
+    """The violations of broken properties, by property and run: the first by their facts, and how many."""
+    queries = [
+        f"""
+        SELECT {number} AS promise, run, rank, violations, to_json(found) AS facts
+        FROM (SELECT run, found, count(*) OVER (PARTITION BY run) AS violations,
+                     row_number() OVER (PARTITION BY run ORDER BY {_facts(one, "found.")}) AS rank
+              FROM (SELECT run, min(struct(*)) AS found FROM ({one.query(masks)})
+                    GROUP BY run, {_facts(one)}))
+        WHERE rank <= {most}
+        """
         for number, one in enumerate(promises)
     ]
     rows = spark.sql(" UNION ALL ".join(queries)).collect()
     return [row.asDict() | {"promise": promises[row["promise"]]} for row in rows]
 
 
+def _facts(promise: AnyPromise, table: str = "") -> str:
+    return ", ".join([f"{table}{name}" for name in promise.names])
+
+
 def find_circles(edges: Iterable[tuple[str, int, int]]) -> dict[str, list[int]]:
     """By run: the places of one circle, beginning with the lowest."""
-    graphs: dict[str, TopologicalSorter[int]] = {}
+    by_run: dict[str, list[tuple[int, int]]] = {}
     for run, before, place in edges:
-        graphs.setdefault(run, TopologicalSorter()).add(place, before)
-    found = {run: circle_of(graph) for run, graph in sorted(graphs.items())}
+        by_run.setdefault(run, []).append((before, place))
+    found = {run: circle_of(edges_of_run) for run, edges_of_run in sorted(by_run.items())}
     return {run: circle for run, circle in found.items() if circle}

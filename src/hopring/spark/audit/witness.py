@@ -9,12 +9,12 @@ A view of daemons is its counter, `view 5`, a group's view `red 5.2`, or its who
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
 
 from hopring.check.client_history import short_view
-from hopring.check.properties.property import EVS_C
+from hopring.check.properties.property import EVS_C, WITNESSES_MAX
 from hopring.check.properties.sql import WORD_BITS
 from hopring.check.trace_row import read_group_view, read_message_id, read_process, read_view
 from hopring.printable import printable
@@ -32,12 +32,23 @@ class AuditFinding(msgspec.Struct, frozen=True):
     witness: str
 
 
+class AuditViolation(msgspec.Struct, frozen=True):
+    """One violation of a property; several findings of one property are ranked by their facts."""
+
+    run: str
+    property: str
+    rank: int  # From 1.
+    witness: str
+    facts: Mapping[str, str | int]  # The names that identify it, as the trace writes them.
+
+
 class AuditReport(msgspec.Struct, frozen=True):
     """The findings of an audit, and the judged properties."""
 
     runs: tuple[str, ...]
     findings: tuple[AuditFinding, ...]  # By run, and in it the nearest to the cause first.
     judged: Mapping[str, tuple[str, ...]]  # By run: the properties.
+    violations: tuple[AuditViolation, ...] = ()  # In the same order; of each property the first by their facts.
 
     @property
     def holds(self) -> bool:
@@ -49,12 +60,38 @@ class AuditReport(msgspec.Struct, frozen=True):
         return {finding.property for finding in self.findings if finding.run == run}
 
 
+WITNESSES_OF_ALL_MAX: Final = 100_000
+WITNESSES_MIN: Final = 10
+
+
+def witnesses_max(runs: int) -> int:
+    """The number of violations that are named of each property: fewer if there are very many histories."""
+    return max(WITNESSES_MIN, min(WITNESSES_MAX, WITNESSES_OF_ALL_MAX // max(runs, 1)))
+
+
+def report_of(
+    judged: Mapping[str, tuple[str, ...]],
+    violations: Iterable[AuditViolation],
+    counts: Mapping[tuple[str, str], int],
+) -> AuditReport:
+    """The report with these violations, in the order of histories, properties and ranks."""
+    order = {run: {name: at for at, name in enumerate(names)} for run, names in judged.items()}
+    ranked = sorted(violations, key=lambda one: (one.run, order[one.run][one.property], one.rank))
+    findings = [
+        AuditFinding(one.run, one.property, counts[one.run, one.property], one.witness)
+        for one in ranked
+        if one.rank == 1
+    ]
+    return AuditReport(tuple(sorted(judged)), tuple(findings), judged, tuple(ranked))
+
+
 def merged(daemons: AuditReport, clients: AuditReport) -> AuditReport:
     """Both reports in one; in a history those of daemons come first, being nearer to the cause."""
     runs = tuple(sorted({*daemons.runs, *clients.runs}))
     judged = {run: (*daemons.judged.get(run, ()), *clients.judged.get(run, ())) for run in runs}
     findings = sorted((*daemons.findings, *clients.findings), key=lambda finding: finding.run)
-    return AuditReport(runs, tuple(findings), judged)
+    violations = sorted((*daemons.violations, *clients.violations), key=lambda violation: violation.run)
+    return AuditReport(runs, tuple(findings), judged, tuple(violations))
 
 
 def as_text(report: AuditReport) -> str:
@@ -159,10 +196,11 @@ class Witnesses:
 
     def _said(self, facts: Facts, name: str) -> str:
         run, value = facts["run"], facts[name]
-        if value is None:
+        if value is None or value == "":
             return ""
-        if name == "lacking":
-            return " and ".join(sorted(self._member(facts, number) for number in _numbers(value)))
+        if name == "lacking" or name.endswith("_set"):
+            members = sorted(self._member(facts, number) for number in _numbers(value))
+            return " and ".join(members) if name == "lacking" else "{" + " ".join(members) + "}"
         if name in ("process", "other"):
             return self.process(run, value)
         if name.endswith("message"):
@@ -262,12 +300,15 @@ class ClientWitnesses(Witnesses):
             (row["run"], row["group_name"], short_view(read_group_view(row["view"])))
             for row in spark.sql(views, args).collect()
         )
-        groups = sorted({one["group_id"] for one in _facts if "group_id" in one})
+        groups = sorted({one["group_name"] for one in _facts if "group_name" in one})
         numbers = spark.sql(
-            "SELECT group_id, number, process FROM audit_processes WHERE array_contains(:groups, group_id)",
-            {"groups": groups or [0]},
+            "SELECT run, group_name, number, process FROM audit_processes"
+            " WHERE array_contains(:runs, run) AND array_contains(:groups, group_name)",
+            args | {"groups": groups or [""]},
         )
-        self._processes = {(row["group_id"], row["number"]): row["process"] for row in numbers.collect()}
+        self._processes = {
+            (row["run"], row["group_name"], row["number"]): row["process"] for row in numbers.collect()
+        }
 
     def process(self, run: str, name: str) -> str:
         """A session by its daemon and its number."""
@@ -282,7 +323,7 @@ class ClientWitnesses(Witnesses):
         return f"{who}/{process.session}"
 
     def _member(self, facts: Facts, number: int) -> str:
-        return self.process(facts["run"], self._processes[facts["group_id"], number])
+        return self.process(facts["run"], self._processes[facts["run"], facts["group_name"], number])
 
     def _view(self, facts: Facts, name: str) -> str:
         run, group = facts["run"], facts["group_name"]

@@ -20,7 +20,7 @@ from hopring.spark.pipeline.reconcile import PLACED, view_text
 from hopring.spark.schema import GOLD, RUN, shaped
 
 EXACT_MAX: Final = 10_000_000
-"""Above this number of deliveries percentiles are estimated, with an error of a ten-thousandth of the rank."""
+"""Above this number of rows of the trace percentiles are estimated, to a ten-thousandth of the rank."""
 
 LATENCY_US_MAX: Final = 2**31 - 1
 
@@ -62,7 +62,7 @@ def throughput(trace: DataFrame, sites: Mapping[str, str]) -> DataFrame:
     """Messages sent and delivered, and bytes sent, by second, daemon and service."""
     sent = F.col("kind") == "send"
     moved = trace.where(of_daemons() & F.col("kind").isin("send", "deliver"))
-    found = moved.groupBy(F.date_trunc("second", "at").alias("second"), "daemon", "service").agg(
+    found = moved.groupBy(RUN, F.date_trunc("second", "at").alias("second"), "daemon", "service").agg(
         F.count_if(sent).alias("sent"),
         F.count_if(~sent).alias("delivered"),
         F.coalesce(F.sum(F.when(sent, F.col("size"))), F.lit(0)).alias("bytes"),
@@ -79,6 +79,7 @@ def journeys(trace: DataFrame, sites: Mapping[str, str]) -> DataFrame:
     got = own.where("kind = 'deliver'").select(RUN, "message", "at_us", F.col("daemon").alias("to"))
     both = got.join(sends, [RUN, "message"])
     return both.select(
+        RUN,
         *_STAMP,
         "service",
         site("from", sites).alias("from_site"),
@@ -97,6 +98,7 @@ def session_journeys(trace: DataFrame, sites: Mapping[str, str]) -> DataFrame:
         RUN, "message", "at_us", F.col("daemon").alias("to"), F.explode("groups").alias("in_group")
     )
     return got.join(sends, [RUN, "message"]).select(
+        RUN,
         F.col("in_group").alias("group"),
         "service",
         site("from", sites).alias("from_site"),
@@ -120,9 +122,9 @@ def in_groups(all_journeys: DataFrame, records: DataFrame) -> DataFrame:
 def latency(all_journeys: DataFrame, by_group: DataFrame, *, exact: bool) -> DataFrame:
     """Percentiles by service and pair of sites: of all messages, and of each group."""
     whole = all_journeys.withColumn("group", F.lit(""))
-    columns = [*_WHERE, "group", "latency_us"]
+    columns = [RUN, *_WHERE, "group", "latency_us"]
     found = whole.select(*columns).unionByName(by_group.select(*columns))
-    found = found.groupBy(*_WHERE, "group").agg(
+    found = found.groupBy(RUN, *_WHERE, "group").agg(
         F.count("*").alias("messages"),
         _percentiles(exact).alias("percentiles"),
         F.max("latency_us").alias("max_us"),
@@ -148,7 +150,7 @@ def latency_histogram(all_journeys: DataFrame) -> DataFrame:
     upper = F.expr("CASE WHEN us * us >= shiftleft(1L, CAST(2 * octave + 1 AS INT)) THEN 1 ELSE 0 END")
     found = all_journeys.withColumn("us", short).withColumn("octave", octave)
     found = found.withColumn("step", F.when(F.col("us") < 1, -1).otherwise(2 * F.col("octave") + upper))
-    counted = found.groupBy(*_WHERE, "step").agg(F.count("*").alias("messages"))
+    counted = found.groupBy(RUN, *_WHERE, "step").agg(F.count("*").alias("messages"))
     low = F.when(F.col("step") < 0, 0).otherwise(F.ceil(F.pow(F.lit(2.0), F.col("step") / 2)))
     high = F.when(F.col("step") < 0, 1).otherwise(F.ceil(F.pow(F.lit(2.0), (F.col("step") + 1) / 2)))
     return shaped(counted.withColumns({"low_us": low, "high_us": high}), GOLD["latency_histogram"])
@@ -211,7 +213,10 @@ def _of_spools(bodies: DataFrame) -> DataFrame:
     order = Window.partitionBy("spool", "group").orderBy("offset")
     found = bodies.where("kind = 'view'").withColumn("ended", F.lead("timestamp").over(order))
     return shaped(
-        found.withColumnRenamed("spool", "session").withColumnRenamed("timestamp", "installed"),
+        # Spools have no run.
+        found.withColumn(RUN, F.lit(""))
+        .withColumnRenamed("spool", "session")
+        .withColumnRenamed("timestamp", "installed"),
         GOLD["group_views"],
     )
 

@@ -131,17 +131,14 @@ KEY = ("group", "view")
 def gaps(records: DataFrame, bodies: DataFrame) -> DataFrame:
     """All gaps of these records, whose decoded bodies are `bodies`."""
     seen = records.withColumn("view", group_view_text())
-    # Both are small and are used several times.
-    stays = _kept(_stays(seen))
-    away = _kept(recorded(bodies))
+    stays, away = _apart(_stays(seen)), _apart(recorded(bodies))
     found = [holes(records), away, absent(stays, away), lacking(seen, stays, away)]
     return reduce(DataFrame.unionByName, [_filled(one) for one in found])
 
 
-def _kept(table: DataFrame) -> DataFrame:
-    """The table, computed now, with new columns: Spark would confuse them with those of its origin."""
-    made = table.localCheckpoint()
-    return made.toDF(*made.columns)
+def _apart(table: DataFrame) -> DataFrame:
+    """The table with new columns: Spark confuses them with those of its origin where the two are joined."""
+    return table.toDF(*table.columns)
 
 
 def holes(records: DataFrame) -> DataFrame:

@@ -1,26 +1,40 @@
-"""Runs the pipeline: ingest, reconcile, measure, audit, report. Each stage reads tables of earlier stages."""
+"""Runs the pipeline: ingest, reconcile, measure, audit, report. Each stage reads tables of earlier stages.
 
+Below `SMALL_ROWS_MAX` rows most of the time of a run is planning and not work. So the tables of a small run are
+made side by side, from tables that are kept in memory; those of a large one are made one after the other.
+"""
+
+import json
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from hopring.spark import register
 from hopring.spark.audit import AuditReport, audit
 from hopring.spark.audit.reading import as_parquet
+from hopring.spark.audit.size import rows_in
 from hopring.spark.audit.tables import partitions
 from hopring.spark.audit.witness import as_json_text
 from hopring.spark.errors import readable
 from hopring.spark.pipeline import ingest, measure, reconcile
 from hopring.spark.pipeline.store import AUDIT, REPORT, PipelineOptions, Store, on_disk, uri
 from hopring.spark.report import write_report
-from hopring.spark.schema import BODIES, LAYERS, ddl, shaped
+from hopring.spark.schema import BODIES, GOLD, LAYERS, ddl, shaped
+from hopring.spark.session import SMALL_ROWS_MAX, suited_to
 
 Say = Callable[[str], None]
 """Shows the step that begins."""
 
-_PARTITIONS: Final = "spark.sql.shuffle.partitions"
+Start = Callable[[], SparkSession]
+
+SIDE_BY_SIDE: Final = 4
+"""Tables of a small run that are made at the same time: on two cores one is planned while another is made."""
 
 
 class Pipeline:
@@ -31,20 +45,23 @@ class Pipeline:
         self.options = options
         self.store = store
         self.say = say
+        self._kept: list[DataFrame] = []
 
-    def run(self) -> AuditReport | None:
-        """Runs all stages and returns the result of the audit, or None without a trace."""
+    def run(self, trace: Path | None) -> AuditReport | None:
+        """Runs all stages and returns the result of the audit, or None without a trace.
+
+        `trace` is where the trace is as Parquet.
+        """
         with on_disk(self.store.out), readable("pipeline"):
-            self.ingest()
-            with self._cut_by_size():
-                self.reconcile()
-                self.measure()
-            report = self.audit()
+            self.ingest(trace)
+            rows = {name: rows_of_table(self.store.place("bronze", name)) for name in ("records", "trace")}
+            with suited_to(self.spark, sum(rows.values()), partitions(sum(rows.values()))):
+                report = self.tables(sum(rows.values()) <= SMALL_ROWS_MAX, rows["trace"])
+            self.violations(report)
             self.report()
-            self.store.close()
             return report
 
-    def ingest(self) -> None:
+    def ingest(self, trace: Path | None) -> None:
         """Copies spools and traces into the bronze tables."""
         register(self.spark)
         options, store = self.options, self.store
@@ -56,77 +73,107 @@ class Pipeline:
             ingest.forget(store)
         else:
             store.remove("bronze/records")
-        if options.trace is None:
+        if trace is None:
             store.remove("bronze/trace")
             return
         self.say("ingest: trace")
-        with as_parquet(options.trace, store.workshop) as files:
-            ingest.write_trace(self.spark, str(files or options.trace), store)
+        ingest.write_trace(self.spark, str(trace), store)
 
-    def reconcile(self) -> None:
-        """Deduplicates records into the silver table of messages, and lists the gaps of each spool."""
-        records = ingest.bronze_records(self.spark, self.store)
-        self.say("reconcile: messages")
-        self._write("silver", "messages", reconcile.messages(records))
-        self.say("reconcile: gaps")
-        self._write("silver", "gaps", reconcile.gaps(records, self._bodies(records)))
+    def tables(self, small: bool, traced: int) -> AuditReport | None:
+        """Makes all silver and gold tables, and audits the trace, of which `traced` is the number of rows."""
+        try:
+            steps = self._steps(small, traced)
+            if small:
+                self.say("reconcile, measure, audit")
+                with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+                    audited = pool.submit(self.audit)
+                    done = [pool.submit(make) for make in steps.values()]
+                    for one in done:
+                        one.result()
+                    report = audited.result()
+            else:
+                for name, make in steps.items():
+                    self.say(name)
+                    make()
+                report = self.audit()
+            self.say("measure: summary")
+            self._write("gold", "summary", self._summary(), files=1)
+        finally:
+            for table in self._kept:
+                table.unpersist()
+        return report
 
-    def measure(self) -> None:
-        """Computes the gold tables from the trace and the records."""
-        records = ingest.bronze_records(self.spark, self.store)
-        trace = measure.on_the_wall(ingest.bronze_trace(self.spark, self.store))
+    def _steps(self, small: bool, traced: int) -> dict[str, Callable[[], None]]:
+        """By name: what writes each table. No query runs before one of these is called."""
         sites = self.options.sites
-        journeys = measure.journeys(trace, sites).persist()
-        for name, make in self._measures(records, trace, journeys).items():
-            self.say(f"measure: {name.replace('_', ' ')}")
-            self._write("gold", name, make(), files=1)
-        journeys.unpersist()
-        self.say("measure: summary")
+        records = ingest.bronze_records(self.spark, self.store)
+        bodies = self._keep(self._bodies(records), small)
+        lean = self._keep(records.drop("payload"), small)
+        trace = self._keep(measure.on_the_wall(ingest.bronze_trace(self.spark, self.store)), small)
+        journeys = self._keep(measure.journeys(trace, sites), True)
+        # Records have the groups of each place in the order; without spools, sessions have theirs.
+        by_group = (
+            measure.in_groups(journeys, lean) if self.options.spools else measure.session_journeys(trace, sites)
+        )
+        silver = {
+            "messages": reconcile.messages(records),
+            "gaps": reconcile.gaps(lean, bodies),
+        }
+        gold = {
+            "throughput": measure.throughput(trace, sites),
+            "latency": measure.latency(journeys, by_group, exact=traced <= measure.EXACT_MAX),
+            "latency_histogram": measure.latency_histogram(journeys),
+            "links": measure.links(trace),
+            "membership": measure.membership(trace),
+            "group_views": measure.group_views(trace, bodies),
+        }
+        return {
+            **{f"reconcile: {name}": self._writer("silver", name, table) for name, table in silver.items()},
+            **{f"measure: {name}": self._writer("gold", name, table, 1) for name, table in gold.items()},
+        }
+
+    def _summary(self) -> DataFrame:
+        records = ingest.bronze_records(self.spark, self.store)
+        trace = ingest.bronze_trace(self.spark, self.store)
+        daemons = trace.select("daemon").distinct()
         tables = {name: self.table("gold", name) for name in ("throughput", "membership")}
         tables |= {name: self.table("silver", name) for name in ("messages", "gaps")}
-        daemons = trace.select("daemon").distinct().withColumn("site", measure.site("daemon", sites))
-        self._write(
-            "gold", "summary", measure.summary({**tables, "records": records, "daemons": daemons}), files=1
-        )
-
-    def _measures(
-        self, records: DataFrame, trace: DataFrame, journeys: DataFrame
-    ) -> dict[str, Callable[[], DataFrame]]:
-        sites = self.options.sites
-
-        def percentiles() -> DataFrame:
-            # Records have the groups of each place in the order; without spools, sessions have theirs.
-            if self.options.spools:
-                by_group = measure.in_groups(journeys, records)
-            else:
-                by_group = measure.session_journeys(trace, sites)
-            few = trace.where("kind = 'deliver'").count() <= measure.EXACT_MAX
-            return measure.latency(journeys, by_group, exact=few)
-
-        return {
-            "throughput": lambda: measure.throughput(trace, sites),
-            "latency": percentiles,
-            "latency_histogram": lambda: measure.latency_histogram(journeys),
-            "links": lambda: measure.links(trace),
-            "membership": lambda: measure.membership(trace),
-            "group_views": lambda: measure.group_views(trace, self._bodies(records)),
-        }
+        sites = daemons.withColumn("site", measure.site("daemon", self.options.sites))
+        return measure.summary({**tables, "records": records, "daemons": sites})
 
     def audit(self) -> AuditReport | None:
         """Audits the trace and writes audit.json."""
         if self.options.trace is None:
             self.store.remove(AUDIT)
             return None
-        trace = ingest.bronze_trace(self.spark, self.store)
         found = audit(
             self.spark,
-            trace,
+            ingest.bronze_trace(self.spark, self.store),
             str(self.options.trace),
             otherwise=self.options.ends,
             say=lambda it: self.say(f"audit: {it}"),
+            engine=self.options.engine,
         )
         self.store.write(AUDIT, as_json_text(found))
         return found
+
+    def violations(self, report: AuditReport | None) -> None:
+        """Writes the table of violations: they are in the driver already."""
+        found = [
+            {
+                "run": one.run,
+                "property": one.property,
+                "rank": one.rank,
+                "witness": one.witness,
+                "facts": json.dumps(one.facts),
+            }
+            for one in (report.violations if report is not None else ())
+        ]
+        types = {"string": pa.string(), "bigint": pa.int64()}
+        schema = pa.schema([(name, types[kind]) for name, kind in GOLD["violations"].items()])
+        with self.store.making("gold", "violations") as place:
+            place.mkdir()
+            pq.write_table(pa.Table.from_pylist(found, schema=schema), place / "part-0.parquet")
 
     def report(self) -> None:
         """Writes report.html, or removes an old one."""
@@ -135,19 +182,6 @@ class Pipeline:
             return
         self.say("report")
         write_report(self.store.out)
-
-    @contextmanager
-    def _cut_by_size(self) -> Iterator[None]:
-        """Sets the number of shuffle partitions by the number of rows: Spark's default is slow for few rows."""
-        rows = sum(
-            [read(self.spark, self.store).count() for read in (ingest.bronze_records, ingest.bronze_trace)]
-        )
-        before = self.spark.conf.get(_PARTITIONS)
-        self.spark.conf.set(_PARTITIONS, str(partitions(rows)))
-        try:
-            yield
-        finally:
-            self.spark.conf.set(_PARTITIONS, before)
 
     def table(self, layer: str, name: str) -> DataFrame:
         """Reads a table that an earlier stage has written."""
@@ -158,13 +192,48 @@ class Pipeline:
         """The decoded bodies; without spools an empty table, so that no Python worker is started."""
         return reconcile.bodies(records) if self.options.spools else self.spark.createDataFrame([], ddl(BODIES))
 
+    def _keep(self, table: DataFrame, wanted: bool) -> DataFrame:
+        """The table, to be kept in memory once it has been made, until the tables of the run are complete."""
+        if wanted:
+            self._kept.append(table.persist())
+        return table
+
+    def _writer(self, layer: str, name: str, table: DataFrame, files: int | None = None) -> Callable[[], None]:
+        return lambda: self._write(layer, name, table, files)
+
     def _write(self, layer: str, name: str, table: DataFrame, files: int | None = None) -> None:
         with self.store.making(layer, name) as place:
             (table if files is None else table.coalesce(files)).write.parquet(uri(place))
 
 
+def rows_of_table(place: Path) -> int:
+    """The number of rows of a table in a directory, from the footers of its files; 0 if there is none."""
+    return sum([rows_in(str(file)) or 0 for file in place.rglob("*.parquet")])
+
+
 def run(
-    spark: SparkSession, options: PipelineOptions, store: Store, say: Say = lambda _text: None
+    spark: SparkSession | Start, options: PipelineOptions, store: Store, say: Say = lambda _text: None
 ) -> AuditReport | None:
-    """Runs the pipeline and returns the result of the audit, or None without a trace."""
-    return Pipeline(spark, options, store, say).run()
+    """Runs the pipeline and returns the result of the audit, or None without a trace.
+
+    The session may be given by a function that makes it or waits for it. This is called in a thread: Java can
+    start while the lines of the trace are converted.
+    """
+    with ThreadPoolExecutor(1) as pool:
+        started = pool.submit(spark) if callable(spark) else None
+        with _as_files(options.trace, store) as trace:
+            session = started.result() if started is not None else spark
+            assert not callable(session), "a function has been called"
+            report = Pipeline(session, options, store, say).run(trace)
+    store.close()
+    return report
+
+
+@contextmanager
+def _as_files(trace: Path | None, store: Store) -> Iterator[Path | None]:
+    """The directory of the trace as Parquet, for as long as the block lasts."""
+    if trace is None:
+        yield None
+        return
+    with on_disk(store.out), as_parquet(trace, store.workshop) as converted:
+        yield converted or trace

@@ -19,6 +19,7 @@ import msgspec
 
 from hopring.config import Config
 from hopring.spark.audit.reading import Ends
+from hopring.spark.audit.size import Engine
 from hopring.spark.errors import ForeignInput, SparkError
 from hopring.spark.schema import LAYERS
 from hopring.spark.source.inventory import all_spools
@@ -44,6 +45,7 @@ class PipelineOptions(msgspec.Struct, frozen=True):
     stream: bool = False
     until_idle: bool = False  # A stream ends when it has read the records that existed at its start.
     report: bool = True
+    engine: Engine = "auto"  # Of the audit.
 
 
 def named_spools(arguments: Iterable[str]) -> tuple[SpoolRoot, ...]:

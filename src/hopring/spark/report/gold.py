@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hopring.spark.errors import ForeignInput
+from hopring.spark.schema import RUN
 
 ALL_GROUPS: Final = ""
 
@@ -48,6 +49,7 @@ class LatencyRow(msgspec.Struct, frozen=True, order=True):
     max_us: float | None
     mean_us: float | None
     negative: int  # Messages that arrived before they were sent, because clocks differ.
+    run: str = ""  # The history, if the trace has several.
 
 
 class BucketRow(msgspec.Struct, frozen=True, order=True):
@@ -167,6 +169,8 @@ def _table(out: Path, name: str) -> Any:
     if table is None:
         return None
     columns = COLUMNS[name]
+    if RUN in columns and RUN not in table.column_names:  # Of an earlier version.
+        table = table.append_column(RUN, pa.nulls(table.num_rows, pa.string()))
     missing = [column for column in columns if column not in table.column_names]
     if missing:
         raise ForeignInput(f"{place} has no column {', '.join(missing)}", REMEDY)

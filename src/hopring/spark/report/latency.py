@@ -50,16 +50,27 @@ class Hill(msgspec.Struct, frozen=True):
 
 
 def hills(histogram: Sequence[BucketRow], latency: Sequence[LatencyRow]) -> list[Hill]:
-    """A hill for each service and pair of sites with messages."""
-    marks = {(one.service, one.from_site, one.to_site): one for one in latency if one.group == ALL_GROUPS}
+    """A hill for each service and pair of sites with messages; percentiles of several runs have no sum."""
+    one_run = len({one.run for one in latency}) < 2
+    marks = {
+        (one.service, one.from_site, one.to_site): one for one in latency if one.group == ALL_GROUPS and one_run
+    }
     found: dict[tuple[str, str, str], list[BucketRow]] = {}
-    for bucket in sorted(histogram):
+    for bucket in over_all_runs(histogram):
         if bucket.messages > 0 and bucket.high_us > LOW_US:
             found.setdefault((bucket.service, bucket.from_site, bucket.to_site), []).append(bucket)
     return [
         Hill(service, (here, there), tuple(thinned(buckets)), marks.get((service, here, there)))
         for (service, here, there), buckets in sorted(found.items())
     ]
+
+
+def over_all_runs(histogram: Sequence[BucketRow]) -> list[BucketRow]:
+    """The buckets, each with the messages of all runs."""
+    sums: Counter[tuple[str, str, str, int, int]] = Counter()
+    for one in histogram:
+        sums[one.service, one.from_site, one.to_site, one.low_us, one.high_us] += one.messages
+    return [BucketRow(*key, messages) for key, messages in sorted(sums.items())]
 
 
 def thinned(buckets: Sequence[BucketRow]) -> list[BucketRow]:
@@ -182,7 +193,9 @@ def _hits(hill: Hill, scale: LogScale, floor_y: float, top: int) -> list[str]:
 
 
 def _table(latency: Sequence[LatencyRow]) -> str:
-    columns = [TableColumn(name, number=False) for name in ("service", "from", "to", "group")]
+    of_runs = any(one.run for one in latency)
+    names_of_columns = (*(("run",) if of_runs else ()), "service", "from", "to", "group")
+    columns = [TableColumn(name, number=False) for name in names_of_columns]
     columns += [
         TableColumn(name) for name in ("messages", "p50", "p90", "p99", "max", "mean", "before they were sent")
     ]
@@ -190,7 +203,8 @@ def _table(latency: Sequence[LatencyRow]) -> str:
     for one in sorted(latency, key=lambda row: (row.group != ALL_GROUPS, row)):
         times = (one.p50_us, one.p90_us, one.p99_us, one.max_us, one.mean_us)
         group = texts.short(one.group) if one.group != ALL_GROUPS else "all"
-        names = [texts.short(name) for name in (one.service, one.from_site, one.to_site)]
+        named = (*((one.run,) if of_runs else ()), one.service, one.from_site, one.to_site)
+        names = [texts.short(name) for name in named]
         shown = [texts.some(value, texts.span) for value in times]
         rows.append((*names, group, texts.count(one.messages), *shown, texts.count(one.negative)))
     return table("Latency from multicast to delivery", columns, rows)
