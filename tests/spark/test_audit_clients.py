@@ -115,7 +115,6 @@ def test_the_loss_of_an_executor_does_not_spoil_the_audit(spark: Any, tmp_path: 
 
 
 def lose_kept_blocks(spark: Any) -> None:
-    """Drops all that executors keep, as if they had ended; Spark believes that it is there."""
-    context = spark.sparkContext._jsc.sc()
+    """Drops all that executors keep, as if they had ended."""
     for number in list(spark.sparkContext._jsc.getPersistentRDDs()):
-        context.env().blockManager().master().removeRdd(number, True)
+        spark.sparkContext._jsc.sc().unpersistRDD(number, True)
