@@ -8,6 +8,7 @@ order of their first rows (`file`, `row`), which decides which start of a daemon
 
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
+from itertools import repeat
 from typing import Any, Final, TypeVar
 
 from hopring.check.trace import (
@@ -19,17 +20,21 @@ from hopring.check.trace import (
     MessageId,
     MessageSent,
     Ord,
+    ProcessName,
     ViewName,
 )
 from hopring.check.trace_files import SCHEMA_VERSION, TraceError, read_event
 from hopring.check.trace_row import LATER, TraceRow, read_message_id, read_process, read_view
 from hopring.services import Service
 
-UNUSED: Final = ("link", "sent", "received", "lost", "nacks", "retransmissions", "round_trip_us", "peer")
-"""Columns of counters, which no check looks at."""
+UNUSED: Final = (
+    *("link", "sent", "received", "lost", "nacks", "retransmissions", "round_trip_us", "peer"),
+    *("daemon", "sender", "wall_us"),
+)
+"""Columns that no check looks at: those of counters, and names that are parts of other names."""
 
 COLUMNS: Final = tuple([name for name in TraceRow.__struct_fields__ if name not in UNUSED])
-"""The columns that the checks need; `file` and `row` may be beside them."""
+"""The columns that the checks need; `file` and `row` may be beside them, of the first rows at least."""
 
 _BETWEEN: Final = "\0"  # Between the groups of a message, while they are one text.
 
@@ -48,25 +53,8 @@ def events_of(table: Any) -> list[Event]:
     if not table.num_rows:
         return []
     _check_version(table)
-    table = _in_order(table)
-    compute = import_module("pyarrow.compute")
-    kinds, groups, group = (table.column(name).combine_chunks() for name in ("kind", "groups", "group"))
-    of_session = compute.is_valid(groups)
-    of_daemon = compute.and_(compute.invert(of_session), compute.equal(group, ""))
-    made: list[Event | None] = [None] * table.num_rows
-    rest = compute.is_valid(kinds)
-    for kind, whose, make in (
-        ("deliver", of_daemon, _deliveries),
-        ("deliver", of_session, _client_deliveries),
-        ("send", of_daemon, _sends),
-        ("send", of_session, _client_sends),
-        ("counters", of_daemon, _counters),
-    ):
-        its = compute.and_(compute.equal(kinds, kind), whose)
-        _fill(made, table, its, make)
-        rest = compute.and_(rest, compute.invert(its))
-    _fill(made, table, rest, _others)
-    return [event for event in made if event is not None]
+    read = _Reader()
+    return [event for rows in _by_process(table) for event in read.events(rows)]
 
 
 def _check_version(table: Any) -> None:
@@ -77,22 +65,35 @@ def _check_version(table: Any) -> None:
             raise TraceError(f"row of schema {version}, this is schema {SCHEMA_VERSION}")
 
 
-def _in_order(table: Any) -> Any:
-    """The rows by process and position, with all columns that older files lack."""
+def _by_process(table: Any) -> Iterator[Any]:
+    """The rows of each process in their order, as a table; so only one of them is there twice in memory."""
     arrow, compute = import_module("pyarrow"), import_module("pyarrow.compute")
+    encoded = table.column("process").combine_chunks().dictionary_encode()
+    names = encoded.dictionary.to_pylist()
+    ranks = _ranks(table, encoded)
+    keys = arrow.table(
+        {"process": compute.take(arrow.array(ranks), encoded.indices), "position": table.column("position")}
+    )
+    order = compute.sort_indices(keys, [("process", "ascending"), ("position", "ascending")])
+    counts = {one["values"]: one["counts"] for one in compute.value_counts(encoded.indices).to_pylist()}
+    table = _with_all_columns(table.select([name for name in table.column_names if name in COLUMNS]))
+    start = 0
+    for _rank, code in sorted(zip(ranks, range(len(ranks)), strict=True)):
+        rows = table.take(order.slice(start, counts[code]))
+        if rows.column("position").to_pylist() != list(range(counts[code])):
+            raise RowsMissing(f"rows of {names[code]} are missing or there twice")
+        start += counts[code]
+        yield rows
+
+
+def _with_all_columns(table: Any) -> Any:
+    """The table with the columns that older files lack."""
+    arrow = import_module("pyarrow")
     for name in LATER:
         if name not in table.column_names and name not in UNUSED:
             kind = arrow.list_(arrow.string()) if name == "groups" else arrow.null()
             table = table.append_column(name, arrow.nulls(table.num_rows, kind))
-    encoded = table.column("process").combine_chunks().dictionary_encode()
-    rank = _ranks(table, encoded)
-    keys = arrow.table(
-        {"process": compute.take(arrow.array(rank), encoded.indices), "position": table.column("position")}
-    )
-    order = compute.sort_indices(keys, [("process", "ascending"), ("position", "ascending")])
-    sorted_keys = keys.take(order)
-    _check_positions(sorted_keys, _inverse(rank, encoded.dictionary.to_pylist()))
-    return table.take(order)
+    return table
 
 
 def _ranks(table: Any, encoded: Any) -> list[int]:
@@ -117,24 +118,72 @@ def _ranks(table: Any, encoded: Any) -> list[int]:
     return ranks
 
 
-def _inverse(ranks: Sequence[int], names: Sequence[str]) -> list[str]:
-    named = [""] * len(ranks)
-    for code, rank in enumerate(ranks):
-        named[rank] = names[code]
-    return named
+class _Reader:
+    """Makes events of rows; names that it has read before are read no more."""
 
+    def __init__(self) -> None:
+        self._messages: dict[str, MessageId] = {}
+        self._stamps: dict[MessageId, Ord] = {}
 
-def _check_positions(keys: Any, names: Sequence[str]) -> None:
-    """The positions of each process are 0, 1, 2 and so on."""
-    expected, current = 0, -1
-    for batch in keys.to_batches():
-        processes, positions = batch.column(0).to_pylist(), batch.column(1).to_pylist()
-        for process, position in zip(processes, positions, strict=True):
-            if process != current:
-                expected, current = 0, process
-            if position != expected:
-                raise RowsMissing(f"rows of {names[process]} are missing or there twice")
-            expected += 1
+    def events(self, table: Any) -> list[Event]:
+        """The events of one process, in their order."""
+        compute = import_module("pyarrow.compute")
+        kinds, groups, group = (table.column(name).combine_chunks() for name in ("kind", "groups", "group"))
+        of_session = compute.is_valid(groups)
+        of_daemon = compute.and_(compute.invert(of_session), compute.equal(group, ""))
+        made: list[Event | None] = [None] * table.num_rows
+        rest = compute.is_valid(kinds)
+        for kind, whose, make in (
+            ("deliver", of_daemon, self._deliveries),
+            ("deliver", of_session, self._client_deliveries),
+            ("send", of_daemon, self._sends),
+            ("send", of_session, self._client_sends),
+            ("counters", of_daemon, self._counters),
+        ):
+            its = compute.and_(compute.equal(kinds, kind), whose)
+            _fill(made, table, its, make)
+            rest = compute.and_(rest, compute.invert(its))
+        _fill(made, table, rest, _others)
+        return [event for event in made if event is not None]
+
+    def _deliveries(self, rows: Any) -> Iterator[Event]:
+        messages = self._named_messages(rows)
+        parts = (_views(rows, "view"), messages, _services(rows), self._ords(rows, messages))
+        return map(MessageDelivered, *_who_and_when(rows), *parts)
+
+    def _sends(self, rows: Any) -> Iterator[Event]:
+        messages = self._named_messages(rows)
+        parts = (_views(rows, "view"), messages, _services(rows), self._ords(rows, messages))
+        return map(MessageSent, *_who_and_when(rows), *parts, _numbers(rows, "size"))
+
+    def _client_deliveries(self, rows: Any) -> Iterator[Event]:
+        messages = self._named_messages(rows)
+        parts = (_groups(rows), messages, _services(rows), self._ords(rows, messages))
+        return map(ClientDelivered, *_who_and_when(rows), *parts)
+
+    def _client_sends(self, rows: Any) -> Iterator[Event]:
+        parts = (_groups(rows), self._named_messages(rows), _services(rows), _numbers(rows, "size"))
+        return map(ClientSent, *_who_and_when(rows), *parts, map(bool, _numbers(rows, "self_discard")))
+
+    def _counters(self, rows: Any) -> Iterator[Event]:
+        names_and_times = zip(*_who_and_when(rows), strict=True)
+        return (Counters(process, at_us, "", 0, 0, 0, 0, 0, 0) for process, at_us in names_and_times)
+
+    def _named_messages(self, rows: Any) -> list[MessageId]:
+        known = self._messages
+        texts = _complete(rows, "message").to_pylist()
+        for text in texts:
+            if text not in known:
+                known[text] = _read(read_message_id, text, "message")
+        return [known[text] for text in texts]
+
+    def _ords(self, rows: Any, messages: Sequence[MessageId]) -> Iterator[Ord]:
+        """The stamps; those of one message are one value where they are equal."""
+        known = self._stamps
+        lts, sites, places = (_numbers(rows, name) for name in ("ord_lts", "ord_site", "ord_place"))
+        for message, ord in zip(messages, map(Ord, lts, sites, _views(rows, "ord_view"), places), strict=True):
+            first = known.setdefault(message, ord)
+            yield first if first == ord else ord
 
 
 Make = Callable[[Any], Iterator[Event]]
@@ -149,14 +198,19 @@ def _fill(made: list[Event | None], table: Any, mask: Any, make: Make) -> None:
             made[at] = event
 
 
+def _complete(rows: Any, column: str) -> Any:
+    """A column that has a value in every row."""
+    found = rows.column(column)
+    if found.null_count:
+        raise TraceError(f"a row without {column}, which its kind needs")
+    return found.combine_chunks()
+
+
 def _named(rows: Any, column: str, read: Callable[[Any], T]) -> list[T]:
-    """The values of a column, each distinct text read once."""
-    encoded = rows.column(column).combine_chunks().dictionary_encode()
+    """The values of a column with few names, each read once."""
+    encoded = _complete(rows, column).dictionary_encode()
     values = [_read(read, text, column) for text in encoded.dictionary.to_pylist()]
-    try:
-        return [values[code] for code in encoded.indices.to_pylist()]
-    except TypeError:
-        raise TraceError(f"a row without {column}, which its kind needs") from None
+    return [values[code] for code in encoded.indices.to_pylist()]
 
 
 def _read(read: Callable[[Any], T], text: str, column: str) -> T:
@@ -167,11 +221,16 @@ def _read(read: Callable[[Any], T], text: str, column: str) -> T:
 
 
 def _numbers(rows: Any, column: str) -> list[int]:
-    found = rows.column(column)
-    if found.null_count:
-        raise TraceError(f"a row without {column}, which its kind needs")
-    values: list[int] = found.to_pylist()
+    values: list[int] = _complete(rows, column).to_pylist()
     return values
+
+
+def _views(rows: Any, column: str) -> list[ViewName]:
+    return _named(rows, column, read_view)
+
+
+def _services(rows: Any) -> list[Service]:
+    return _named(rows, "service", _service)
 
 
 def _service(name: str) -> Service:
@@ -185,62 +244,17 @@ def _groups(rows: Any) -> list[tuple[str, ...]]:
     return [known[code] for code in joined.indices.to_pylist()]
 
 
-def _stamps(rows: Any, messages: Sequence[MessageId]) -> Iterator[Ord]:
-    """The stamps; those of one message are one value where they are equal."""
-    known: dict[MessageId, Ord] = {}
-    parts = [_numbers(rows, name) for name in ("ord_lts", "ord_site")]
-    views, places = _named(rows, "ord_view", read_view), _numbers(rows, "ord_place")
-    for message, lts, site, view, place in zip(messages, *parts, views, places, strict=True):
-        ord = known.get(message)
-        if ord is None or ord[0] != lts or ord[1] != site or ord[2] is not view or ord[3] != place:
-            ord = known[message] = Ord(lts, site, view, place)
-        yield ord
-
-
-def _who_and_when(rows: Any) -> tuple[list[Any], list[int]]:
-    return _named(rows, "process", read_process), _numbers(rows, "time_us")
-
-
-def _of_daemon(rows: Any) -> tuple[list[Any], list[int], list[ViewName], list[MessageId], list[Service]]:
-    messages = _named(rows, "message", read_message_id)
-    views, services = _named(rows, "view", read_view), _named(rows, "service", _service)
-    return *_who_and_when(rows), views, messages, services
-
-
-def _deliveries(rows: Any) -> Iterator[Event]:
-    parts = _of_daemon(rows)
-    return map(MessageDelivered, *parts, _stamps(rows, parts[3]))
-
-
-def _sends(rows: Any) -> Iterator[Event]:
-    parts = _of_daemon(rows)
-    return map(MessageSent, *parts, _stamps(rows, parts[3]), _numbers(rows, "size"))
-
-
-def _client_deliveries(rows: Any) -> Iterator[Event]:
-    messages, services = _named(rows, "message", read_message_id), _named(rows, "service", _service)
-    return map(
-        ClientDelivered, *_who_and_when(rows), _groups(rows), messages, services, _stamps(rows, messages)
-    )
-
-
-def _client_sends(rows: Any) -> Iterator[Event]:
-    messages, services = _named(rows, "message", read_message_id), _named(rows, "service", _service)
-    discards = map(bool, _numbers(rows, "self_discard"))
-    parts = (*_who_and_when(rows), _groups(rows), messages, services, _numbers(rows, "size"))
-    return map(ClientSent, *parts, discards)
-
-
-def _counters(rows: Any) -> Iterator[Event]:
-    names_and_times = zip(*_who_and_when(rows), strict=True)
-    return (Counters(process, at_us, "", 0, 0, 0, 0, 0, 0) for process, at_us in names_and_times)
+def _who_and_when(rows: Any) -> tuple[Iterator[ProcessName], list[int]]:
+    """The process, which is that of all rows, and the times."""
+    process = _read(read_process, rows.column("process")[0].as_py(), "process")
+    return repeat(process, rows.num_rows), _numbers(rows, "time_us")
 
 
 def _others(rows: Any) -> Iterator[Event]:
     """Views, signals, requests, starts and ends: few, and read row by row."""
     columns = [rows.column(name).to_pylist() for name in COLUMNS]
     for values in zip(*columns, strict=True):
-        row = TraceRow(**dict(zip(COLUMNS, values, strict=True)))
+        row = TraceRow(daemon="", **dict(zip(COLUMNS, values, strict=True)))
         try:
             yield read_event(row)
         except (KeyError, ValueError) as error:

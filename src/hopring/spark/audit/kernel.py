@@ -63,13 +63,15 @@ def audit_in_workers(
     pieces = max(1, min(size.runs, PARTITIONS_MAX, max(PARTITIONS_MIN, size.events // EVENTS_PER_TASK)))
     kernel = Kernel(where, dict(ends), otherwise, witnesses_max(size.runs))
     schema = ", ".join([f"{name} {kind}" for name, kind in _RESULT.items()])
-    columns = [RUN, *COLUMNS, "file", "row"]
+    # Of a process the place of its first row is enough, and names of files are long.
+    places = [f"IF(position = 0, `{name}`, NULL) AS `{name}`" for name in ("file", "row")]
+    columns = [*[f"`{name}`" for name in (RUN, *COLUMNS)], *places]
 
     def judge(key: Any, table: Any) -> Any:  # Spark looks at its arguments, and wants a function.
         return kernel.verdict(key[0].as_py(), table)
 
     with readable(where):
-        table = trace.select(*[f"`{name}`" for name in columns]).repartition(pieces, RUN)
+        table = trace.selectExpr(*columns).repartition(pieces, RUN)
         rows = table.groupBy(RUN).applyInArrow(judge, schema).collect()
     return _report([KernelRow(**row.asDict()) for row in rows], where, ends, otherwise)
 
