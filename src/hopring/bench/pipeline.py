@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -23,8 +23,6 @@ from hopring.spark.audit.reading import Ends
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-DEMO_SECONDS_MAX: Final = 300
 
 
 class PipelineFigures(msgspec.Struct, frozen=True):
@@ -107,6 +105,12 @@ def tree_cpu_seconds(pid: int) -> float:
     return ticks / os.sysconf("SC_CLK_TCK") + sum(tree_cpu_seconds(child) for child in _children(pid))
 
 
+def workers_peak_mbytes(pid: int) -> int:
+    """The most memory that a Python worker of Spark has had; they are started by a child of Java."""
+    workers = [two for java in _children(pid) for one in _children(java) for two in (one, *_children(one))]
+    return max([_peak_mbytes(worker) for worker in workers], default=0)
+
+
 def _stat(pid: int) -> list[str]:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -138,7 +142,7 @@ def _peak_mbytes(pid: int) -> int:
 )
 @runs_option
 @json_option
-@click.option("--one", is_flag=True, hidden=True)
+@click.option("--one", is_flag=True, hidden=True, help="Measure once, in this process.")
 def pipeline(data: Path | None, runs: int, as_json: bool, one: bool) -> None:
     """Measure a run of the pipeline over the data of a demonstration.
 

@@ -38,6 +38,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hopring.bench.pipeline import tree_cpu_seconds, workers_peak_mbytes
 from hopring.check.trace import (
     AsksJoin,
     AsksLeave,
@@ -59,6 +60,7 @@ from hopring.check.trace_files import SCHEMA_VERSION
 from hopring.check.trace_row import process_text, view_text
 from hopring.services import Service
 from hopring.spark.audit.reading import ROWS_AT_ONCE
+from hopring.spark.audit.size import ENGINES, Engine
 from hopring.spark.schema import TRACE
 
 VIEWS: Final = 60
@@ -385,18 +387,20 @@ def write_clients(directory: Path, deliveries: int) -> Figures:
     }
 
 
-def measure(deliveries: int, write: Callable[[Path, int], Figures]) -> Figures:
+def measure(deliveries: int, write: Callable[[Path, int], Figures], engine: Engine) -> Figures:
     """Writes a trace and audits it in another process."""
     directory = Path(tempfile.mkdtemp(prefix="hopring-audit-"))
     try:
         size = write(directory, deliveries)
         load = os.getloadavg()[0]
         began = time.monotonic()
-        command = [sys.executable, "-m", "hopring.bench.suite.audit", "--one", str(directory)]
+        module = [sys.executable, "-m", "hopring.bench.suite.audit"]
+        command = [*module, "--engine", engine, "--one", str(directory)]
         subprocess.run(command, check=True)
         seconds = time.monotonic() - began
         return {
             **size,
+            "engine": engine,
             "seconds": round(seconds, 1),
             "deliveries_per_s": round(size["deliveries"] / seconds),
             "load_before": round(load, 1),
@@ -406,7 +410,7 @@ def measure(deliveries: int, write: Callable[[Path, int], Figures]) -> Figures:
         shutil.rmtree(directory)
 
 
-def audit_one(directory: str) -> None:
+def audit_one(directory: str, engine: Engine) -> None:
     """Audits the trace in a directory, with progress on stderr."""
     from hopring.spark import session  # noqa: PLC0415  Only the process that measures needs Spark.
     from hopring.spark.audit import audit, read_trace  # noqa: PLC0415
@@ -418,11 +422,16 @@ def audit_one(directory: str) -> None:
 
     report_step("starting Spark")
     spark = session("bench audit")
-    report = audit(spark, read_trace(spark, directory), directory, say=report_step)
+    report = audit(spark, read_trace(spark, directory), directory, say=report_step, engine=engine)
     assert report.holds, report.findings
     report_step("done")
     used = os.times()
-    figures = {"java": java_figures(), "python_cpu_seconds": round(used.user + used.system, 1)}
+    figures = {
+        "java": java_figures(),
+        "python_cpu_seconds": round(used.user + used.system, 1),
+        "workers_peak_mbytes": workers_peak_mbytes(os.getpid()),
+        "cpu_seconds": round(tree_cpu_seconds(os.getpid()), 1),
+    }
     (Path(directory) / FIGURES_FILE).write_text(json.dumps(figures))
     spark.stop()
 
@@ -440,11 +449,11 @@ def java_figures() -> dict[str, float]:
     return {}
 
 
-def measure_all(sizes: list[int], write: Callable[[Path, int], Figures]) -> None:
+def measure_all(sizes: list[int], write: Callable[[Path, int], Figures], engine: Engine) -> None:
     """Prints the figures of each trace, and from the second on its ratio to the first."""
     first: Figures = {}
     for deliveries in sizes:
-        figures = measure(deliveries, write)
+        figures = measure(deliveries, write, engine)
         if first:
             figures |= {
                 f"times_{name}": round(float(figures[name]) / float(first[name]), 2)
@@ -459,15 +468,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m hopring.bench.suite.audit", description="Time the audit.")
     parser.add_argument("sizes", nargs="*", type=int, metavar="DELIVERIES")
     parser.add_argument("--clients", action="store_true", help="traces of clients instead of daemons")
+    parser.add_argument("--engine", choices=ENGINES, default="auto", help="kernel, queries or by size")
     parser.add_argument("--one", metavar="DIR", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:
-        audit_one(arguments.one)
+        audit_one(arguments.one, arguments.engine)
         return
     if not arguments.clients:
-        measure_all(arguments.sizes or list(SIZES), write_daemons)
+        measure_all(arguments.sizes or list(SIZES), write_daemons, arguments.engine)
     if arguments.clients or not arguments.sizes:
-        measure_all(arguments.sizes or list(CLIENT_SIZES), write_clients)
+        measure_all(arguments.sizes or list(CLIENT_SIZES), write_clients, arguments.engine)
 
 
 if __name__ == "__main__":
