@@ -4,7 +4,7 @@ A session runs on this machine, on a cluster (`master`) or behind Spark Connect 
 for all. Without an argument, Spark's own configuration decides, and without one it runs on this machine.
 
 The Java process prints to its stderr before any setting takes effect, so its stderr is the log file. A session
-that exists already is left as it is: its settings belong to the program that made it.
+that exists already gets only the settings that our jobs rely on: the others belong to the program that made it.
 """
 
 import logging
