@@ -142,11 +142,11 @@ def test_incomplete_histories_and_foreign_files_are_refused(spark: Any, tmp_path
 
 
 @pytest.mark.slow
-def test_without_a_quiet_end_liveness_is_not_judged(spark: Any, tmp_path: Path) -> None:
+def test_without_a_quiet_end_liveness_is_not_judged(users: Any, tmp_path: Path) -> None:
     histories = Histories(tmp_path)
     histories.add_lines("a: view 1 a | send 1", Ends())
 
-    report = audit(spark, read_trace(spark, str(tmp_path)))
+    report = audit(users, read_trace(users, str(tmp_path)))
 
     assert report.holds
     assert [name for name in NAMES if name not in report.judged["lines"]] == [

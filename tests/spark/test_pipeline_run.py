@@ -29,10 +29,10 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
 
 
 @pytest.fixture
-def kept(hopring: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The session of all tests, which the command does not stop."""
-    monkeypatch.setattr(hopring, "stop", lambda: None)
-    monkeypatch.setattr("hopring.spark.session", lambda *_: hopring)
+def kept(users: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The session that users get, which the command does not stop."""
+    monkeypatch.setattr(users, "stop", lambda: None)
+    monkeypatch.setattr("hopring.spark.session", lambda *_: users)
 
 
 def run(story: Story, out: Path, *more: str) -> Result:
