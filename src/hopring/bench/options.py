@@ -86,6 +86,13 @@ def seconds_option(default: float) -> Callable[[Command], Command]:
     return add
 
 
+def tls_option(command: Command) -> Command:
+    """A decorator that adds the option --tls."""
+    return click.option(
+        "--tls", is_flag=True, help="Measure clients without and with TLS in turn; print both and the ratio."
+    )(command)
+
+
 def sealed_option(command: Command) -> Command:
     """A decorator that adds the option --sealed."""
     return click.option(

@@ -12,8 +12,21 @@ from typing import Final
 import click
 import msgspec
 
-from hopring.bench.harness.daemons import BenchDaemons, in_clear_and_sealed, sites_of
-from hopring.bench.harness.figures import Figures, both_columns, both_columns_text, spread_percent, summary
+from hopring.bench.harness.daemons import (
+    BenchDaemons,
+    clients_in_clear_and_by_tls,
+    in_clear_and_sealed,
+    sites_of,
+)
+from hopring.bench.harness.figures import (
+    SEALED,
+    TLS,
+    Figures,
+    both_columns,
+    both_columns_text,
+    spread_percent,
+    summary,
+)
 from hopring.bench.harness.processes import (
     READY_SECONDS,
     BenchSystem,
@@ -51,6 +64,7 @@ from hopring.bench.options import (
     sealed_option,
     seconds_option,
     size_option,
+    tls_option,
     topology_options,
 )
 from hopring.cli.daemon_session import json_option, service_option
@@ -225,6 +239,7 @@ def _result(
 @seconds_option(2.0)
 @runs_option
 @sealed_option
+@tls_option
 @json_option
 @click.pass_context
 def throughput(
@@ -234,6 +249,7 @@ def throughput(
     sites: int,
     runs: int,
     sealed: bool,
+    tls: bool,
     as_json: bool,
     **wishes: object,
 ) -> None:
@@ -245,6 +261,10 @@ def throughput(
     workload = msgspec.convert(wishes, BenchWorkload)
     if workload.bundle and not workload.many:
         raise click.UsageError("many at once go to one group: --bundle is not for --single, --by-one, --groups")
+    if sealed and tls:
+        raise click.UsageError(
+            "choose one of --sealed and --tls; with --tls datagrams are sealed in both columns"
+        )
     shape = sites_of(daemons, min(sites, daemons))
 
     def measure(system: BenchDaemons, number: int, say: ReportStep) -> Figures:
@@ -252,8 +272,8 @@ def throughput(
         return result
 
     with Steps(plain=True) as steps:
-        if sealed:
-            both = in_clear_and_sealed(
+        if sealed or tls:
+            both = (clients_in_clear_and_by_tls if tls else in_clear_and_sealed)(
                 shape, runs, steps.say, lambda system, number: measure(system, number, steps.say)
             )
         else:
@@ -265,9 +285,11 @@ def throughput(
         "sites": sites,
         **msgspec.to_builtins(workload),
     }
-    if sealed:
-        figures |= both_columns(*[summary(some) for some in both.values()])
-        click.echo(json.dumps(figures) if as_json else both_columns_text(figures))
+    if sealed or tls:
+        clear, encrypted = [summary(some) for some in both.values()]
+        kind = TLS if tls else SEALED
+        figures |= both_columns(clear, encrypted, kind=kind)
+        click.echo(json.dumps(figures) if as_json else both_columns_text(figures, kind))
         if any(figures[kind]["lost"] or not figures[kind]["order_ok"] for kind in both):
             context.exit(Exit.FAILURE)
         return

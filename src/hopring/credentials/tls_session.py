@@ -14,7 +14,7 @@ from typing import Final
 from hopring.errors import Drop, PeerError
 
 NOT_TLS: Final = "the other end does not speak TLS"
-_READ_BYTES: Final = 1 << 16  # More than a record has.
+_READ_BYTES: Final = 1 << 14  # As much as a record has at most (RFC 8446, 5.1).
 _HANDSHAKE: Final = 22  # Types of records (RFC 8446, 5.1).
 _ALERT: Final = 21
 _MAJOR_VERSION: Final = 3  # The same in all versions of TLS.

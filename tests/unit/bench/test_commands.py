@@ -183,3 +183,13 @@ def test_a_bench_measures_in_the_clear_and_sealed(arguments: tuple[str, ...]) ->
 
     assert figures["clear"].keys() == figures["sealed"].keys()
     assert figures["ratio"]
+
+
+@pytest.mark.slow
+def test_a_bench_measures_clients_in_the_clear_and_by_tls() -> None:
+    figures = bench("throughput", "--seconds", "0.2", "--tls")
+
+    assert figures["clear"].keys() == figures["tls"].keys()
+    assert (figures["tls"]["lost"], figures["tls"]["order_ok"]) == (0, True)
+    assert figures["tls"]["messages_per_second"] > 0
+    assert figures["ratio"]["messages_per_second"] > 0

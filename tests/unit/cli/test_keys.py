@@ -23,7 +23,7 @@ HopKeys = Callable[..., Result]
 def secrets_in(directory: Path) -> set[str]:
     """Lines of secret files that are no comments, and the words in them that are long enough to be a secret."""
     found: set[str] = set()
-    for path in [*directory.glob("**/*.key"), *directory.glob("**/*.keys")]:
+    for path in [one for suffix in ("key", "keys", "pem") for one in directory.glob(f"**/*.{suffix}")]:
         lines = [line for line in path.read_text().splitlines() if not line.startswith(("#", "-----"))]
         found.update(word for line in lines for word in line.split() if len(word) > 16)
     return found

@@ -15,7 +15,7 @@ from typing import Final, Self, TypeVar
 
 import msgspec
 
-from hopring.bench.harness.figures import CLEAR, SEALED
+from hopring.bench.harness.figures import CLEAR, SEALED, TLS
 from hopring.bench.harness.processes import (
     ReportStep,
     child_environment,
@@ -30,7 +30,7 @@ from hopring.cli.terminal import Failure
 from hopring.client.aio import Session, connect
 from hopring.config import SecurityTuning, dump_toml, local_config
 from hopring.credentials.directory import KeyDirectory
-from hopring.local.plan import ClusterPlan, free_base_port
+from hopring.local.plan import ClusterPlan, free_base_port, with_ports
 
 START_SECONDS: Final = 30.0
 START_SECONDS_EACH: Final = 1.0
@@ -41,7 +41,7 @@ HOLDERS: Final = 10
 """Sessions that the groups are spread over."""
 AT_ONCE: Final = 50
 TWO_SITES: Final[Mapping[str, int]] = {"eu": 1, "us": 1}
-_PORTS_EACH: Final = 2
+_PORTS_EACH: Final = 3
 _KEY_DAYS: Final = 30
 
 
@@ -68,24 +68,37 @@ class BenchDaemons:
         say: ReportStep = no_progress,
         *,
         sealed: bool = False,
+        tls: bool = False,
         base_port: int | None = None,
     ) -> None:
         """With the configuration's defaults, except for the patience with silent daemons if given.
 
         Datagrams are in the clear unless `sealed`; ports are free ones unless `base_port` is the first of them.
+        With `tls` the daemons also serve clients by TLS, while `clients_by_tls` is set; their datagrams are
+        sealed.
         """
+        assert not (tls and patience), "ports are for one of them"
+        self.clients_by_tls = False
+        """Whether workers that are started from now on use TLS."""
         self._say = say
         self._directory = TemporaryDirectory(prefix="hop-bench-")
         if patience:
             config = ClusterPlan(sites, patience=patience).config()
         else:
-            config = local_config(sites, base_port=base_port or ports_for(sites))
-        if sealed:
-            keys = KeyDirectory(Path(self._directory.name) / "keys")
-            keys.create(config.cluster, [], datetime.now(UTC), _KEY_DAYS, _KEY_DAYS)
-            config = replace(config, security=SecurityTuning(str(keys.root)))
+            base_port = base_port or ports_for(sites)
+            config = local_config(sites, base_port=base_port)
         self.names = [daemon.name for daemon in config.daemons]
+        keys = KeyDirectory(Path(self._directory.name) / "keys")
+        if sealed or tls:
+            keys.create(config.cluster, self.names if tls else [], datetime.now(UTC), _KEY_DAYS, _KEY_DAYS)
+            config = replace(config, security=SecurityTuning(str(keys.root)))
+        if tls:
+            assert base_port is not None, "there is no patience"
+            for at, name in enumerate(self.names):
+                config = with_ports(config, name, tls_port=base_port + 2 * len(self.names) + at)
+        self._ca = str(keys.authority_path)
         self.urls = [f"hop://127.0.0.1:{daemon.client_port}" for daemon in config.daemons]
+        self._tls_urls = [f"hops://127.0.0.1:{daemon.tls_port}" for daemon in config.daemons]
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._file = Path(self._directory.name) / "hop.toml"
         self._file.write_text(dump_toml(config))
@@ -128,7 +141,10 @@ class BenchDaemons:
     def command(self, task: WorkerTask) -> list[str]:
         """The command of a worker; receivers are at the daemons in turn, the answering client at the next."""
         place = task.number + (task.role == "answer")
-        url = self.urls[place % len(self.urls)]
+        urls = self._tls_urls if self.clients_by_tls else self.urls
+        url = urls[place % len(urls)]
+        if self.clients_by_tls:
+            task = msgspec.structs.replace(task, ca=self._ca)
         return [
             sys.executable,
             "-P",
@@ -184,6 +200,23 @@ async def _join(session: Session, name: str) -> None:
 
 
 Measured = TypeVar("Measured")
+
+
+def clients_in_clear_and_by_tls(
+    sites: Mapping[str, int], runs: int, say: ReportStep, measure: Callable[[BenchDaemons, int], Measured]
+) -> dict[str, list[Measured]]:
+    """Measures clients without and with TLS in turn, at the same daemons, so that other load affects both.
+
+    `measure` is called with running daemons and a number that is new each time.
+    """
+    results: dict[str, list[Measured]] = {CLEAR: [], TLS: []}
+    with BenchDaemons(sites, say=say, tls=True) as daemons:
+        for number in range(runs):
+            for at, (kind, some) in enumerate(results.items()):
+                say(f"{kind}, run {number + 1} of {runs}")
+                daemons.clients_by_tls = kind == TLS
+                some.append(measure(daemons, 2 * number + at))
+    return results
 
 
 def in_clear_and_sealed(

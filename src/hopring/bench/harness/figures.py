@@ -10,6 +10,7 @@ WORST: Final = frozenset({"lost", "others_cpu_share", "max_us"})
 Figures = dict[str, Any]
 CLEAR: Final = "clear"
 SEALED: Final = "sealed"
+TLS: Final = "tls"
 
 
 def summary(runs: Sequence[Figures]) -> Figures:
@@ -33,9 +34,9 @@ def spread_percent(values: Sequence[float]) -> float:
     return round((max(values) - min(values)) / middle * 100, 1) if middle else 0.0
 
 
-def both_columns(clear: Figures, sealed: Figures) -> Figures:
-    """The figures without and with encryption, and the ratio of each: sealed by clear."""
-    return {CLEAR: clear, SEALED: sealed, "ratio": _ratios(clear, sealed)}
+def both_columns(clear: Figures, encrypted: Figures, *, kind: str = SEALED) -> Figures:
+    """The figures without and with encryption, and the ratio of each: encrypted by clear."""
+    return {CLEAR: clear, kind: encrypted, "ratio": _ratios(clear, encrypted)}
 
 
 def _ratios(clear: Figures, sealed: Figures) -> Figures:
@@ -48,13 +49,13 @@ def _ratios(clear: Figures, sealed: Figures) -> Figures:
     return ratios
 
 
-def both_columns_text(both: Figures) -> str:
-    """The same as a table: figure, clear, sealed, ratio."""
+def both_columns_text(both: Figures, kind: str = SEALED) -> str:
+    """The same as a table: figure, clear, encrypted, ratio."""
     rows = [
-        [name, _shown(value), _shown(_find(both[SEALED], name)), _shown(_find(both["ratio"], name))]
+        [name, _shown(value), _shown(_find(both[kind], name)), _shown(_find(both["ratio"], name))]
         for name, value in _flat(both[CLEAR])
     ]
-    return table(["figure", CLEAR, SEALED, "ratio"], rows)
+    return table(["figure", CLEAR, kind, "ratio"], rows)
 
 
 def _flat(figures: Figures, prefix: str = "") -> list[tuple[str, Any]]:

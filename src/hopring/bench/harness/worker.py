@@ -74,7 +74,7 @@ async def send(task: WorkerTask, url: str) -> None:
     counters, workload = open_counters(Path(task.counters)), task.workload
     groups, service = task.groups, Service[workload.service.upper()]
     rest = bytes(workload.size_bytes - TAG_BYTES)
-    async with connect(url, membership=False) as session:
+    async with connect(url, membership=False, ca=task.ca or None) as session:
         counters[SENDER_READY + task.number] = 1
         while not counters[GO]:
             await asyncio.sleep(LOOK_SECONDS)
@@ -101,7 +101,7 @@ async def send(task: WorkerTask, url: str) -> None:
 async def receive(task: WorkerTask, url: str) -> None:
     """Counts all messages in their order."""
     counters = open_counters(Path(task.counters))
-    session = await connect(url, membership=task.watch_views)
+    session = await connect(url, membership=task.watch_views, ca=task.ca or None)
     for group in task.groups:
         await session.join(group)
     received = ReceiverCounters(counters, task.number)
@@ -132,7 +132,7 @@ async def _watch(session: Session, counters: Counters, received: ReceiverCounter
 async def answer(task: WorkerTask, url: str) -> None:
     """Worker 0 sends each probe back; the others only receive."""
     counters, service = open_counters(Path(task.counters)), Service[task.workload.service.upper()]
-    session = await connect(url, membership=False)
+    session = await connect(url, membership=False, ca=task.ca or None)
     await session.join(f"{task.group}-there")
     counters[RECEIVER_READY + task.number] = 1
     async for event in session:
@@ -145,7 +145,7 @@ async def ping(task: WorkerTask, url: str) -> None:
     service = Service[task.workload.service.upper()]
     there = f"{task.group}-back" if task.to_itself else f"{task.group}-there"
     data, taken_us = bytes(task.workload.size_bytes), []
-    async with connect(url, membership=False) as session:
+    async with connect(url, membership=False, ca=task.ca or None) as session:
         await session.join(f"{task.group}-back")
         for number in range(WARM_PROBES + task.probes):
             begin = time.perf_counter_ns()

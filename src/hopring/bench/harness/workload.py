@@ -147,6 +147,7 @@ class WorkerTask(msgspec.Struct, frozen=True):
     pause_us: int = 0  # Between two probes.
     to_itself: bool = False  # A probe comes back by itself, without an answer.
     watch_views: bool = False  # Receivers note when views change.
+    ca: str = ""  # The file of the cluster's authority, for clients by TLS.
 
     @property
     def groups(self) -> list[str]:

@@ -18,6 +18,8 @@ CASES: Final = {
     "flood of 1024 B, each message to another group": "throughput --groups 64",
     "flood of 1024 B, each message alone": "throughput --single --each",
     "flood of 1024 B, three sites": "throughput --sites 3",
+    "flood of 1024 B, in the clear and by TLS": "throughput --tls --runs 5",
+    "flood of 100 B, in the clear and by TLS": "throughput --tls --runs 5 --size 100",
     "round trip, agreed": "latency --service agreed",
     "round trip, safe": "latency --service safe",
     "round trip, agreed, after silence": "latency --probes 300 --every-ms 20",
