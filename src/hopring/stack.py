@@ -63,6 +63,7 @@ from hopring.stack_events import (
     Identity,
     Input,
     Multicast,
+    MulticastControl,
     MulticastLoose,
     ObserveStream,
     Output,
@@ -71,13 +72,12 @@ from hopring.stack_events import (
     Promise,
     Promised,
     Receive,
+    ReceiveControl,
     ReceiveLoose,
     SendSite,
     SendTo,
     StackOptions,
     StreamChanged,
-    Tell,
-    Told,
     Visited,
     WishVisit,
     WriteTo,
@@ -201,7 +201,7 @@ class Stack:
 
     @property
     def control_open(self) -> bool:
-        """Whether `Tell` may bring another control message now; the queues of links and ring are bounded."""
+        """Whether `MulticastControl` may bring another message now; queues of links and ring are bounded."""
         if self.failed:
             return False
         links = all(2 * link.backlog_bytes < link.backlog_bytes_max for link in self.links.values())
@@ -281,8 +281,8 @@ class Stack:
             self._multicast(event, now_us)
         elif isinstance(event, Promise):
             self._originate(event.update, now_us)
-        elif isinstance(event, Tell):
-            self._tell(event.message, now_us)
+        elif isinstance(event, MulticastControl):
+            self._multicast_control(event.message, now_us)
         elif isinstance(event, StreamChanged):
             self._stream_changed(event, now_us)
         elif isinstance(event, MulticastLoose):
@@ -326,7 +326,7 @@ class Stack:
                 self._step_ring(Wish(), now_us)
         self._wake_loose()
 
-    def _tell(self, message: bytes, now_us: int) -> None:
+    def _multicast_control(self, message: bytes, now_us: int) -> None:
         self._serial += 1
         size = self.stamps.object_bytes_max
         for control in cut_control(self.network.site, self.own.me, self._serial, message, size):
@@ -511,7 +511,7 @@ class Stack:
         elif isinstance(item, Control):
             message = self._control_parts.add(control_fragment(item))
             if message is not None:
-                self._out.append(Told(item.daemon, bytes(message)))
+                self._out.append(ReceiveControl(item.daemon, bytes(message)))
         elif isinstance(item, Meta):
             self.stamps.follow(item.lts)
             self._out.append(Receive(item.source, item.seq, item.lts, item.mask, None, item.prev))

@@ -46,7 +46,7 @@ class MulticastLoose(Value):
 
 
 @final
-class Tell(Value):
+class MulticastControl(Value):
     """A control message for every other daemon of the network; it precedes bundles and has no stamp."""
 
     def __init__(self, message: bytes) -> None:
@@ -166,7 +166,7 @@ class ReceiveLoose(Value):
 
 
 @final
-class Told(Value):
+class ReceiveControl(Value):
     """A control message from another daemon."""
 
     def __init__(self, daemon: DaemonId, message: bytes) -> None:
@@ -193,9 +193,17 @@ class Visited(Value):
 
 
 Input = (
-    Multicast | MulticastLoose | Tell | Promise | WishVisit | PingLinks | PacketReceived | StreamChanged | Tick
+    Multicast
+    | MulticastLoose
+    | MulticastControl
+    | Promise
+    | WishVisit
+    | PingLinks
+    | PacketReceived
+    | StreamChanged
+    | Tick
 )
-Output = Sending | Receive | ReceiveLoose | Told | Promised | Visited | NetworkFailed
+Output = Sending | Receive | ReceiveLoose | ReceiveControl | Promised | Visited | NetworkFailed
 
 
 @dataclass(frozen=True, slots=True)

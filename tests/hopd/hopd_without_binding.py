@@ -6,7 +6,7 @@ from hopring.daemon.clients import server
 from hopring.daemon.clients.tls_handshakes import EncryptedClient
 from hopring.daemon.hopd import main
 
-welcome = server.ClientServer._welcome_encrypted
+welcome = server.ClientServer._admit_encrypted
 
 
 def welcome_unbound(self: server.ClientServer, client: EncryptedClient) -> None:
@@ -14,5 +14,5 @@ def welcome_unbound(self: server.ClientServer, client: EncryptedClient) -> None:
 
 
 if __name__ == "__main__":
-    server.ClientServer._welcome_encrypted = welcome_unbound  # type: ignore[method-assign]
+    server.ClientServer._admit_encrypted = welcome_unbound  # type: ignore[method-assign]
     main()

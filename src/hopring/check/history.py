@@ -146,7 +146,7 @@ class Life:
     deliveries: list[MessageDelivered] = field(default_factory=list)  # Of all services.
     numbers: list[int] = field(default_factory=list)  # The messages of these.
     delivered: list[int] = field(default_factory=list)
-    got: set[int] = field(default_factory=set)  # The same as a set.
+    got: set[int] = field(default_factory=set)  # `delivered` as a set.
     sends: list[ProcessSend] = field(default_factory=list)
     stays: list[Stay] = field(default_factory=list)
     # Events before the first view, and events that name another view than the one they are in.

@@ -196,7 +196,7 @@ class DaemonConnection:
     binding: bytes = b""  # Identifies the encrypted channel below; empty without one.
     certified: str = ""  # The daemon that the certificate of the channel below names; empty without one.
     _reader: FrameReader = field(default_factory=lambda: FrameReader(_FRAME_BYTES_MAX, VIEW_BYTES_MAX))
-    _first: list[bytes] = field(default_factory=list)
+    _handshake: list[bytes] = field(default_factory=list)
     _credit_bytes: int = 0
     _head_cache: HeadCache = field(default_factory=HeadCache)
 
@@ -207,23 +207,23 @@ class DaemonConnection:
 
     def begin(self) -> None:
         """Starts the handshake with HELLO, or with AUTH before it."""
-        self._first = [PREAMBLE]
+        self._handshake = [PREAMBLE]
         identity = self.identity
         if identity is not None:
             try:
-                self._first.append(encode_control(identity.introduce()))
+                self._handshake.append(encode_control(identity.introduce()))
             except HopError as error:  # A file that cannot be used any more.
                 self.ended = error
                 return
         if identity is None or not identity.proves:
-            self._first.append(encode_control(self.hello))
+            self._handshake.append(encode_control(self.hello))
 
     def _prove(self, challenge: ChallengeReply) -> None:
         if self.identity is None or not self.identity.proves or self.outgoing is not None:
             raise PeerError(Drop.INCONSISTENT, "CHALLENGE that was not asked for")
         self._check_certified(challenge.daemon)
         proof = self.identity.prove(challenge, self.binding)
-        self._first += [encode_control(proof), encode_control(self.hello)]
+        self._handshake += [encode_control(proof), encode_control(self.hello)]
 
     def encrypted(self, channel: EncryptedChannel) -> None:
         """Records the channel below, whose handshake is complete."""
@@ -241,14 +241,14 @@ class DaemonConnection:
         """Whether there are bytes to send."""
         outgoing = self.outgoing
         if outgoing is None:
-            return bool(self._first)
-        return bool(outgoing.out) or outgoing.is_open or bool(self._first)
+            return bool(self._handshake)
+        return bool(outgoing.out) or outgoing.is_open or bool(self._handshake)
 
     def output(self) -> bytes:
         """Returns all bytes to send now, and forgets them."""
         if self.ended is not None:
             return b""
-        out, self._first = self._first, []
+        out, self._handshake = self._handshake, []
         if self.outgoing is not None:
             self.outgoing.close_bundle()
             out += self.outgoing.out

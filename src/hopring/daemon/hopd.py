@@ -35,7 +35,7 @@ from hopring.daemon.process.environment import (
     admin_place,
     admin_verbs,
     allow_descriptors,
-    client_places,
+    client_addresses,
     end_with_descriptor,
     keep_memory,
     open_trace,
@@ -126,7 +126,7 @@ class Hopd:
         self._clients: ClientServer | None = None
         where: dict[str, object] = {}
         if groups is not None:
-            places = client_places(arguments, state, config, me.daemon)
+            addresses = client_addresses(arguments, state, config, me.daemon)
             options = session_options(config, arguments)
             connections_max = allow_descriptors(options.sessions_max)
             spills = spill_place(state_path(state, config.cluster, name, "spill"))
@@ -135,7 +135,7 @@ class Hopd:
                 self.log,
                 self._host,
                 groups,
-                places,
+                addresses,
                 options,
                 spills,
                 config.order_names,
@@ -143,7 +143,7 @@ class Hopd:
                 tls,
             )
             self._above: OutputHandler = self._clients.handle_engine_outputs
-            where = where_clients_come(self._clients.places)
+            where = where_clients_come(self._clients.addresses)
         elif above is not None:
             self._above = above(loop, self._host)
         self._open_to_view(config, arguments)
@@ -168,7 +168,7 @@ class Hopd:
         )
         for warning in (*warnings_of(config), *self._counter.warnings, *self._description.problems):
             self.log.say("warning", text=warning)
-        if self._clients is not None and places.path is None:
+        if self._clients is not None and addresses.path is None:
             self.log.say("warning", text=NO_SOCKET)
 
     def _open_to_view(self, config: Config, arguments: argparse.Namespace) -> None:

@@ -33,8 +33,8 @@ from hopring.stack_events import (
     PingLinks,
     Promised,
     Receive,
+    ReceiveControl,
     StackOptions,
-    Told,
 )
 from hopring.stack_events import Input as StackInput
 from hopring.stack_events import Output as StackOutput
@@ -95,7 +95,7 @@ class CurrentNetwork:
     _neighbours: dict[DaemonId, Process] = field(default_factory=dict)
     last_network: NetworkSnapshot | None = None  # The network before, as it ended.
     ended_drops: Counter[Drop] = field(default_factory=Counter)  # Of all networks before this one.
-    _progress: int = 0  # The progress of the stack at the last call of `moves`.
+    _progress: int = 0  # The progress of the stack at the last call of `check_progress`.
 
     def __post_init__(self) -> None:
         mine = self.site_of[self.local.me.daemon]
@@ -154,7 +154,7 @@ class CurrentNetwork:
         """Whether a control message may be sent: no event waits for the stack, and its queues are open."""
         return not self.pending and self.stack is not None and self.stack.control_open
 
-    def moves(self) -> bool:
+    def check_progress(self) -> bool:
         """Whether the network has carried anything since the last call."""
         before, self._progress = self._progress, 0 if self.stack is None else self.stack.progress
         return self._progress > before
@@ -262,7 +262,7 @@ def pairs(cut: Iterable[SitePair]) -> tuple[Pair, ...]:
 
 def sender_of(output: StackOutput, representatives: Mapping[SiteId, DaemonId]) -> DaemonId | None:
     """The daemon that sent a control message, promise or bundle, as far as it is known."""
-    if isinstance(output, Told):
+    if isinstance(output, ReceiveControl):
         return output.daemon
     if isinstance(output, Promised):
         return representatives.get(output.update.source)

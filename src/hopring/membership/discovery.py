@@ -260,7 +260,7 @@ class Discovery:
         """Whether this process is left out now, so that its messages are ignored."""
         return process in self.suspicions.left_out(now_us)
 
-    def accused(self, message: DaemonAlive | DaemonJoin, now_us: int) -> None:
+    def note_suspects(self, message: DaemonAlive | DaemonJoin, now_us: int) -> None:
         """Notes the suspects that a message names; the current search leaves them out too."""
         if isinstance(message, DaemonAlive):
             self.suspicions.accused_by(message.sender, message.suspects, now_us)

@@ -41,7 +41,7 @@ from hopring.membership.events import (
     SendDaemonMessage,
 )
 from hopring.membership.gather import FormView, GatherOutput, KeepView
-from hopring.membership.message_flow import MessageFlow, SendWindow, closing, delivered
+from hopring.membership.message_flow import MessageFlow, SendWindow, deliver_before_signal, mark_delivered
 from hopring.membership.messages import (
     CLOCK_AHEAD_MAX,
     DaemonAlive,
@@ -58,7 +58,7 @@ from hopring.membership.messages import (
     has_heard,
     newmemb,
 )
-from hopring.membership.options import LEAVE_COPIES, PATIENCE_MAX, REFUSALS_MAX, MembershipOptions
+from hopring.membership.options import LEAVE_COPIES, REFUSALS_MAX, TIMEOUTS_MAX, MembershipOptions
 from hopring.membership.snapshot import MembershipPhase, snapshot_of, state_of
 from hopring.membership.view import InstalledView, ViewAttempt, first_view
 from hopring.membership.view_counter import ViewCounter
@@ -70,17 +70,17 @@ from hopring.routing.trees import build_trees, islands
 from hopring.stack import Stack
 from hopring.stack_events import Input as StackInput
 from hopring.stack_events import (
+    MulticastControl,
     ObserveStream,
     PacketReceived,
     Promised,
     Receive,
+    ReceiveControl,
     ReceiveLoose,
     SendSite,
     SendTo,
     StackOptions,
     StreamChanged,
-    Tell,
-    Told,
     Visited,
     WriteTo,
 )
@@ -120,7 +120,7 @@ class Membership(Engine[DriverEvent, DriverEffect]):
             self.site,
             self.site_of,
             SendWindow(
-                options.window_bytes, options.window_bundles, options.queue_bytes_max, options.control_bundles
+                options.window_bytes, options.window_bundles, options.queue_bytes_max, options.own_bundles
             ),
             aru_updates(options, self.site, (self.site,), self.view.order.agreed_line),
             everywhere,
@@ -131,7 +131,7 @@ class Membership(Engine[DriverEvent, DriverEffect]):
         self.deadline_us = NEVER  # When the attempt is given up, unless it makes progress.
         self.repeat_at_us = NEVER  # When NEWMEMB is sent again.
         self.cause = "start"
-        self.patience = 0  # The number of consecutive attempts that timed out.
+        self.timeouts = 0  # The number of consecutive attempts that timed out.
         self._refusals = 0  # Recovery messages refused since the last view of several members.
         self._unsent: deque[RecoveryMessage] = deque()
         self._out: list[Output] = [Installed(self.view.id, self.view.members, self.view.members, "start")]
@@ -186,7 +186,7 @@ class Membership(Engine[DriverEvent, DriverEffect]):
         elif isinstance(event, Resume) and event.view == self.view.id:
             self.flow.window.held = False
         elif isinstance(event, Withdraw):
-            self.flow.window.control.clear()
+            self.flow.window.own_messages.clear()
         elif isinstance(event, DaemonMessageReceived):
             self._daemon_message_received(event.sender, event.message, now_us)
         elif isinstance(event, Stalled):
@@ -313,7 +313,7 @@ class Membership(Engine[DriverEvent, DriverEffect]):
             assert output.bundle is not None, "own bundles have bodies"
             self.network.refused.append(bytes(output.bundle))
             return
-        self._refusals += isinstance(output, Told)
+        self._refusals += isinstance(output, ReceiveControl)
         daemon = sender_of(output, {} if self.stack is None else self.stack.network.representatives)
         for process in self._members:
             if process.daemon == daemon:
@@ -331,17 +331,17 @@ class Membership(Engine[DriverEvent, DriverEffect]):
                     self._step_stack(promise, now_us)
         elif isinstance(output, Promised) and self.phase is MembershipPhase.OP:
             self.flow.promised(self.view, output, now_us)
-        elif isinstance(output, Told):
+        elif isinstance(output, ReceiveControl):
             self._recovery_received(output.daemon, output.message, now_us)
         elif isinstance(output, ReceiveLoose):
             self._receive_loose(output, now_us)
         elif isinstance(output, (Receive, Promised)):
-            self._early(output, now_us)
+            self._install_by_data(output, now_us)
 
     def _receive_loose(self, received: ReceiveLoose, now_us: int) -> None:
         """Delivers an Unreliable bundle in a whole view, or drops it; a malformed one is dropped too."""
         if self.attempt is not None and self.attempt.bound:
-            self._early(received, now_us)
+            self._install_by_data(received, now_us)
         elif self.phase is MembershipPhase.OP:
             try:
                 self._out.extend(self.flow.receive_loose(self.view, received))
@@ -375,7 +375,7 @@ class Membership(Engine[DriverEvent, DriverEffect]):
     def _search_heard(self, message: DaemonAlive | DaemonJoin, now_us: int) -> None:
         """Another daemon searches, or reports which daemons it hears."""
         discovery, sender = self.discovery, message.sender
-        discovery.accused(message, now_us)
+        discovery.note_suspects(message, now_us)
         if discovery.is_left_out(sender, now_us):
             return
         discovery.connectivity.heard(message, now_us)
@@ -476,7 +476,7 @@ class Membership(Engine[DriverEvent, DriverEffect]):
     def _send_recovery(self, now_us: int) -> None:
         """Sends recovery messages while the network's queues are open; there may be many to resend."""
         while self._unsent and self.network.control_open:
-            self._step_stack(Tell(encode_membership_message(self._unsent.popleft())), now_us)
+            self._step_stack(MulticastControl(encode_membership_message(self._unsent.popleft())), now_us)
 
     def _recovery_received(self, daemon: DaemonId, payload: bytes, now_us: int) -> None:
         attempt = self.attempt
@@ -500,7 +500,7 @@ class Membership(Engine[DriverEvent, DriverEffect]):
         if attempt.complete:
             self._install(now_us)
 
-    def _early(self, output: Receive | Promised | ReceiveLoose, now_us: int) -> None:
+    def _install_by_data(self, output: Receive | Promised | ReceiveLoose, now_us: int) -> None:
         """Data of the new view arrives: its sender knows that all members are done, so this daemon installs."""
         attempt = self.attempt
         if attempt is None or not attempt.bound:
@@ -514,15 +514,15 @@ class Membership(Engine[DriverEvent, DriverEffect]):
         """The attempt makes progress: it gets time for a few round trips, more after timeouts."""
         assert self.attempt is not None, "there is an attempt"
         round_trip_us = self.network.round_trip_to_us(self.attempt.new.members)
-        self.deadline_us = now_us + ((self.options.statetrans_us + 4 * round_trip_us) << self.patience)
+        self.deadline_us = now_us + ((self.options.statetrans_us + 4 * round_trip_us) << self.timeouts)
 
     def _late(self, now_us: int) -> None:
         """Gives up an attempt without progress, unless its network still carries missing bundles."""
         age_us = now_us - self.network.started_at_us
-        if self.network.moves() and age_us < self.options.attempt_us_max:
+        if self.network.check_progress() and age_us < self.options.attempt_us_max:
             self._extend_deadline(now_us)
         else:
-            self.patience = min(self.patience + 1, PATIENCE_MAX)
+            self.timeouts = min(self.timeouts + 1, TIMEOUTS_MAX)
             self._blame(now_us, late=True)
             self._miss("the attempt took too long", now_us)
 
@@ -532,9 +532,9 @@ class Membership(Engine[DriverEvent, DriverEffect]):
         assert attempt.decision is not None, "and has decided"
         assert stack is not None, "over its network"
         old, decision = self.view, attempt.decision
-        self._out.extend(closing(old, decision, self.site, attempt.new.view))
+        self._out.extend(deliver_before_signal(old, decision, self.site, attempt.new.view))
         self._out.append(TransitionalSignal(old.id, decision.together, attempt.new.view))
-        self._out.extend(delivered(old, old.after_signal(decision)))
+        self._out.extend(mark_delivered(old, old.after_signal(decision)))
         members = tuple(sorted(attempt.new.members))
         sites = {self.site_of[one.daemon] for one in members}
         order = new_order(sites, attempt.clock, in_flight_max=self.options.in_flight_max(len(members)))
@@ -542,7 +542,7 @@ class Membership(Engine[DriverEvent, DriverEffect]):
         stack.heard(attempt.clock)
         self.attempt = None
         self.phase = MembershipPhase.OP
-        self.patience = 0
+        self.timeouts = 0
         if len(members) > 1:
             self._refusals = 0
         self.network.stall_until_us = 0
@@ -580,7 +580,7 @@ class Membership(Engine[DriverEvent, DriverEffect]):
 
     def _blame(self, now_us: int, late: bool = False) -> None:
         """Blames only failures seen here: other daemons know best why they gave up."""
-        debtors = self.attempt.debtors(self.patience) if late and self.attempt is not None else []
+        debtors = self.attempt.debtors(self.timeouts) if late and self.attempt is not None else []
         self.discovery.blame(self._members, now_us, late, debtors)
 
     def _stop(self, now_us: int) -> None:

@@ -28,7 +28,7 @@ from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, SiteId, SiteMask, ViewId
 from hopring.membership.aru_updates import AruUpdates, aru_updates
 from hopring.membership.events import Output
-from hopring.membership.options import CONTROL_BUNDLES, MembershipOptions
+from hopring.membership.options import OWN_BUNDLES, MembershipOptions
 from hopring.membership.recovery import Decision
 from hopring.membership.view import InstalledView
 from hopring.ordering.destinations import Destinations
@@ -66,10 +66,10 @@ class SendWindow:
     queue_bytes_max: int
     # The daemon's own messages may exceed the window by this many bundles: others refuse a sequence or a stamp
     # beyond all windows.
-    control_bundles: int = CONTROL_BUNDLES
+    own_bundles: int = OWN_BUNDLES
     waiting: deque[OrderedMessage] = field(default_factory=deque)
     waiting_bytes: int = 0  # Of clients' messages.
-    control: deque[OrderedMessage] = field(default_factory=deque)  # The daemon's own messages.
+    own_messages: deque[OrderedMessage] = field(default_factory=deque)  # The daemon's own messages.
     held: bool = False  # Clients' messages wait until the layer above resumes.
     out_bytes: int = 0
     out_bundles: int = 0
@@ -85,8 +85,8 @@ class SendWindow:
     @property
     def ready(self) -> bool:
         """Whether a message waits and the window admits it; an empty window always does."""
-        if self.control:
-            return self.out_bundles < self.window_bundles + self.control_bundles
+        if self.own_messages:
+            return self.out_bundles < self.window_bundles + self.own_bundles
         if self.held or not self.waiting:
             return False
         return not self.out_bundles or (
@@ -96,7 +96,7 @@ class SendWindow:
     def put(self, message: OrderedMessage) -> None:
         """Queues a message of a client or of the daemon."""
         if message.session == DAEMON_SESSION:
-            self.control.append(message)
+            self.own_messages.append(message)
             return
         assert self.open, "look at queue_open before SubmitMessage"
         self.waiting.append(message)
@@ -104,8 +104,8 @@ class SendWindow:
 
     def admit_next(self) -> OrderedMessage:
         """Moves the next message from the queue into the window and returns it."""
-        if self.control:
-            message = self.control.popleft()
+        if self.own_messages:
+            message = self.own_messages.popleft()
         else:
             message = self.waiting.popleft()
             self.waiting_bytes -= len(message.payload) + MESSAGE_COST_BYTES
@@ -142,7 +142,7 @@ class SendWindow:
         """Returns messages that were admitted and not sent to the head of the queue; the oldest comes first."""
         for message in reversed(list(messages)):
             if message.session == DAEMON_SESSION:
-                self.control.appendleft(message)
+                self.own_messages.appendleft(message)
                 continue
             self.waiting.appendleft(message)
             self.waiting_bytes += len(message.payload) + MESSAGE_COST_BYTES
@@ -202,7 +202,7 @@ class MessageFlow:
     def deliver_and_discard(self, view: InstalledView, stack: Stack) -> list[Output]:
         """Delivers the entries that the order releases, discards stable ones, and updates the stack's lines."""
         order = view.order
-        out = delivered(view, order.deliver())
+        out = mark_delivered(view, order.deliver())
         gone = order.discard()
         if gone:
             self.window.release_stable(gone, self.me)
@@ -246,7 +246,7 @@ class MessageFlow:
         if message is not None and message.daemon == self.me:
             position = view.order.entries[received.source, received.seq].position
             out.append(Stamped(view.id, message, position))
-        out.extend(delivered(view, early))
+        out.extend(mark_delivered(view, early))
         return out
 
     def receive_loose(self, view: InstalledView, received: ReceiveLoose) -> list[Output]:
@@ -282,21 +282,23 @@ class MessageFlow:
         return None if update is None else Promise(update)
 
 
-def closing(view: InstalledView, decision: Decision, site: SiteId, next_view: ViewId) -> list[Output]:
+def deliver_before_signal(
+    view: InstalledView, decision: Decision, site: SiteId, next_view: ViewId
+) -> list[Output]:
     """The deliveries before the signal, with the rifts at their positions."""
     out: list[Output] = []
     entries = view.before_signal(decision)
     at = 0
     for rift in [one for one in decision.rifts if one.mask >> site & 1]:
         end = bisect_left(entries, rift.position, lo=at, key=lambda entry: entry.position)
-        out.extend(delivered(view, entries[at:end]))
+        out.extend(mark_delivered(view, entries[at:end]))
         mask = SiteMask(rift.mask)
         out.append(Rift(view.id, rift.position, mask, decision.together, next_view, rift.lost))
         at = end
-    return [*out, *delivered(view, entries[at:])]
+    return [*out, *mark_delivered(view, entries[at:])]
 
 
-def delivered(view: InstalledView, entries: list[Entry]) -> list[Output]:
+def mark_delivered(view: InstalledView, entries: list[Entry]) -> list[Output]:
     """Marks these entries as delivered; returns the outputs for the layer above."""
     out: list[Output] = []
     for entry in entries:

@@ -143,7 +143,7 @@ class SiteState(msgspec.Struct, frozen=True, array_like=True):
     cseq: Count
     next_lts: Count
     highest: Count
-    line: Count  # The sender is bound up to this sequence by some attempt.
+    bound: Count  # The sender is bound up to this sequence by some attempt.
     held: tuple[HeldRun, ...]  # Sorted by sequence.
 
 
@@ -336,8 +336,8 @@ def check_state(state: StateTrans, site_of: Mapping[DaemonId, SiteId]) -> None:
     for one in state.sites:
         if one.cseq > one.highest:
             raise PeerError(Drop.INCONSISTENT, f"STATETRANS with more than all bundles of site {one.site}")
-        if one.line > one.highest:
-            raise PeerError(Drop.INCONSISTENT, f"STATETRANS bound to bundle {one.line} of site {one.site}")
+        if one.bound > one.highest:
+            raise PeerError(Drop.INCONSISTENT, f"STATETRANS bound to bundle {one.bound} of site {one.site}")
         _check_runs(one, state.clock)
 
 

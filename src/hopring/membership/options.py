@@ -7,13 +7,13 @@ other.
 from dataclasses import dataclass
 from typing import Final
 
-CONTROL_BUNDLES: Final = 16_384
-"""Default of `control_bundles`: more than a daemon's clients join, leave and die in one round of promises."""
+OWN_BUNDLES: Final = 16_384
+"""Default of `own_bundles`: more than a daemon's clients join, leave and die in one round of promises."""
 
 LEAVE_COPIES: Final = 3
 """LEAVE is sent this many times, since datagrams may be lost."""
 
-PATIENCE_MAX: Final = 4
+TIMEOUTS_MAX: Final = 4
 """How many times the timeout of attempts doubles after consecutive timeouts."""
 
 REFUSALS_MAX: Final = 2
@@ -50,7 +50,7 @@ class MembershipOptions:
     back_off_us_max: int = 16_000_000  # The limit of the doubling.
     mend_us: int = 600_000_000  # A view without a suspect link tries it again after this time.
     # Bundles of a daemon's own messages that may be sent and not stable, in addition to the window.
-    control_bundles: int = CONTROL_BUNDLES
+    own_bundles: int = OWN_BUNDLES
     counter_ahead_max: int = 1 << 32  # The most that a view counter is raised at once (view_counter.py).
     window_bytes: int = 2 * 1024 * 1024  # Of own bundles that are sent and not stable.
     window_bundles: int = 1_024
@@ -58,4 +58,4 @@ class MembershipOptions:
 
     def in_flight_max(self, members: int) -> int:
         """The most bundles that this many daemons may have sent and that are not stable: all their windows."""
-        return members * (self.window_bundles + self.control_bundles)
+        return members * (self.window_bundles + self.own_bundles)

@@ -63,7 +63,7 @@ class Decision:
     gaps: tuple[SequenceGap, ...]  # All other holes: no member of T has even their meta-data.
     delivered: Position  # The last position that a member of T delivered in order before the view broke.
     edge: Position  # The position of the first hole.
-    lines: Mapping[SiteId, int]  # By site, the last sequence promised in this or an earlier attempt.
+    promised: Mapping[SiteId, int]  # By site, the last sequence promised in this or an earlier attempt.
     commit: frozenset[Process]
     rifts: tuple[DecidedRift, ...] = ()  # In order.
     uneven: bool = False  # There are rifts, or bundles behind the signal that some site of T does not get.
@@ -107,7 +107,7 @@ def decide(states: Iterable[StateTrans], installed: ViewId, site_of: Mapping[Dae
         gaps=gaps,
         delivered=delivered,
         edge=first,
-        lines=_lines(mine, items, first),
+        promised=_promised(mine, items, first),
         commit=commit,
         rifts=rifts,
         uneven=bool(rifts) or _is_pruned_behind(items, holes, delivered, mask_of(*sites)),
@@ -163,21 +163,21 @@ def _gaps(
     return tuple(gaps), first
 
 
-def _lines(mine: list[StateTrans], items: Mapping[Key, HeldBundle], edge: Position) -> dict[SiteId, int]:
-    """By site, the last bundle below the edge, or the line that a failed attempt bound some of T to.
+def _promised(mine: list[StateTrans], items: Mapping[Key, HeldBundle], edge: Position) -> dict[SiteId, int]:
+    """By site, the last bundle below the edge, or the one that a failed attempt bound some of T to.
 
     A promise covers the bundles known when it was given. A single line through all sites, by position in
     the order, would also cover bundles that only others knew of, and with them bundles behind a hole.
     """
-    lines: dict[SiteId, int] = {}
+    promised: dict[SiteId, int] = {}
     for state in mine:
         for one in state.sites:
             site = SiteId(one.site)
-            lines[site] = max(lines.get(site, 0), one.line)
+            promised[site] = max(promised.get(site, 0), one.bound)
     for (site, seq), item in items.items():
         if Position(item.lts, site) < edge:
-            lines[site] = max(lines[site], seq)
-    return lines
+            promised[site] = max(promised[site], seq)
+    return promised
 
 
 def _rifts(

@@ -140,7 +140,7 @@ class InstalledView:
         self.commit = decision.commit
         # Not beyond its own knowledge: a bundle that it lacks now is a hole, which no member delivers.
         for site, line in self.order.lines.items():
-            self.bound[site] = min(decision.lines.get(site, 0), max(line.highest, line.cseq))
+            self.bound[site] = min(decision.promised.get(site, 0), max(line.highest, line.cseq))
 
     def before_signal(self, decision: Decision) -> list[Entry]:
         """The entries to deliver before the signal: a member of T had delivered them in order."""
@@ -153,7 +153,7 @@ class InstalledView:
             message = entry.message
             assert message is not None, "entries without a message are not delivered"
             sender = self.processes.get(message.daemon)
-            promised = entry.seq <= decision.lines.get(entry.source, 0) or sender in decision.commit
+            promised = entry.seq <= decision.promised.get(entry.source, 0) or sender in decision.commit
             # FIFO may be delivered early at a site that a bundle missing here was not for.
             if promised or message.service.early:
                 out.append(entry)

@@ -33,12 +33,12 @@ from hopring.stack_events import (
     PacketReceived,
     Promised,
     Receive,
+    ReceiveControl,
     ReceiveLoose,
     SendSite,
     SendTo,
     StackOptions,
     StreamChanged,
-    Told,
     Visited,
     WriteTo,
 )
@@ -106,7 +106,7 @@ class OverlayDaemon:
                 self.world.failed(self.name, named(reason, self.world.names))
             case ReceiveLoose():
                 self.world.loose[self.name, output.bundle] += 1
-            case Told() | Promised() | Visited():
+            case ReceiveControl() | Promised() | Visited():
                 pass  # There is no ordering layer here.
 
     def _datagrams(self, family: Family, frames: tuple[Frame, ...]) -> Iterable[bytes]:

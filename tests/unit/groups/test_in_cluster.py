@@ -110,7 +110,7 @@ def test_own_messages_that_wait_can_be_withdrawn_and_those_of_clients_stay() -> 
 
     host.membership.step(Withdraw(), cluster.engine.now_us)
 
-    assert (len(outbox.control), len(outbox.waiting)) == (0, 1)
+    assert (len(outbox.own_messages), len(outbox.waiting)) == (0, 1)
 
 
 @pytest.mark.slow

@@ -73,7 +73,7 @@ def test_the_timeout_doubles_after_each_attempt_that_timed_out_until_a_view_is_i
     daemon = cluster.hosts["eu1"].membership
     allowed: list[int] = []
     for _ in range(3):
-        daemon.patience = len(allowed)
+        daemon.timeouts = len(allowed)
         daemon._newmemb(
             NewMemb(daemon.view.id._replace(counter=daemon.counter + 1), daemon.view.members),
             cluster.engine.now_us,
@@ -83,7 +83,7 @@ def test_the_timeout_doubles_after_each_attempt_that_timed_out_until_a_view_is_i
     assert [one // allowed[0] for one in allowed] == [1, 2, 4]
     cluster.run_for(10 * SECOND_US)
     assert cluster.settled()
-    assert daemon.patience == 0
+    assert daemon.timeouts == 0
 
 
 def test_no_queue_of_a_network_is_smaller_than_all_windows_together() -> None:

@@ -243,7 +243,7 @@ def test_commitments_of_a_bound_daemon_bind_the_others_too() -> None:
 
     assert holes(decision) == [(2, 6)]
     assert decision.edge == Position(16, 2)
-    assert decision.lines == {1: 2, 2: 0}
+    assert decision.promised == {1: 2, 2: 0}
 
 
 def test_everything_below_the_first_hole_is_promised() -> None:
@@ -252,7 +252,7 @@ def test_everything_below_the_first_hole_is_promised() -> None:
     )
 
     assert decision.edge == Position(16, 2)
-    assert decision.lines == {1: 1, 2: 5}
+    assert decision.promised == {1: 1, 2: 5}
 
 
 def test_without_a_hole_there_is_no_edge() -> None:

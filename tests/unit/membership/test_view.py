@@ -6,7 +6,7 @@ from tests.unit.membership.state_reports import ATTEMPT, OLD, A, B, C, holes, si
 
 from hopring.engine import Delivered, Rift
 from hopring.ids import DaemonId, Process, SiteId, SiteMask
-from hopring.membership.message_flow import closing
+from hopring.membership.message_flow import deliver_before_signal
 from hopring.membership.messages import check_state
 from hopring.membership.recovery import BEYOND_ALL, Decision, decide
 from hopring.membership.view import InstalledView, runs_of
@@ -263,10 +263,10 @@ def test_rifts_keep_their_places_among_the_deliveries_before_the_signal() -> Non
     decision = decided(ahead, behind)
 
     assert [(rift.position.lts, rift.mask) for rift in decision.rifts] == [(5, some), (7, some)]
-    told = closing(behind, decision, SiteId(1), ATTEMPT)
+    told = deliver_before_signal(behind, decision, SiteId(1), ATTEMPT)
     assert [one.position.lts for one in told if isinstance(one, Rift | Delivered)] == [5, 6, 7, 7, 8]
     assert [isinstance(one, Rift) for one in told] == [True, False, True, False, False]
-    assert closing(ahead, decision, SiteId(0), ATTEMPT) == []
+    assert deliver_before_signal(ahead, decision, SiteId(0), ATTEMPT) == []
 
 
 def test_a_bound_daemon_commits_to_nothing_that_it_does_not_know() -> None:
@@ -276,10 +276,10 @@ def test_a_bound_daemon_commits_to_nothing_that_it_does_not_know() -> None:
     for site in (0, 1):
         knows.order.promise(SiteId(site), 0, 9)
     decision = decided(knows, knows_not)
-    assert (holes(decision), decision.lines[SiteId(2)]) == ([(2, 1)], 1)
+    assert (holes(decision), decision.promised[SiteId(2)]) == ([(2, 1)], 1)
 
     knows_not.bind(decision)
 
     state = knows_not.state(ATTEMPT, 1)
     check_state(state, sites(0, 1, 2))
-    assert [one.line for one in state.sites] == [0, 0, 0]
+    assert [one.bound for one in state.sites] == [0, 0, 0]

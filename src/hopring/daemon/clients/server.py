@@ -61,7 +61,7 @@ class ClientServer:
         log: DaemonLog,
         host: EngineHost,
         groups: Groups,
-        places: ClientAddresses,
+        addresses: ClientAddresses,
         options: SessionOptions | None = None,
         spills: Spills | None = None,
         order: Sequence[str] = (),
@@ -96,18 +96,18 @@ class ClientServer:
         """Called with each note for the audit, and the address of the client."""
         self.problems: list[str] = []
         """Why optional listeners are missing, with remedies."""
-        self.places = places
+        self.addresses = addresses
         """Where it listens; optional places that were taken are left out."""
         try:
-            if places.path is not None:
-                self._listen(open_unix(places.path), None, places.path)
-            if places.address is not None:
-                self._listen(open_tcp(places.address))
-            if places.tls_address is not None:
+            if addresses.path is not None:
+                self._listen(open_unix(addresses.path), None, addresses.path)
+            if addresses.address is not None:
+                self._listen(open_tcp(addresses.address))
+            if addresses.tls_address is not None:
                 assert tls is not None, "the daemon has a certificate"
-                self._listen_by_tls(open_tcp(places.tls_address, "tls_port", "--listen-tls"), tls)
-            if places.spread_address is not None:
-                self._listen_to_spread(places, order)
+                self._listen_by_tls(open_tcp(addresses.tls_address, "tls_port", "--listen-tls"), tls)
+            if addresses.spread_address is not None:
+                self._listen_to_spread(addresses, order)
         except BaseException:
             self.close()
             raise
@@ -159,28 +159,28 @@ class ClientServer:
         if self._spread is not None:
             self._spread.reorder(order)
 
-    def _listen_to_spread(self, places: ClientAddresses, order: Sequence[str]) -> None:
+    def _listen_to_spread(self, addresses: ClientAddresses, order: Sequence[str]) -> None:
         session_server = self.session_server
         spread = self._spread = SpreadDialect(
             session_server.groups, session_server.message_bytes_max, lambda: session_server.options, order
         )
         # Anybody on the host can take these places first, so they cost Spread clients only.
-        if places.spread_address is not None:
+        if addresses.spread_address is not None:
             try:
-                self._listen(open_tcp(places.spread_address, "spread_port"), spread)
+                self._listen(open_tcp(addresses.spread_address, "spread_port"), spread)
             except BindError as error:
                 self.problems.append(f"{error}, and restart: Spread clients are not served by TCP")
-                self.places = replace(self.places, spread_address=None)
-        if places.spread_path is not None:
+                self.addresses = replace(self.addresses, spread_address=None)
+        if addresses.spread_path is not None:
             try:
-                self._listen(open_spread(places.spread_path), spread, places.spread_path)
+                self._listen(open_spread(addresses.spread_path), spread, addresses.spread_path)
             except BindError as error:
                 self.problems.append(f"{error}, and restart: Spread clients are not served there")
-                self.places = replace(self.places, spread_path=None)
+                self.addresses = replace(self.addresses, spread_path=None)
 
     def _listen(self, sock: socket.socket, dialect: Dialect | None = None, path: Path | None = None) -> None:
         def welcome(sock: socket.socket) -> None:
-            self._welcome(sock, dialect)
+            self._admit(sock, dialect)
 
         self._listeners.append(
             ClientListener(self._loop, sock, welcome, self._rate, self._delayed, self._has_room)
@@ -189,7 +189,7 @@ class ClientServer:
             self._paths.append(path)
 
     def _listen_by_tls(self, sock: socket.socket, tls: DaemonTls) -> None:
-        handshakes = TlsHandshakes(self._loop, tls, self._welcome_encrypted, self._refuse_handshake)
+        handshakes = TlsHandshakes(self._loop, tls, self._admit_encrypted, self._refuse_handshake)
         # A rate of its own: strangers from elsewhere must not delay the clients of this host.
         rate = Bucket(CONNECTS_PER_SECOND, CONNECTS_BURST)
         self._handshakes = handshakes
@@ -213,13 +213,13 @@ class ClientServer:
         handshakes = 0 if self._handshakes is None else len(self._handshakes)
         return self._connections_max is None or len(self._connections) + handshakes < self._connections_max
 
-    def _welcome(self, sock: socket.socket, dialect: Dialect | None) -> None:
+    def _admit(self, sock: socket.socket, dialect: Dialect | None) -> None:
         self._count += 1
         address, identity = _address_of(sock), self._identity_of(sock, dialect)
         self._connections[self._count] = ClientConnection(self._loop, sock, self._count, self)
         self._step(ConnectionOpened(self._count, dialect, address, identity))
 
-    def _welcome_encrypted(self, client: EncryptedClient) -> None:
+    def _admit_encrypted(self, client: EncryptedClient) -> None:
         self._count += 1
         number = self._count
         self._connections[number] = ClientConnection(self._loop, client.sock, number, self, client.session)

@@ -143,7 +143,7 @@ class MembershipHost(ReconfigurableHost):
         membership = self.membership
         window = membership.flow.window
         whole = membership.phase is MembershipPhase.OP and membership.view.members == (membership.local.me,)
-        return whole and membership.drained and not window.control and not window.held and not self._upward
+        return whole and membership.drained and not window.own_messages and not window.held and not self._upward
 
     def renew(
         self, config: Config, me: Process, destinations: Destinations | None, cause: str

@@ -88,7 +88,9 @@ def open_trace(
         raise StartRefused(HopdExit.FAILURE, f"{problem}; choose another file for --trace") from None
 
 
-def client_places(arguments: argparse.Namespace, state: Path, config: Config, me: DaemonId) -> ClientAddresses:
+def client_addresses(
+    arguments: argparse.Namespace, state: Path, config: Config, me: DaemonId
+) -> ClientAddresses:
     """The addresses at which clients may connect."""
     own = config.daemons[me]
     path: Path | None = arguments.socket
@@ -136,15 +138,15 @@ def spill_place(directory: Path) -> SpillPlace | None:
         return None
 
 
-def where_clients_come(places: ClientAddresses) -> dict[str, object]:
+def where_clients_come(addresses: ClientAddresses) -> dict[str, object]:
     """The addresses for clients, as fields of the log."""
-    where: dict[str, object] = {} if places.path is None else {"socket": places.path}
-    if places.address is not None:
-        where["clients"] = f"{places.address[0]} port {places.address[1]}"
-    if places.tls_address is not None:
-        where["tls"] = f"{places.tls_address[0]} port {places.tls_address[1]}"
-    spread = [] if places.spread_address is None else ["{} port {}".format(*places.spread_address)]
-    spread += [] if places.spread_path is None else [str(places.spread_path)]
+    where: dict[str, object] = {} if addresses.path is None else {"socket": addresses.path}
+    if addresses.address is not None:
+        where["clients"] = f"{addresses.address[0]} port {addresses.address[1]}"
+    if addresses.tls_address is not None:
+        where["tls"] = f"{addresses.tls_address[0]} port {addresses.tls_address[1]}"
+    spread = [] if addresses.spread_address is None else ["{} port {}".format(*addresses.spread_address)]
+    spread += [] if addresses.spread_path is None else [str(addresses.spread_path)]
     if spread:
         where["spread"] = ", ".join(spread)
     return where

@@ -1,7 +1,7 @@
 """Which spools can be read, from which offset to which, and from which files.
 
-A sealed segment that is in the archive is read from there, all others from their log. An archived segment stays
-readable after retention has removed its log, as long as there is no gap between it and the next segment.
+A finished segment that is in the archive is read from there, all others from their log. An archived segment
+stays readable after retention has removed its log, as long as there is no gap between it and the next segment.
 
 No pyspark: these are functions of directories, and are tested as such.
 """

@@ -66,7 +66,7 @@ def _reliable_skipped(after: Callable[[InstalledView, Decision], list[Entry]]) -
         return [
             entry
             for entry in after(self, decision)
-            if entry.seq <= decision.lines[entry.source]
+            if entry.seq <= decision.promised[entry.source]
             or (entry.message and self.processes.get(entry.message.daemon) in decision.commit)
         ]
 
@@ -341,7 +341,7 @@ BUGS: Final[tuple[Bug, ...]] = (
         "early-data-dropped",
         "rule 36, trap 31",
         "data of the new view that comes before its installation is dropped",
-        (f"{MEMBERSHIP}._early", _early_data_dropped),
+        (f"{MEMBERSHIP}._install_by_data", _early_data_dropped),
     ),
     bug(
         "installs-alone",
