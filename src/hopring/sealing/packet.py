@@ -117,7 +117,9 @@ def encode_end(receiver: DaemonId, counter: int) -> bytes:
 
 
 def decode_end(head: bytes) -> tuple[DaemonId, int]:
-    """Receiver and counter of a head."""
+    """Receiver and counter of a head, whose start may be known although its end was cut off."""
+    if len(head) < HEAD_BYTES:
+        raise PeerError(Drop.TRUNCATED, f"{len(head)} bytes hold no sealed head of {HEAD_BYTES}")
     receiver, counter = _END.unpack_from(head, START_BYTES)
     return receiver, counter
 

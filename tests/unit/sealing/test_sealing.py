@@ -198,6 +198,21 @@ def test_a_flipped_bit_anywhere_in_a_datagram_is_refused() -> None:
     assert give(two, Train(sealed, len(sealed))) == [b"hello"]
 
 
+@pytest.mark.parametrize("singly", [True, False])
+def test_a_packet_of_a_known_process_that_is_cut_anywhere_is_refused(singly: bool) -> None:
+    """One that ended within the head ended the daemon, which knew the start of it."""
+    one, two = met()
+    (whole, *_) = seal(one, (Data(1, bytes(3_000)),), singly=singly)
+    datagram = whole.datagrams()[0]
+    give(two, say(one, b"hello", TWO))
+    (first, *_) = seal(one, (Data(2, bytes(3_000)),), singly=singly)
+    give(two, first)
+
+    for size in range(1, 80):
+        cut = datagram[:size]
+        assert reasons(give(two, Train(cut, size))), f"{size} bytes"
+
+
 def test_refused_packets_are_freed_without_the_garbage_collector() -> None:
     """A flood of them would otherwise take megabytes before the collector runs."""
     one, two = met()
