@@ -85,7 +85,7 @@ REFUSED_BY: Final = {
 }
 """The bounds that must have refused something, by layer."""
 
-LONG_PACKETS: Final = 100_000
+LONG_PACKETS: Final = 500_000
 LONG_REFUSED_BY: Final = {
     "sockets": ("certificate", "tls_handshake", "stale_incarnation"),
     "engine": ("limit",),
