@@ -2,8 +2,9 @@
 
 Nearly all rows are sends and deliveries, and nearly all of their values are names that many rows share. So each
 distinct name is read once, and each event is made from its columns. The few other rows are read as in
-`trace_files`. Rows may come in any order; the events of a process come out in theirs, and the processes in the
-order of their first rows (`file`, `row`), which decides which start of a daemon is the earlier one.
+`trace_files`. Rows may come in any order; the events of a process come out in theirs, and processes and sends
+in the order of their rows (`file`, `row`): it decides which start of a daemon is the earlier one, and which
+message comes first of two that have one stamp.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -34,7 +35,7 @@ UNUSED: Final = (
 """Columns that no check looks at: those of counters, and names that are parts of other names."""
 
 COLUMNS: Final = tuple([name for name in TraceRow.__struct_fields__ if name not in UNUSED])
-"""The columns that the checks need; `file` and `row` may be beside them, of the first rows at least."""
+"""The columns that the checks need; `file` and `row` may be beside them, at least of first rows and sends."""
 
 _BETWEEN: Final = "\0"  # Between the groups of a message, while they are one text.
 
@@ -54,7 +55,25 @@ def events_of(table: Any) -> list[Event]:
         return []
     _check_version(table)
     read = _Reader()
-    return [event for rows in _by_process(table) for event in read.events(rows)]
+    pieces = [piece for rows in _by_process(table) for piece in _pieces(rows, read.events(rows))]
+    pieces.sort(key=lambda piece: piece[0])
+    return [event for _place, events in pieces for event in events]
+
+
+Place = tuple[str, int]  # A file, and a row in it.
+
+
+def _pieces(rows: Any, events: list[Event]) -> Iterator[tuple[Place, list[Event]]]:
+    """The events of a process, cut before each send: the order of all sends breaks ties of stamps."""
+    if "row" not in rows.column_names:
+        yield ("", 0), events  # Sorting keeps the order in which processes appear.
+        return
+    cuts = [at for at, event in enumerate(events) if not at or isinstance(event, MessageSent | ClientSent)]
+    files, numbers = (rows.column(name).to_pylist() for name in ("file", "row"))
+    last: Place = ("", 0)
+    for at, end in zip(cuts, [*cuts[1:], len(events)], strict=True):
+        last = max(last, (files[at], numbers[at]))  # Whatever the rows say, a process keeps its order.
+        yield last, events[at:end]
 
 
 def _check_version(table: Any) -> None:
@@ -76,7 +95,8 @@ def _by_process(table: Any) -> Iterator[Any]:
     )
     order = compute.sort_indices(keys, [("process", "ascending"), ("position", "ascending")])
     counts = {one["values"]: one["counts"] for one in compute.value_counts(encoded.indices).to_pylist()}
-    table = _with_all_columns(table.select([name for name in table.column_names if name in COLUMNS]))
+    wanted = (*COLUMNS, "file", "row")
+    table = _with_all_columns(table.select([name for name in table.column_names if name in wanted]))
     start = 0
     for _rank, code in sorted(zip(ranks, range(len(ranks)), strict=True)):
         rows = table.take(order.slice(start, counts[code]))

@@ -10,7 +10,7 @@ from tests.unit.check.evs_c_notation import client_history
 from tests.unit.check.evs_model import run
 from tests.unit.check.evs_notation import history
 
-from hopring.check.trace import Counters, Event, ProcessName
+from hopring.check.trace import Counters, Event, MessageSent, ProcessName
 from hopring.check.trace_columns import RowsMissing, events_of
 from hopring.check.trace_files import TraceError, write_parquet
 
@@ -56,6 +56,15 @@ def test_the_starts_of_a_daemon_are_in_the_order_of_their_rows(tmp_path: Path) -
     text = "a.2: view 1 a.2 | crash\na: view 2 a"
 
     assert [event.process.incarnation for event in events_of(table(history(text), tmp_path))] == [2, 2, 2, 1, 1]
+
+
+def test_of_two_messages_with_one_stamp_the_first_row_comes_first(tmp_path: Path) -> None:
+    a, b = (history(f"{name}: view 1 ab | send 1 lts 5") for name in "ab")
+    mixed = [*a[:2], *b, a[2]]
+
+    found = events_of(table(mixed, tmp_path))
+
+    assert [event for event in found if isinstance(event, MessageSent)] == [b[2], a[2]]
 
 
 @pytest.mark.parametrize("rows", [[0, 1, 3], [0, 1, 1, 2, 3], [1, 2, 3]])

@@ -63,8 +63,9 @@ def audit_in_workers(
     pieces = max(1, min(size.runs, PARTITIONS_MAX, max(PARTITIONS_MIN, size.events // EVENTS_PER_TASK)))
     kernel = Kernel(where, dict(ends), otherwise, witnesses_max(size.runs))
     schema = ", ".join([f"{name} {kind}" for name, kind in _RESULT.items()])
-    # Of a process the place of its first row is enough, and names of files are long.
-    places = [f"IF(position = 0, `{name}`, NULL) AS `{name}`" for name in ("file", "row")]
+    # The places of first rows and of sends are enough, and names of files are long.
+    needed = "position = 0 OR kind = 'send'"
+    places = [f"IF({needed}, `{name}`, NULL) AS `{name}`" for name in ("file", "row")]
     columns = [*[f"`{name}`" for name in (RUN, *COLUMNS)], *places]
 
     def judge(key: Any, table: Any) -> Any:  # Spark looks at its arguments, and wants a function.
