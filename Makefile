@@ -68,6 +68,8 @@ test: $(SPARK) ## all that CI runs: format, lint, types, tests on both builds, s
 	@$(MAKE) --no-print-directory bench-cpu
 	$(BIN)/hop sim --seeds 400
 	$(BIN)/hop sim --clients --seeds 100
+	$(BIN)/hop sim --sealed --seeds 100
+	$(BIN)/hop sim --sealed --clients --seeds 40
 	$(SOURCES) -m 'spark and not long'
 	$(SOURCES) -m 'netns and not long'
 
