@@ -7,7 +7,7 @@ from typing import Final
 from hopring.config.builder import local_config
 from hopring.config.model import Config, LinkConfig, LinkProtocol, LinkTuning, Weights
 from hopring.links.ring.options import RingOptions
-from hopring.membership.options import MembershipOptions
+from hopring.membership.options import REFUSALS_MAX, MembershipOptions
 from hopring.services import Service
 from hopring.sim.campaign.fault_schedule import (
     CHAOS_US,
@@ -191,8 +191,10 @@ class SimWorld:
         round_trip_us = max(options.round_trip_us, 3 * there_us)
         search_us = options.seg_us + options.gather_us + 2 * round_trip_us
         exchange_us = 4 * (there_us + self._detour_us)
-        together_us = 2 * (self._detect_us + search_us + exchange_us)
-        return together_us + options.probe_us + options.back_off_us_max + self._tcp_us
+        attempt_us = self._detect_us + search_us + exchange_us
+        # After lies, members that contradict each other fail and leave each other out before they end alone.
+        refused_us = 0 if self.faulty is None else REFUSALS_MAX * (attempt_us + options.back_off_us_max)
+        return 2 * attempt_us + refused_us + options.probe_us + options.back_off_us_max + self._tcp_us
 
     @property
     def healed_us(self) -> int:
