@@ -216,7 +216,9 @@ def parse_url(url: str) -> DaemonAddress:
 
 
 def _wrong(url: str, why: str = "") -> WrongValue:
-    return WrongValue("url", f"{url!r} is no address of a daemon{why}", _REMEDY)
+    user, at, rest = url.rpartition("@")
+    shown = f"***@{rest}" if at and user else url  # There may be a password before it.
+    return WrongValue("url", f"{shown!r} is no address of a daemon{why}", _REMEDY)
 
 
 def unix_url(path: Path) -> str:

@@ -125,6 +125,7 @@ def test_an_uncaught_bug_is_exit_code_0_and_the_output_says_whether_its_code_ran
 
 @pytest.mark.slow
 def test_a_replay_tells_the_story_and_leaves_a_trace(hop: Hop, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
     result = hop("sim", "--seed", QUICK, "--trace", tmp_path / "out")
 
     assert result.exit_code == 0

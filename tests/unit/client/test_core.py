@@ -6,7 +6,7 @@ import pytest
 
 from hopring.client.arguments import DaemonAddress, parse_url
 from hopring.client.core import ClientCore
-from hopring.client.errors import ConnectError, MessageTooLarge, RequestRefused, SessionClosed
+from hopring.client.errors import ConnectError, MessageTooLarge, RequestRefused, SessionClosed, WrongValue
 from hopring.client.outgoing import OutgoingMessage, OutgoingRequests, checked_groups
 from hopring.ids import GroupName
 from hopring.session.frames import PREAMBLE, FrameKind, encode_frame
@@ -118,6 +118,14 @@ def test_only_requests_that_are_not_credited_are_in_doubt() -> None:
     assert outgoing.in_doubt == 3
     outgoing.credited(256 + cost)
     assert outgoing.in_doubt == 1
+
+
+def test_an_error_about_a_url_does_not_repeat_a_password() -> None:
+    for url in ("hop://me:secret@eu1", "hops://secret@eu1:x", "secret@eu1"):
+        with pytest.raises(WrongValue) as raised:
+            parse_url(url)
+        assert "secret" not in str(raised.value)
+        assert "***@eu1" in str(raised.value)
 
 
 def test_addresses() -> None:
