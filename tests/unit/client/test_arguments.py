@@ -281,12 +281,12 @@ CONNECT: dict[str, list[Case]] = {
             for one in (
                 "hop://h:1#x",
                 "hop://h:1?x",
-                "hop://u@h:1",
                 "hop://h/x",
                 "hop://[::1",
                 "hop+unix://h/p",
             )
         ],
+        ("hop://u@h:1", WrongValue, "url: '***@h:1' is no address of a daemon"),
         ("hop://a,", WrongValue, "url: '' is no address of a daemon"),
         ([], WrongValue, f"url: no daemon is named; {URL}"),
         (["hop://a", 5], WrongType, f"url: got a value of type int; {URL}"),
