@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from hopring.client.events import (
         Event,
         Gap,
+        Headers,
         Member,
         Message,
         Receipt,
@@ -88,6 +89,7 @@ __all__ = [
     "GroupInfo",
     "GroupMembers",
     "GroupViewId",
+    "Headers",
     "HopError",
     "InDoubt",
     "Joining",
@@ -139,7 +141,7 @@ _NAMES = {
         "WrongType WrongValue"
     ),
     "hopring.client.events": (
-        "Event Gap Member Message Receipt Reconnected ReconnectGap SlowWarning Transition View"
+        "Event Gap Headers Member Message Receipt Reconnected ReconnectGap SlowWarning Transition View"
     ),
     "hopring.client.queries": (
         "DaemonFacts DaemonView GroupInfo GroupMembers LinkFacts LinkWeights WeighedLink"

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from itertools import chain
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -133,6 +133,11 @@ class RunBuilder:
     def _messages(self, came: MessageRun) -> Iterator[tuple[str, RecordRun]]:
         place = NO_PLACE if came.service.loose else came.place
         mark = came._bundle.key.mark
+        ends: Sequence[int] = came.offsets
+        whole: bytes | memoryview = came.whole
+        if came.enveloped:  # Headers are not spooled.
+            bodies = came.bodies()
+            ends, whole = list(accumulate(map(len, bodies), initial=0)), b"".join(bodies)
         for group in came.groups:
             if group in self.views:
                 header = RecordHeader(
@@ -145,10 +150,10 @@ class RunBuilder:
                     self.views[group],
                 )
                 if mark is None:
-                    yield group, RecordRun(header, came.types, came.offsets, came.whole, came.start)
+                    yield group, RecordRun(header, came.types, ends, whole, came.start)
                 else:
                     last = AppendMark(live_app(came.sender, mark.app), mark.number + came.end - 1)
-                    yield group, BatchRun(header, came.types, came.offsets, came.whole, came.start, mark=last)
+                    yield group, BatchRun(header, came.types, ends, whole, came.start, mark=last)
 
 
 def step_of(view: GroupViewId) -> GroupStep:

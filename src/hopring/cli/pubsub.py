@@ -112,6 +112,7 @@ def _event_fields(event: Event) -> dict[str, object]:
                 "sender": event.sender,
                 "service": event.service.name.lower(),
                 "type": event.type,
+                **({"headers": dict(event.headers)} if event.headers else {}),
                 **_data(event.data),
             }
         case View():

@@ -10,7 +10,7 @@ carried out nevertheless. A session uses one timer and, while it connects, one t
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Generator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
@@ -85,16 +85,17 @@ class Session(SessionProperties):
         service: Service = Service.AGREED,
         type: int = 0,  # The papers' word.
         self_discard: bool = False,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         """Sends a message to a group, a private group, or several; waits only for room in the window."""
-        if self._core.try_send(groups, data, service, type, self_discard):
+        if headers is None and self._core.try_send(groups, data, service, type, self_discard):
             if not self._flush_due:
                 self._flush_due = True
                 self._loop.call_soon(
                     self._flush
                 )  # In the next turn of the loop: messages of this turn share a bundle.
             return
-        sending = message_of(groups, data, service, type, self_discard)
+        sending = message_of(groups, data, service, type, self_discard, headers)
         if self._core.has_room(sending):
             self._core.send(sending)
             self._flush_soon()
@@ -130,6 +131,7 @@ class Session(SessionProperties):
         service: Service = Service.AGREED,
         type: int = 0,
         self_discard: bool = False,
+        headers: Mapping[str, str] | None = None,
         timeout_seconds: float | None = None,
     ) -> Receipt:
         """Sends a message and waits until it is delivered at the session's daemon; returns its place.
@@ -139,7 +141,7 @@ class Session(SessionProperties):
         sent.
         """
         check_seconds("timeout_seconds", timeout_seconds)
-        sending = message_of(groups, data, service, type, self_discard)
+        sending = message_of(groups, data, service, type, self_discard, headers)
         return await self._run(calls.multicast_wait(self._core, sending, now_us(), timeout_seconds))
 
     async def multicast_batch(
@@ -396,10 +398,18 @@ class Group:
         self.name = name
 
     async def multicast(
-        self, data: Data, *, service: Service = Service.AGREED, type: int = 0, self_discard: bool = False
+        self,
+        data: Data,
+        *,
+        service: Service = Service.AGREED,
+        type: int = 0,
+        self_discard: bool = False,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         """Sends a message to the group; waits only for room in the window."""
-        await self.session.multicast(self.name, data, service=service, type=type, self_discard=self_discard)
+        await self.session.multicast(
+            self.name, data, service=service, type=type, self_discard=self_discard, headers=headers
+        )
 
     async def multicast_many(
         self,
@@ -421,6 +431,7 @@ class Group:
         service: Service = Service.AGREED,
         type: int = 0,
         self_discard: bool = False,
+        headers: Mapping[str, str] | None = None,
         timeout_seconds: float | None = None,
     ) -> Receipt:
         """Sends a message to the group and returns its place in the order; see `Session.multicast_wait`."""
@@ -430,6 +441,7 @@ class Group:
             service=service,
             type=type,
             self_discard=self_discard,
+            headers=headers,
             timeout_seconds=timeout_seconds,
         )
 

@@ -7,7 +7,7 @@ is a `RequestRefused`, as if the daemon had refused it. The URL of a daemon is `
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from os import PathLike
@@ -22,6 +22,16 @@ from hopring.groups.names import SESSION_NAME_BYTES_MAX, is_legal_session
 from hopring.ids import GroupName
 from hopring.services import SERVICES, Service
 from hopring.session.frames import CLIENT_PORT_DEFAULT
+from hopring.wire.envelope import (
+    ENVELOPE_BYTES_MAX,
+    ENVELOPE_SPARE_BYTES,
+    HEADER_NAME_BYTES_MAX,
+    HEADER_SIZES_BYTES,
+    HEADER_VALUE_BYTES_MAX,
+    HEADERS_MAX,
+    RESERVED,
+    encode_envelope,
+)
 
 if TYPE_CHECKING:
     from hopring.client.core import ClientCore
@@ -98,6 +108,43 @@ def checked_data(data: object) -> bytes:
         if not isinstance(one, _BUFFERS):
             raise WrongType(f"data[{at}]", got(one), remedy)
     return b"".join(data)
+
+
+def checked_envelope(headers: object) -> bytes:
+    """Checks the headers of a message and encodes them; nothing for an empty mapping."""
+    if not isinstance(headers, Mapping):
+        raise WrongType("headers", got(headers), "give a dict of str to str, or None")
+    if len(headers) > HEADERS_MAX:
+        raise WrongValue("headers", f"{len(headers)} headers", f"give {HEADERS_MAX} at most")
+    total_bytes = 0
+    for name, value in headers.items():
+        total_bytes += _check_header(name, value)
+    if total_bytes > ENVELOPE_BYTES_MAX - ENVELOPE_SPARE_BYTES:
+        most = ENVELOPE_BYTES_MAX - ENVELOPE_SPARE_BYTES
+        reason = f"{total_bytes} bytes of names and values"
+        raise WrongValue("headers", reason, f"give {most} bytes at most; long values belong into the data")
+    return encode_envelope(headers) if headers else b""
+
+
+def _check_header(name: object, value: object) -> int:
+    """Checks one header; returns its size."""
+    if not isinstance(name, str) or not isinstance(value, str):
+        reason = got(name) if not isinstance(name, str) else f"{short(name)} is {type(value).__name__}"
+        raise WrongType("headers", reason, "give a dict of str to str, or None")
+    try:
+        name_bytes, value_bytes = len(name.encode()), len(value.encode())
+    except UnicodeEncodeError:
+        raise WrongValue("headers", f"{short(name)} is not UTF-8", "leave out lone surrogates") from None
+    if not 0 < name_bytes <= HEADER_NAME_BYTES_MAX:
+        raise WrongValue("headers", f"a name of {name_bytes} bytes", f"give 1 to {HEADER_NAME_BYTES_MAX} bytes")
+    if name.startswith(RESERVED):
+        remedy = f"names that begin with {RESERVED} belong to hopring: choose another"
+        raise WrongValue("headers", f"got {short(name)}", remedy)
+    if value_bytes > HEADER_VALUE_BYTES_MAX:
+        reason = f"{short(name)} has a value of {value_bytes} bytes"
+        remedy = f"give {HEADER_VALUE_BYTES_MAX} at most; long values belong into the data"
+        raise WrongValue("headers", reason, remedy)
+    return name_bytes + value_bytes + HEADER_SIZES_BYTES
 
 
 def checked_bodies(bodies: Sequence[bytes]) -> Sequence[bytes]:

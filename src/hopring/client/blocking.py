@@ -4,7 +4,7 @@ A session belongs to one thread at a time. It reads from its daemon, and reconne
 a program that makes no call for long is a slow receiver.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
@@ -82,11 +82,12 @@ class Session(SessionProperties):
         service: Service = Service.AGREED,
         type: int = 0,  # The papers' word.
         self_discard: bool = False,
+        headers: Mapping[str, str] | None = None,
         timeout_seconds: float | None = None,
     ) -> None:
         """Sends a message to a group, a private group, or several; waits only for room in the window."""
         check_seconds("timeout_seconds", timeout_seconds)
-        sending = message_of(groups, data, service, type, self_discard)
+        sending = message_of(groups, data, service, type, self_discard, headers)
         self._run(calls.multicast(self._core, sending, now_us(), timeout_seconds))
         self._line.exchange(now_us())
 
@@ -117,6 +118,7 @@ class Session(SessionProperties):
         service: Service = Service.AGREED,
         type: int = 0,
         self_discard: bool = False,
+        headers: Mapping[str, str] | None = None,
         timeout_seconds: float | None = None,
     ) -> Receipt:
         """Sends a message and waits until it is delivered at the session's daemon; returns its place.
@@ -126,7 +128,7 @@ class Session(SessionProperties):
         sent.
         """
         check_seconds("timeout_seconds", timeout_seconds)
-        sending = message_of(groups, data, service, type, self_discard)
+        sending = message_of(groups, data, service, type, self_discard, headers)
         return self._run(calls.multicast_wait(self._core, sending, now_us(), timeout_seconds))
 
     def multicast_batch(
@@ -289,6 +291,7 @@ class Group:
         service: Service = Service.AGREED,
         type: int = 0,
         self_discard: bool = False,
+        headers: Mapping[str, str] | None = None,
         timeout_seconds: float | None = None,
     ) -> None:
         """Sends a message to the group; waits only for room in the window."""
@@ -298,6 +301,7 @@ class Group:
             service=service,
             type=type,
             self_discard=self_discard,
+            headers=headers,
             timeout_seconds=timeout_seconds,
         )
 
@@ -327,6 +331,7 @@ class Group:
         service: Service = Service.AGREED,
         type: int = 0,
         self_discard: bool = False,
+        headers: Mapping[str, str] | None = None,
         timeout_seconds: float | None = None,
     ) -> Receipt:
         """Sends a message to the group and returns its place in the order; see `Session.multicast_wait`."""
@@ -336,6 +341,7 @@ class Group:
             service=service,
             type=type,
             self_discard=self_discard,
+            headers=headers,
             timeout_seconds=timeout_seconds,
         )
 

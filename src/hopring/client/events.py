@@ -1,8 +1,9 @@
 """Events of the library, as frozen values in one order: messages, views, transitions, reconnections."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, repeat
+from typing import Final
 
 import msgspec
 
@@ -15,6 +16,40 @@ from hopring.session import protocol
 from hopring.session.frames import DeliveredBundle
 from hopring.session.options import SlowPolicy
 from hopring.wire.bundle import Bundle
+from hopring.wire.envelope import decode_envelope
+
+
+class Headers(Mapping[str, str]):
+    """The headers of a message: a mapping that does not change, and has a hash."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: Mapping[str, str] | Sequence[tuple[str, str]] = ()) -> None:
+        self._values = dict(values)
+
+    def __getitem__(self, name: str) -> str:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._values.items()))
+
+    def __eq__(self, other: object) -> bool:
+        return self._values == (other._values if isinstance(other, Headers) else other)
+
+    def __repr__(self) -> str:
+        return f"Headers({self._values!r})"
+
+    def __reduce__(self) -> tuple[type["Headers"], tuple[dict[str, str]]]:
+        return Headers, (self._values,)
+
+
+NO_HEADERS: Final = Headers()
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -41,6 +76,7 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     service: Service
     type: int
     place: Place  # In the one order of all groups; messages of one bundle share it, Unreliable ones have none.
+    headers: Headers = NO_HEADERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +169,12 @@ def bodies_of(bundle: Bundle, start: int, end: int) -> list[bytes]:
     return [whole[low - first : high - first] for low, high in pairwise(ends)]
 
 
+def split_envelope(body: bytes) -> tuple[Headers, bytes]:
+    """Separates headers and data; a malformed envelope counts as a part of the data."""
+    decoded = decode_envelope(body)
+    return (NO_HEADERS, body) if decoded is None else (Headers(decoded[0]), body[decoded[1] :])
+
+
 def messages_of(delivered: DeliveredBundle, start: int, end: int) -> list[Message]:
     """The messages of a bundle in a half-open range."""
     key = delivered.bundle.key
@@ -142,6 +184,10 @@ def messages_of(delivered: DeliveredBundle, start: int, end: int) -> list[Messag
     if key.mixed:
         alone = [(group,) for group in key.groups]
         groups = [alone[index] for index in delivered.bundle.group_indexes[start:end].tolist()]
+    if key.enveloped:
+        split = list(map(split_envelope, bodies))
+        headers, bodies = [one[0] for one in split], [one[1] for one in split]
+        return list(map(Message, repeat(delivered.sender), groups, bodies, *shared, headers))
     return list(map(Message, repeat(delivered.sender), groups, bodies, *shared))
 
 

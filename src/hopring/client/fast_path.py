@@ -11,7 +11,7 @@ Invariants  the encoding has the same bytes as that of the general codec; a fram
 from struct import Struct, calcsize
 from typing import Any, Final, cast
 
-from hopring.client.events import Message
+from hopring.client.events import Message, split_envelope
 from hopring.ids import GroupName, Place
 from hopring.session.frames import (
     FRAME_HEAD_BYTES,
@@ -110,6 +110,7 @@ class _Head:
         self.names = encode_groups(self.groups)
         self.sender = delivered.sender
         self.sender_bytes = delivered.sender.encode()
+        self.enveloped = delivered.bundle.key.enveloped
 
 
 class HeadCache:
@@ -156,6 +157,9 @@ class HeadCache:
         lts = number_at(body, _LTS_AT) | number_at(body, _LTS_AT + 4) << 32
         place: Place = _new_tuple(Place, (head.view, lts, head.site))
         message_type = body[_TYPE_AT] | body[_TYPE_AT + 1] << 8
+        if head.enveloped:
+            headers, data = split_envelope(body[data_at:sender_at])
+            return Message(head.sender, groups, data, head.service, message_type, place, headers)
         return Message(head.sender, groups, body[data_at:sender_at], head.service, message_type, place)
 
 

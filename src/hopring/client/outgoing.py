@@ -61,6 +61,7 @@ class OutgoingMessage(NamedTuple):
     service: Service = Service.AGREED
     message_type: int = 0
     self_discard: bool = False
+    enveloped: bool = False  # The data begins with an envelope.
 
 
 @lru_cache(maxsize=256)
@@ -183,10 +184,13 @@ class OutgoingRequests:
     _single_type: int = 0
     _open_bytes: int = 0  # The charge for the open bundle.
 
-    def _key(self, groups: Sequence[str], service: Service, self_discard: bool) -> BundleKey:
+    def _key(
+        self, groups: Sequence[str], service: Service, self_discard: bool, enveloped: bool = False
+    ) -> BundleKey:
         """The bundle key of a message to these groups."""
         daemon = DaemonId(self.welcome.daemon_number)
-        return BundleKey(daemon, self.welcome.session, service, checked_groups(tuple(groups)), self_discard)
+        names = checked_groups(tuple(groups))
+        return BundleKey(daemon, self.welcome.session, service, names, self_discard, enveloped=enveloped)
 
     def has_room(self, sending: OutgoingMessage) -> bool:
         """Whether the window has room for a message (an empty window has); an error if it is too large."""
@@ -369,8 +373,11 @@ class OutgoingRequests:
             or last.groups is not sending.groups
             or last.service is not sending.service
             or last.self_discard is not sending.self_discard
+            or last.enveloped is not sending.enveloped
         ):
-            last = self._last_key = self._key(sending.groups, sending.service, sending.self_discard)
+            last = self._last_key = self._key(
+                sending.groups, sending.service, sending.self_discard, sending.enveloped
+            )
         return last
 
     def has_room_for_request(self) -> bool:
@@ -437,6 +444,6 @@ class OutgoingRequests:
 
 
 def _fits(builder: BundleBuilder, key: BundleKey, data: bytes) -> bool:
-    if not builder.accepts(key.groups, key.service, key.self_discard):
+    if not builder.accepts(key.groups, key.service, key.self_discard, key.enveloped):
         return False
     return builder.fits(builder.cost_bytes(key.groups, len(data)) - COLUMNS_BYTES)

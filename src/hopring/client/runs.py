@@ -7,7 +7,7 @@ of an entry that was taken at once.
 from dataclasses import dataclass, field
 from typing import final
 
-from hopring.client.events import Event, Message, bodies_of, groups_of, messages_of
+from hopring.client.events import Event, Message, bodies_of, groups_of, messages_of, split_envelope
 from hopring.ids import Place
 from hopring.services import Service
 from hopring.session.frames import DeliveredBundle, decode_delivered
@@ -77,8 +77,13 @@ class MessageRun:
 
     @property
     def whole(self) -> memoryview:
-        """All bodies of the bundle, end to end."""
+        """All bodies of the bundle, end to end; if the run is `enveloped`, each with its envelope."""
         return self._delivered.bundle.bodies
+
+    @property
+    def enveloped(self) -> bool:
+        """Whether the messages have headers: each body in `whole` then begins with an envelope."""
+        return self._delivered.bundle.key.enveloped
 
     def apart(self) -> list["MessageRun"]:
         """Splits it into runs that are not mixed, in their order."""
@@ -88,8 +93,9 @@ class MessageRun:
         ]
 
     def bodies(self) -> list[bytes]:
-        """The body of each message."""
-        return bodies_of(self._bundle, self.start, self.end)
+        """The body of each message, without its headers."""
+        bodies = bodies_of(self._bundle, self.start, self.end)
+        return [split_envelope(body)[1] for body in bodies] if self.enveloped else bodies
 
     def messages(self) -> list[Message]:
         """The messages as `Message` objects, in their order."""

@@ -106,7 +106,7 @@ def _bodies(arrow: Any, parts: Sequence[Part]) -> Any:
     for part in parts:
         if isinstance(part, Taken):
             copied.append(part.event.data if isinstance(part.event, Message) else None)
-        elif len(part) < MAPPED_MIN:
+        elif len(part) < MAPPED_MIN or part.enveloped:
             copied += part.bodies()
         else:
             if copied:

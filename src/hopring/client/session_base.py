@@ -19,6 +19,7 @@ from hopring.client.arguments import (
     check_type,
     checked_bodies,
     checked_data,
+    checked_envelope,
     got,
     groups_named,
     parse_url,
@@ -201,14 +202,23 @@ def _tls_of(urls: Sequence[str], credentials: SessionCredentials) -> ChannelMake
 
 
 def message_of(
-    groups: str | Sequence[str], data: Data, service: Service, message_type: int, self_discard: bool
+    groups: str | Sequence[str],
+    data: Data,
+    service: Service,
+    message_type: int,
+    self_discard: bool,
+    headers: Mapping[str, str] | None = None,
 ) -> OutgoingMessage:
-    """Checks the arguments of a message, and joins several buffers."""
+    """Checks the arguments of a message, and joins several buffers; headers precede them as an envelope."""
     names = groups_named(groups)
     check_service(service)
     check_type(message_type)
     check_flag("self_discard", self_discard)
-    return OutgoingMessage(names, checked_data(data), service, message_type, self_discard)
+    envelope = b"" if headers is None else checked_envelope(headers)
+    body = checked_data(data)
+    return OutgoingMessage(
+        names, envelope + body if envelope else body, service, message_type, self_discard, bool(envelope)
+    )
 
 
 def series_of(

@@ -85,7 +85,8 @@ def _fits(builder: BundleBuilder, key: BundleKey, size_bytes: int, messages: int
     if len(builder) + messages > MESSAGES_MAX or builder.key.big_endian is not key.big_endian:
         return False
     more_bytes = size_bytes + COLUMNS_BYTES * (messages - 1)
-    return builder.accepts(key.groups, key.service, key.self_discard) and builder.fits(more_bytes)
+    accepts = builder.accepts(key.groups, key.service, key.self_discard, key.enveloped)
+    return accepts and builder.fits(more_bytes)
 
 
 def _append(builder: BundleBuilder, bundle: Bundle) -> None:

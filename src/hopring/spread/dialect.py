@@ -58,6 +58,7 @@ from hopring.spread.frames import (
 from hopring.spread.handshake import IP, NULL, USER_BYTES_MAX, Handshake, HandshakeCode, HandshakeStage
 from hopring.spread.membership import Sets, encode_own_leave, encode_signal, encode_view, group_id
 from hopring.wire.bundle import BundleKey, encode_bundle
+from hopring.wire.envelope import envelope_bytes
 
 DAEMON_BYTES_MAX: Final = 19
 """The longest name of a daemon that serves Spread clients."""
@@ -291,6 +292,8 @@ class SpreadDialect:
         """Renders a bundle as frames, end to end."""
         bundle = deliver.picked()
         key, types, bodies = bundle.key, bundle.types.tolist(), bundle.messages()
+        if key.enveloped:  # Spread has no headers: its clients get the bodies only.
+            bodies = [body[envelope_bytes(body) :] for body in bodies]
         bits = SERVICE_BITS[key.service] | (_SELF_DISCARD if key.self_discard else 0)
         bits |= key.spread_bits << FREE_BITS_AT
         sender = shown_session(deliver.sender)

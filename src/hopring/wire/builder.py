@@ -56,10 +56,14 @@ class BundleBuilder:
         names_bytes = 0 if groups in self._index_of else len(encode_groups(groups))
         return body_bytes + COLUMNS_BYTES + names_bytes
 
-    def accepts(self, groups: tuple[GroupName, ...], service: Service, self_discard: bool) -> bool:
+    def accepts(
+        self, groups: tuple[GroupName, ...], service: Service, self_discard: bool, enveloped: bool = False
+    ) -> bool:
         """Whether a message with these properties may be added, if it fits."""
         key = self.key
         if self.finished or key.service is not service or key.self_discard is not self_discard:
+            return False
+        if key.enveloped is not enveloped:
             return False
         if groups in self._index_of:
             return True

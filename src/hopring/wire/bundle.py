@@ -39,6 +39,8 @@ SELF_DISCARD_FLAG: Final = 0x01
 _BIG_ENDIAN: Final = 0x02
 _MIXED: Final = 0x04
 _SPREAD: Final = 0x08
+_ENVELOPED: Final = 0x10
+_FLAGS_MAX: Final = 0x1F
 
 MESSAGES_MAX: Final = 4096
 GROUPS_MAX: Final = 128
@@ -98,6 +100,7 @@ class BundleKey(Value):
         mixed: bool = False,
         spread_bits: int = 0,
         spread_groups: bytes = b"",
+        enveloped: bool = False,
     ) -> None:
         self.daemon: Final = daemon
         self.session: Final = session  # Its number at the daemon.
@@ -114,6 +117,7 @@ class BundleKey(Value):
         self.spread_bits: Final = spread_bits
         # The list of groups as a Spread client wrote it, if it differs from `groups`.
         self.spread_groups: Final = spread_groups
+        self.enveloped: Final = enveloped  # Each body begins with an envelope (wire/envelope.py).
 
 
 @final
@@ -262,6 +266,7 @@ def _is_spread(key: BundleKey) -> bool:
 def _spread(key: BundleKey) -> bytes:
     assert key.mark is None, "bundles of Spread clients have no mark"
     assert not key.mixed, "bundles of Spread clients are not mixed"
+    assert not key.enveloped, "messages of Spread clients have no envelopes"
     count, rest_bytes = divmod(len(key.spread_groups), SPREAD_NAME_BYTES)
     assert not rest_bytes, "names have one size"
     assert count <= SPREAD_GROUPS_MAX, "the list is too long"
@@ -270,8 +275,9 @@ def _spread(key: BundleKey) -> bytes:
 
 
 def _flags(key: BundleKey) -> int:
-    mixed = (_MIXED if key.mixed else 0) | (_SPREAD if _is_spread(key) else 0)
-    return (SELF_DISCARD_FLAG if key.self_discard else 0) | (_BIG_ENDIAN if key.big_endian else 0) | mixed
+    content = (_MIXED if key.mixed else 0) | (_SPREAD if _is_spread(key) else 0)
+    content |= _ENVELOPED if key.enveloped else 0
+    return (SELF_DISCARD_FLAG if key.self_discard else 0) | (_BIG_ENDIAN if key.big_endian else 0) | content
 
 
 def rows_of(bundle: Bundle, start: int, end: int) -> list[tuple[int, int, int]]:
@@ -326,7 +332,7 @@ def decode_bundle(buffer: bytes | memoryview) -> Bundle:
     service = SERVICES.get(number)
     if service is None:
         raise PeerError(Drop.UNKNOWN_TYPE, f"service {number}")
-    if flags > SELF_DISCARD_FLAG | _BIG_ENDIAN | _MIXED | _SPREAD:
+    if flags > _FLAGS_MAX:
         raise PeerError(Drop.INCONSISTENT, f"bundle with flags {flags:#04x}")
     if channel >= CHANNELS_MAX or daemon >= DAEMONS_MAX:
         raise PeerError(Drop.LIMIT, f"bundle of daemon {daemon} on channel {channel}")
@@ -340,8 +346,10 @@ def decode_bundle(buffer: bytes | memoryview) -> Bundle:
     view = memoryview(buffer)
     mark_at = spread_at
     if flags & _SPREAD:
-        if mixed or mark_bytes:
-            raise PeerError(Drop.INCONSISTENT, "bundle of a Spread client that is mixed or has a mark")
+        if mixed or mark_bytes or flags & _ENVELOPED:
+            raise PeerError(
+                Drop.INCONSISTENT, "bundle of a Spread client that is mixed or has a mark or envelopes"
+            )
         mark_at += _spread_bytes(view, spread_at, names_bytes)
     bodies_at = mark_at + mark_bytes
     if size != bodies_at + bodies_bytes:
@@ -366,6 +374,7 @@ def decode_bundle(buffer: bytes | memoryview) -> Bundle:
             mixed,
             view[spread_at] if flags & _SPREAD else 0,
             bytes(view[spread_at + _SPREAD_HEAD_BYTES : mark_at]),
+            flags & _ENVELOPED != 0,
         ),
         offsets,
         view[types_at:hints_at].cast("H"),

@@ -138,6 +138,12 @@ NO_RECEIPT: Case = (
 )
 BATCH = "give an int, 0 to 2147483647"
 SENDING = {"service": SERVICE, "type": TYPES, "self_discard": FLAGS}
+HEADERS: list[Case] = [
+    *[kind("headers", one, "give a dict of str to str, or None") for one in (5, "k: v", [("k", "v")])],
+    ({"k": b"v"}, WrongType, "headers: 'k' is bytes; give a dict of str to str, or None"),
+    ({"hop-x": "v"}, WrongValue, "headers: got 'hop-x'; names that begin with hop- belong to hopring"),
+    ({"k": "v" * 5000}, WrongValue, "headers: 'k' has a value of 5000 bytes; give 4096 at most"),
+]
 
 GOOD: dict[str, dict[str, object]] = {
     "join": {"group": "other"},
@@ -156,13 +162,20 @@ WRONG: dict[str, dict[str, list[Case]]] = {
         "timeout_seconds": TIMEOUT,
     },
     "leave": {"group": PLAIN, "timeout_seconds": TIMEOUT},
-    "multicast": {"groups": SEVERAL, "data": DATA, **SENDING, "timeout_seconds": TIMEOUT},
+    "multicast": {
+        "groups": SEVERAL,
+        "data": DATA,
+        **SENDING,
+        "headers": HEADERS,
+        "timeout_seconds": TIMEOUT,
+    },
     "multicast_many": {"groups": SEVERAL, "bodies": MANY, **SENDING, "timeout_seconds": TIMEOUT},
     "multicast_wait": {
         "groups": SEVERAL,
         "data": DATA,
         **SENDING,
         "service": [*SERVICE, UNRELIABLE],
+        "headers": HEADERS,
         "timeout_seconds": TIMEOUT,
     },
     "multicast_batch": {

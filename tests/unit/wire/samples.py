@@ -128,6 +128,7 @@ def a_run(rng: Random) -> BundleKey:
         tuple(GroupName(name) for name in rng.sample(names, rng.randint(1, 4))),
         rng.random() < 0.5,
         rng.randrange(8),
+        enveloped=rng.random() < 0.2,
     )
 
 
