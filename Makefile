@@ -37,8 +37,8 @@ $(ARROW): $(READY)
 
 spark: $(SPARK) ## add Spark to .venv, and Java where there is none
 $(SPARK): $(ARROW)
-	@echo "adding Spark to $(VENV): about 465 MB to download, 650 MB on disk; it takes a minute or more"
-	@$(PIP) --no-build-isolation --editable '.[spark]'
+	@echo "adding Spark to $(VENV): about 480 MB to download, 700 MB on disk; it takes a minute or more"
+	@$(PIP) --no-build-isolation --editable '.[spark,connect]'
 	@$(HAS_JAVA) || { echo "adding Java to $(VENV), because this machine has none of version 17 or later: about 33 MB to download, 100 MB on disk"; \
 		$(PIP) --no-build-isolation --editable '.[jdk]'; }
 	@touch $@

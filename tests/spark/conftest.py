@@ -28,9 +28,8 @@ def sessions(state: None) -> Iterator[tuple[Any, Any]]:
     quick = found.newSession()
     for name, value in QUICK.items():
         quick.conf.set(name, value)
-    # In this order: Spark does not let a later session register what an earlier one has.
-    register(quick)
     register(found)
+    register(quick)
     yield found, quick
     found.stop()
 

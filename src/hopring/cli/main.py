@@ -36,7 +36,7 @@ COMMANDS: Final = {
     "sim": "hopring.cli.sim:sim",
     "trace": "hopring.cli.trace:trace",
     "spool": "hopring.cli.spool:spool",
-    "pipeline": "hopring.cli.pipeline:pipeline",
+    "pipeline": "hopring.cli.pipeline.command:pipeline",
     "completion": "hopring.cli.completion:completion",
 }
 

@@ -19,4 +19,6 @@ def register(spark: "SparkSession") -> None:
     from hopring.spark.datasource import SpoolDataSource  # noqa: PLC0415  An extra, and slow to load.
 
     spark.conf.set(_FILTER_PUSHDOWN, "true")
+    # Spark looks for the name in the active session. That may be another one, which has it; this changes that.
+    spark.createDataFrame([], "nothing int")
     spark.dataSource.register(SpoolDataSource)

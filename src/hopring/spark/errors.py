@@ -126,6 +126,11 @@ _KNOWN: Final = (
         "check --remote and that the server runs",
     ),
     (
+        "StatusCode.UNAUTHENTICATED",
+        "the Spark Connect server asks for a token",
+        "set SPARK_CONNECT_AUTHENTICATE_TOKEN to that of the server",
+    ),
+    (
         "OutOfMemoryError",
         "Java ran out of memory",
         "give Java more memory, such as HOPRING_SPARK_MEMORY=8g, or use a cluster",

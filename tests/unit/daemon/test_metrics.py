@@ -11,8 +11,9 @@ from tests.unit.daemon.membership_hosts import members_of
 from tests.unit.daemon.waiting import run_until
 
 from hopring.config import SecurityTuning, cluster_hash, config_digest, local_config
+from hopring.daemon.admin import exposition
 from hopring.daemon.admin.description import DaemonDescription
-from hopring.daemon.admin.metrics import Metrics, _family
+from hopring.daemon.admin.metrics import Metrics
 from hopring.daemon.engines.membership_host import MembershipHost
 from hopring.daemon.log import DaemonLog
 from hopring.daemon.loop.event_loop import Loop
@@ -148,7 +149,7 @@ def test_a_link_that_the_view_does_not_use_is_down_though_its_site_is_present(lo
 
 
 def test_labels_are_quoted() -> None:
-    text = _family("x", "gauge", "Help.", [({"reason": 'a "b"\\\nc'}, 1)])
+    text = exposition.family("x", "gauge", "Help.", [({"reason": 'a "b"\\\nc'}, 1)])
     (family,) = text_string_to_metric_families(text)
 
     assert family.samples[0].labels == {"reason": 'a "b"\\\nc'}

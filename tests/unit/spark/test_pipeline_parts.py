@@ -27,11 +27,11 @@ from hopring.spark.pipeline.store import (
     PipelineOptions,
     SpoolRoot,
     Store,
-    exchanged,
     named_spools,
     on_disk,
     sites_of,
 )
+from hopring.spark.pipeline.swapping import exchanged
 from hopring.spool.record import RecordedGap, RecordedMember, RecordedView, encode_body
 
 
@@ -186,7 +186,7 @@ def test_a_broken_property_ends_the_command_with_1_and_the_witness(
             ("",), (AuditFinding("", "2.5 no duplication", 1, "a delivered b:1 twice"),), {"": ("2.5",)}
         )
 
-    monkeypatch.setattr("hopring.cli.pipeline._run", found)
+    monkeypatch.setattr("hopring.cli.pipeline.command._run", found)
 
     arguments = ("--spool", str(tmp_path / "eu"), "--out", str(tmp_path / "out"), "--no-report")
     code, said = run(*arguments)

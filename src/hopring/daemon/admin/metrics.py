@@ -2,13 +2,14 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from http import HTTPStatus
-from typing import Final, TypeVar
+from typing import Final
 
 from hopring import __version__
 from hopring.config import config_digest
 from hopring.daemon.admin.description import DaemonDescription
+from hopring.daemon.admin.exposition import CONTENT_TYPE, Sample, by_reason, family, single
 from hopring.daemon.admin.http_server import HttpResponse
 from hopring.daemon.log import DaemonLog
 from hopring.daemon.loop.event_loop import Loop
@@ -20,13 +21,9 @@ from hopring.ordering.entry import OrderedMessage
 from hopring.services import Service
 from hopring.wire.bundle import messages_in
 
-CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 LAG_US: Final = 1_000_000
 """How often the lag of the loop is measured."""
 
-Reason = TypeVar("Reason", bound=str)
-Sample = tuple[dict[str, str], float]
-_ESCAPES: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 _ENDS: Final = "the daemon ends"
 _MISSING_MAX: Final = 8  # Limit of the missing daemons that are named.
 _LINK_COUNTERS: Final = ("sent", "received", "lost", "nacks", "retransmissions", "duplicates")
@@ -127,40 +124,42 @@ class Metrics:
             "daemon": description.name,
             "config": config_digest(description.config),
         }
-        yield _family("info", "gauge", "The daemon; always 1.", [(about, 1)])
-        yield _one("uptime_seconds", "gauge", "Since its start.", (now_us - description.started_us) / 1e6)
-        yield _one("cpu_seconds_total", "counter", "Processor time.", time.process_time())
-        yield _one("loop_lag_seconds", "gauge", "How late the loop was when last asked.", self._lag_us / 1e6)
+        yield family("info", "gauge", "The daemon; always 1.", [(about, 1)])
+        yield single("uptime_seconds", "gauge", "Since its start.", (now_us - description.started_us) / 1e6)
+        yield single("cpu_seconds_total", "counter", "Processor time.", time.process_time())
+        yield single("loop_lag_seconds", "gauge", "How late the loop was when last asked.", self._lag_us / 1e6)
         worst, self._lag_us_max = self._lag_us_max, 0
-        yield _one("loop_lag_max_seconds", "gauge", "The worst since the last scrape.", worst / 1e6)
-        yield _one("log_lines_lost_total", "counter", "Lines that nobody took.", self._log.lost)
+        yield single("loop_lag_max_seconds", "gauge", "The worst since the last scrape.", worst / 1e6)
+        yield single("log_lines_lost_total", "counter", "Lines that nobody took.", self._log.lost)
         states: list[Sample] = [({"state": one}, int(one == snapshot.phase)) for one in snapshot.phases]
-        yield _family("state", "gauge", "1 for the state that membership is in.", states)
-        yield _one("healthy", "gauge", "1 if /readyz says ready.", int(not self._unready(snapshot)))
+        yield family("state", "gauge", "1 for the state that membership is in.", states)
+        yield single("healthy", "gauge", "1 if /readyz says ready.", int(not self._unready(snapshot)))
         missing = len(description.problems)
-        yield _one("listeners_missing", "gauge", "Optional listeners whose place was taken.", missing)
-        yield _one("view_size", "gauge", "Daemons of the view.", len(snapshot.members))
+        yield single("listeners_missing", "gauge", "Optional listeners whose place was taken.", missing)
+        yield single("view_size", "gauge", "Daemons of the view.", len(snapshot.members))
         yield from self._daemons_by_site(snapshot)
-        yield _one("views_total", "counter", "Views installed.", self._views)
-        yield _one("view_age_seconds", "gauge", "Since it was installed.", (now_us - self._installed_us) / 1e6)
+        yield single("views_total", "counter", "Views installed.", self._views)
+        yield single(
+            "view_age_seconds", "gauge", "Since it was installed.", (now_us - self._installed_us) / 1e6
+        )
 
     def _daemons_by_site(self, snapshot: Snapshot) -> Iterator[str]:
         config = self._description.config
         present = Counter([config.site_of[one.daemon] for one in snapshot.members])
         sites = [({"site": site.name}, SiteId(at), site) for at, site in enumerate(config.sites)]
         configured: list[Sample] = [(labels, len(site.daemons)) for labels, _, site in sites]
-        yield _family("configured_daemons", "gauge", "Daemons of the configuration, by site.", configured)
+        yield family("configured_daemons", "gauge", "Daemons of the configuration, by site.", configured)
         in_view: list[Sample] = [(labels, present[at]) for labels, at, _ in sites]
-        yield _family("view_daemons", "gauge", "Daemons of the view, by site.", in_view)
+        yield family("view_daemons", "gauge", "Daemons of the view, by site.", in_view)
 
     def _keys(self, snapshot: Snapshot) -> Iterator[str]:
         keys = self._description.keys(snapshot)
-        yield _one("insecure", "gauge", "1 if the configuration says insecure = true.", int(keys.insecure))
+        yield single("insecure", "gauge", "1 if the configuration says insecure = true.", int(keys.insecure))
         use = {keys.wanted: "wanted", keys.in_use: "use"}
         live: list[Sample] = [({"key": one, "state": use.get(one, "accept")}, 1) for one in keys.live]
-        yield _family("key_info", "gauge", "The live cluster keys by their ids; always 1.", live)
+        yield family("key_info", "gauge", "The live cluster keys by their ids; always 1.", live)
         without = [name for name, had in keys.announced.items() if keys.wanted not in had]
-        yield _one(
+        yield single(
             "key_missing_daemons", "gauge", "Met daemons that lack the key that is to be used.", len(without)
         )
 
@@ -169,61 +168,61 @@ class Metrics:
         if session_server is None:
             return
         sessions = session_server.sessions.values()
-        yield _one("sessions", "gauge", "Connections of clients.", len(session_server.sessions))
-        yield _one(
+        yield single("sessions", "gauge", "Connections of clients.", len(session_server.sessions))
+        yield single(
             "groups", "gauge", "Groups that have members, anywhere.", len(session_server.groups.table.groups)
         )
         backlog = [one.backlog.waiting_bytes + one.control_bytes for one in sessions]
-        yield _one("clients_backlog_bytes", "gauge", "What waits for clients, of all.", sum(backlog))
-        yield _one("clients_backlog_max_bytes", "gauge", "The same, of the worst.", max(backlog, default=0))
+        yield single("clients_backlog_bytes", "gauge", "What waits for clients, of all.", sum(backlog))
+        yield single("clients_backlog_max_bytes", "gauge", "The same, of the worst.", max(backlog, default=0))
         waiting = sum(one.charged_bytes for one in sessions)
-        yield _one("requests_waiting_bytes", "gauge", "What clients asked for and is not credited.", waiting)
+        yield single("requests_waiting_bytes", "gauge", "What clients asked for and is not credited.", waiting)
         refusals = session_server.access.refusals
-        yield _by_reason("client_refusals_total", "Requests without their right, by request.", refusals)
-        yield _by_reason("clients_ended_total", "Clients that had to go.", session_server.ended)
+        yield by_reason("client_refusals_total", "Requests without their right, by request.", refusals)
+        yield by_reason("clients_ended_total", "Clients that had to go.", session_server.ended)
         refused = self._description.tls_refused
-        yield _by_reason("tls_clients_refused_total", "Clients refused before TLS was set up.", refused)
+        yield by_reason("tls_clients_refused_total", "Clients refused before TLS was set up.", refused)
 
     def _messages(self, snapshot: Snapshot) -> Iterator[str]:
         for name, carried in (("sent", self._sent), ("delivered", self._delivered)):
             yield from carried.families(name)
         window = snapshot.window
-        yield _one("queue_bytes", "gauge", "What waits for the window.", window.queue_bytes)
-        yield _one("window_used_bytes", "gauge", "What is out and not stable.", window.used_bytes)
-        yield _one("window_bytes", "gauge", "The window.", window.sizes.get("bytes", 0))
-        yield _one("window_used_bundles", "gauge", "Bundles that are out and not stable.", window.used_bundles)
-        yield _one("window_bundles", "gauge", "The window.", window.sizes.get("bundles", 0))
+        yield single("queue_bytes", "gauge", "What waits for the window.", window.queue_bytes)
+        yield single("window_used_bytes", "gauge", "What is out and not stable.", window.used_bytes)
+        yield single("window_bytes", "gauge", "The window.", window.sizes.get("bytes", 0))
+        yield single(
+            "window_used_bundles", "gauge", "Bundles that are out and not stable.", window.used_bundles
+        )
+        yield single("window_bundles", "gauge", "The window.", window.sizes.get("bundles", 0))
 
     def _network(self, snapshot: Snapshot) -> Iterator[str]:
         sockets = self._description.host.socket_report().all
         for unit in ("datagrams", "bytes"):
             for way in ("sent", "received"):
                 total = sum(getattr(one, f"{unit}_{way}") for one in sockets)
-                yield _one(f"udp_{unit}_{way}_total", "counter", f"UDP {unit} {way}.", total)
+                yield single(f"udp_{unit}_{way}_total", "counter", f"UDP {unit} {way}.", total)
         dropped = self._description.dropped(snapshot)
-        yield _by_reason("packets_dropped_total", "Packets that arrived and were refused.", dropped)
-        yield _by_reason("datagrams_unsent_total", "Datagrams that never left.", self._description.unsent())
+        yield by_reason("packets_dropped_total", "Packets that arrived and were refused.", dropped)
+        yield by_reason("datagrams_unsent_total", "Datagrams that never left.", self._description.unsent())
 
     def _links(self, snapshot: Snapshot) -> Iterator[str]:
         ring = snapshot.ring
-        yield _one("ring_members", "gauge", "Daemons of the own site in the ring.", len(ring.members))
-        yield _one("ring_rounds_total", "counter", "Rotations of the token in this view.", ring.rounds)
+        yield single("ring_members", "gauge", "Daemons of the own site in the ring.", len(ring.members))
+        yield single("ring_rounds_total", "counter", "Rotations of the token in this view.", ring.rounds)
         up: list[Sample] = [
             ({"peer": one.peer, "site": one.site, "protocol": one.protocol}, int(one.up))
             for one in self._description.configured_links(snapshot)
         ]
-        yield _family("link_up", "gauge", "1 if the link of the own site to that site works in the view.", up)
+        yield family("link_up", "gauge", "1 if the link of the own site to that site works in the view.", up)
         links = [(self._labels(link), link) for link in snapshot.links]
         counters = [(labels, link.counters) for labels, link in links]
         for name in _LINK_COUNTERS:
             samples: list[Sample] = [(labels, getattr(one, name)) for labels, one in counters]
-            yield _family(
-                f"link_{name}_total", "counter", f"Packets of the link in this view: {name}.", samples
-            )
+            yield family(f"link_{name}_total", "counter", f"Packets of the link in this view: {name}.", samples)
         trips: list[Sample] = [(labels, one.round_trip_us / 1e6) for labels, one in counters]
-        yield _family("link_round_trip_seconds", "gauge", "To the neighbour and back, smoothed.", trips)
+        yield family("link_round_trip_seconds", "gauge", "To the neighbour and back, smoothed.", trips)
         waiting: list[Sample] = [(labels, link.backlog_bytes) for labels, link in links]
-        yield _family("link_backlog_bytes", "gauge", "What waits for the link.", waiting)
+        yield family("link_backlog_bytes", "gauge", "What waits for the link.", waiting)
 
     def _labels(self, link: LinkSnapshot) -> dict[str, str]:
         return {"peer": self._description.names[link.peer], "protocol": link.protocol}
@@ -254,28 +253,10 @@ class _Carried:
             ("bytes", self._bytes),
         ):
             samples: list[Sample] = [({"service": one.name.lower()}, counts[one]) for one in Service]
-            yield _family(f"{unit}_{way}_total", "counter", f"Clients' {unit} {way}, by service.", samples)
-        yield _one(
+            yield family(f"{unit}_{way}_total", "counter", f"Clients' {unit} {way}, by service.", samples)
+        yield single(
             f"group_messages_{way}_total",
             "counter",
             f"Group messages {way}: joins, leaves, ends, GROUPS.",
             self._group_messages,
         )
-
-
-def _by_reason(name: str, text: str, counts: Mapping[Reason, int]) -> str:
-    samples: list[Sample] = sorted([({"reason": str(one)}, count) for one, count in counts.items()], key=str)
-    return _family(name, "counter", text, samples)
-
-
-def _one(name: str, kind: str, text: str, value: float) -> str:
-    return _family(name, kind, text, [({}, value)])
-
-
-def _family(name: str, kind: str, text: str, samples: Iterable[Sample]) -> str:
-    full = f"hopring_{name}"
-    lines = [f"# HELP {full} {text}\n# TYPE {full} {kind}\n"]
-    for labels, value in samples:
-        inner = ",".join([f'{key}="{text.translate(_ESCAPES)}"' for key, text in labels.items()])
-        lines.append(f"{full}{{{inner}}} {value}\n" if inner else f"{full} {value}\n")
-    return "".join(lines)

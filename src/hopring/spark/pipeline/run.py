@@ -7,12 +7,13 @@ made side by side, from tables that are kept in memory; those of a large one are
 import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import dataset
 from pyspark.sql import DataFrame, SparkSession
 
 from hopring.spark import register
@@ -23,7 +24,9 @@ from hopring.spark.audit.tables import partitions
 from hopring.spark.audit.witness import as_json_text
 from hopring.spark.errors import readable
 from hopring.spark.pipeline import ingest, measure, reconcile
-from hopring.spark.pipeline.store import AUDIT, REPORT, PipelineOptions, Store, on_disk, uri
+from hopring.spark.pipeline.alerts import of_gaps, of_violations, raise_alerts
+from hopring.spark.pipeline.counters import CountersPage, PipelineCounters
+from hopring.spark.pipeline.store import AUDIT, METRICS, REPORT, PipelineOptions, Store, on_disk, uri
 from hopring.spark.report import write_report
 from hopring.spark.schema import BODIES, GOLD, LAYERS, ddl, shaped
 from hopring.spark.session import SMALL_ROWS_MAX, suited_to
@@ -40,7 +43,15 @@ SIDE_BY_SIDE: Final = 4
 class Pipeline:
     """One run into one directory, which `Store.open` has prepared."""
 
-    def __init__(self, spark: SparkSession, options: PipelineOptions, store: Store, say: Say) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        options: PipelineOptions,
+        store: Store,
+        say: Say,
+        counters: PipelineCounters | None = None,
+    ) -> None:
+        self.counters = counters or PipelineCounters()
         self.spark = spark
         self.options = options
         self.store = store
@@ -59,7 +70,24 @@ class Pipeline:
                 report = self.tables(sum(rows.values()) <= SMALL_ROWS_MAX, rows["trace"])
             self.violations(report)
             self.report()
+            self.tell(report)
             return report
+
+    def tell(self, report: AuditReport | None) -> None:
+        """Brings the counters up to date, and sends an alert for each new violation and unexplained gap."""
+        # Read here: for Spark it would be one more job.
+        table = dataset.dataset(self.store.place("silver", "gaps"), format="parquet")
+        gaps = table.to_table(filter=~dataset.field("explained")).to_pylist()
+        self.counters.audit(report)
+        self.counters.gaps(len(gaps))
+        self.counters.ran()
+        try:
+            if self.options.alert is not None:
+                self.say("alerts")
+                found = [*of_violations(report.violations if report is not None else ()), *of_gaps(gaps)]
+                self.counters.alerts(raise_alerts(self.options.alert, self.store.read, self.store.write, found))
+        finally:
+            self.store.write(METRICS, self.counters.text())
 
     def ingest(self, trace: Path | None) -> None:
         """Copies spools and traces into the bronze tables."""
@@ -219,12 +247,14 @@ def run(
     The session may be given by a function that makes it or waits for it. This is called in a thread: Java can
     start while the lines of the trace are converted.
     """
-    with ThreadPoolExecutor(1) as pool:
+    counters = PipelineCounters()
+    page = CountersPage(options.metrics, counters) if options.metrics else nullcontext()
+    with page, ThreadPoolExecutor(1) as pool:
         started = pool.submit(spark) if callable(spark) else None
         with _as_files(options.trace, store) as trace:
             session = started.result() if started is not None else spark
             assert not callable(session), "a function has been called"
-            report = Pipeline(session, options, store, say).run(trace)
+            report = Pipeline(session, options, store, say, counters).run(trace)
     store.close()
     return report
 

@@ -5,7 +5,6 @@ Invariant   a table of the output is complete or absent: it is written elsewhere
             replaced is never absent.
 """
 
-import ctypes
 import errno
 import os
 import re
@@ -21,6 +20,8 @@ from hopring.config import Config
 from hopring.spark.audit.reading import Ends
 from hopring.spark.audit.size import Engine
 from hopring.spark.errors import ForeignInput, SparkError
+from hopring.spark.pipeline import swapping
+from hopring.spark.pipeline.alerts import BOOK, AlertTarget
 from hopring.spark.schema import LAYERS
 from hopring.spark.source.inventory import all_spools
 
@@ -46,6 +47,8 @@ class PipelineOptions(msgspec.Struct, frozen=True):
     until_idle: bool = False  # A stream ends when it has read the records that existed at its start.
     report: bool = True
     engine: Engine = "auto"  # Of the audit.
+    alert: AlertTarget | None = None
+    metrics: str | None = None  # Where the counters are served: `[ADDRESS:]PORT`.
 
 
 def named_spools(arguments: Iterable[str]) -> tuple[SpoolRoot, ...]:
@@ -84,9 +87,10 @@ MARK: Final = ".hopring-pipeline"
 AUDIT: Final = "audit.json"
 REPORT: Final = "report.html"
 CHECKPOINTS: Final = "checkpoints"
+METRICS: Final = "metrics.prom"
 _NEW: Final = ".new"
 _ELSEWHERE: Final = re.compile(r"[a-z][a-z0-9+]*:/")  # Path() turns `s3://` into `s3:/`.
-_OURS: Final = frozenset({MARK, AUDIT, REPORT, CHECKPOINTS, _NEW, *LAYERS})
+_OURS: Final = frozenset({MARK, AUDIT, REPORT, CHECKPOINTS, METRICS, BOOK, _NEW, *LAYERS})
 
 
 class Store:
@@ -114,6 +118,7 @@ class Store:
             )
         self.out.mkdir(parents=True, exist_ok=True)
         (self.out / MARK).touch()
+        swapping.recover(self.out, self.out / _NEW)
         shutil.rmtree(self.out / _NEW, ignore_errors=True)
         return MARK in there
 
@@ -132,25 +137,26 @@ class Store:
     @contextmanager
     def making(self, layer: str, table: str) -> Iterator[Path]:
         """A directory to write a table to; it replaces the table when the block ends without an error."""
-        new, place = self.workshop / f"{layer}-{table}", self.place(layer, table)
+        new = self.workshop / f"{layer}-{table}"
         shutil.rmtree(new, ignore_errors=True)
         yield new
-        place.parent.mkdir(exist_ok=True)
-        old = self.workshop / f"{layer}-{table}-old"
-        shutil.rmtree(old, ignore_errors=True)
-        if place.exists() and exchanged(new, place):
-            new.rename(old)
-        else:
-            if place.exists():
-                place.rename(old)
-            new.rename(place)
-        shutil.rmtree(old, ignore_errors=True)
+        swapping.replace(new, self.out, f"{layer}/{table}", self.workshop)
 
     def write(self, name: str, text: str) -> Path:
-        """Writes a file, which appears only when it is complete."""
+        """Writes a file, which appears only when it is complete and on disk."""
         new = self.workshop / name
-        new.write_text(text, encoding="utf-8")
+        with new.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
         return new.replace(self.out / name)
+
+    def read(self, name: str) -> str | None:
+        """The content of a file; None if it does not exist."""
+        try:
+            return (self.out / name).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
 
     def remove(self, *names: str) -> None:
         """Removes tables or files of an earlier run that this run does not make."""
@@ -164,21 +170,6 @@ class Store:
     def close(self) -> None:
         """Removes the directory of incomplete tables."""
         shutil.rmtree(self.out / _NEW, ignore_errors=True)
-
-
-_AT_FDCWD: Final = -100
-_RENAME_EXCHANGE: Final = 2
-
-
-def exchanged(one: Path, other: Path) -> bool:
-    """Swaps the names of two directories, so that both exist at every moment; false where that is impossible.
-
-    Linux has a system call for it, but not for all file systems, and Python has none.
-    """
-    swap = getattr(ctypes.CDLL(None), "renameat2", None)
-    if swap is None:
-        return False
-    return bool(swap(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
@@ -114,7 +114,7 @@ def multicast(
     full = [one for one in staged if one.rows]
     if not full:
         return
-    with _connect(options, mark.app) as session:
+    with sink_session(options, mark.app) as session:
         # Checked before the outbox: a stored batch is sent as it is, also after the query was corrected.
         longest = max(map(longest_bytes, full))
         if longest > session.message_bytes_max:
@@ -123,7 +123,8 @@ def multicast(
             _claim(session, options, directory, mark.app, query)
         batch = full if directory is None else [keep(directory, mark, full)]
         for group in groups_of(batch, options.group):
-            _send(session, options, group, batch, mark)
+            found = (row for one in batch for row in rows(one, group))
+            send_batch(session, options, group, found, mark)
 
 
 def _claim(session: sync.Session, options: WriteOptions, directory: Path | None, app: str, query: str) -> None:
@@ -147,7 +148,7 @@ def _cluster(session: sync.Session, daemons: Sequence[str]) -> str:
     return f"{facts.cluster} {facts.config_digest}"
 
 
-def _connect(options: WriteOptions, app: str) -> sync.Session:
+def sink_session(options: WriteOptions, app: str) -> sync.Session:
     """A session with the name that the application has in every run; a killed run may still have it."""
     until = time.monotonic() + NAMED_SECONDS_MAX
     while True:
@@ -174,13 +175,18 @@ def session_name(app: str) -> str:
     return f"sink-{sha256(app.encode()).hexdigest()[:32]}"
 
 
-def _send(
-    session: sync.Session, options: WriteOptions, group: str, batch: Sequence[Staged], mark: AppendMark
+def send_batch(
+    session: sync.Session,
+    options: WriteOptions,
+    group: str,
+    messages: Iterable[tuple[bytes, int]],
+    mark: AppendMark,
 ) -> None:
+    """Sends payloads with their types as one batch; SparkError with a remedy if that fails or is in doubt."""
     try:
         session.multicast_batch(
             group,
-            (row for one in batch for row in rows(one, group)),
+            messages,
             app=mark.app,
             batch=mark.batch,
             service=options.service,

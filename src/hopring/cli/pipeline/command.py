@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hopring.cli.pipeline.serve import serve
+from hopring.cli.pipeline.table_options import table_options, with_tables
 from hopring.cli.progress import Steps
 from hopring.cli.terminal import Exit, Failure, say, say_lines
 from hopring.config import ConfigError, load_config
@@ -23,6 +25,9 @@ _ENGINE_HELP = "kernel: one worker judges a history; queries: for histories beyo
 @click.group()
 def pipeline() -> None:
     """Run Spark jobs, on this machine or on a cluster. Needs the extras `spark` and, without Java, `jdk`."""
+
+
+pipeline.add_command(serve)
 
 
 @pipeline.command()
@@ -131,6 +136,7 @@ if TYPE_CHECKING:
 @click.option("--sessions", is_flag=True, help="Daemons had several clients each; implied by --spool.")
 @click.option("--engine", type=click.Choice(ENGINES), default="auto", show_default=True, help=_ENGINE_HELP)
 @click.option("--report/--no-report", default=True, help="Whether to make report.html.")
+@table_options
 @click.option("--master", metavar="URL", help="A cluster, as spark://HOST:7077. Default: this machine.")
 @click.option("--remote", metavar="sc://..", help="A Spark Connect server.")
 @click.pass_context
@@ -169,7 +175,7 @@ def run(
     # Spoolers are sessions, and senders are others.
     ends = Ends(quiet_end, parts, not counters_lost, sessions or bool(spools))
     try:
-        wish = _wish(out, spools, trace, config, ends, stream, until_idle, report, engine)
+        wish = with_tables(_wish(out, spools, trace, config, ends, stream, until_idle, report, engine))
         found = _run(wish, master, remote)
     except ConfigError:
         raise  # It has an exit code of its own.

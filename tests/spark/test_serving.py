@@ -1,0 +1,142 @@
+"""`hop pipeline serve`: a server that runs are made at, and that leaves nothing behind."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.spark.two_sites import Story, tell
+from tests.support.waiting import until
+from tests.unit.daemon.free_ports import free_base_port
+from tests.unit.spark.spooling import fill
+
+from hopring.spark.schema import LAYERS
+
+parquet = pytest.importorskip("pyarrow.parquet", reason="needs Spark: make spark")
+pytest.importorskip("grpc", reason="needs Spark Connect: make spark")
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+REPOSITORY = Path(__file__).parents[2]
+RUN_SECONDS_MAX = 600.0
+
+
+COUNT = """
+import sys
+from hopring.spark import register, session
+spark = session("count", remote=sys.argv[1])
+register(spark)
+print(spark.read.format("hopring").load(sys.argv[2]).count())
+spark.stop()
+"""
+
+
+class Server:
+    """The command as a process."""
+
+    def __init__(self) -> None:
+        self.port = free_base_port(1)
+        self._process = subprocess.Popen(
+            command("pipeline", "serve", "--port", str(self.port)),
+            env=environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert self._process.stdout is not None
+        self.url = self._process.stdout.readline().strip()  # Empty if it ended.
+
+    def java(self) -> int:
+        """The id of the server's Java."""
+        found = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
+        assert len(found) == 1
+        assert "java" in Path(f"/proc/{found[0]}/cmdline").read_text()
+        return int(found[0])
+
+    def end(self, number: signal.Signals) -> tuple[int, str]:
+        """Sends a signal; the exit code, and the messages on stderr."""
+        self._process.send_signal(number)
+        _, said = self._process.communicate(timeout=60)
+        return self._process.returncode, said
+
+
+def command(*words: str) -> list[str]:
+    return [sys.executable, "-P", "-m", "hopring.cli.main", *words]
+
+
+def environment() -> dict[str, str]:
+    code = os.pathsep.join([str(REPOSITORY / "src"), str(REPOSITORY)])
+    # Code that runs for milliseconds is not worth optimizing.
+    return {**os.environ, "PYTHONPATH": code, "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    found = Server()
+    yield found
+    found.end(signal.SIGKILL)
+
+
+def run(out: Path, *words: str) -> None:
+    done = subprocess.run(
+        command("pipeline", "run", "--out", str(out), *words),
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=RUN_SECONDS_MAX,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_jobs_are_run_by_a_server_that_ends_with_its_java(server: Server, tmp_path: Path) -> None:
+    assert server.url == f"sc://localhost:{server.port}"
+    java = server.java()
+    taken = subprocess.run(
+        command("pipeline", "serve", "--port", str(server.port)), capture_output=True, text=True, check=False
+    )
+    assert taken.returncode == 1
+    assert taken.stderr.splitlines()[1:] == [
+        f"hop: port {server.port} of 127.0.0.1: Address already in use;"
+        " end the other server, or choose another with --port"
+    ]
+    fill(tmp_path, "trades", 40)
+
+    for _ in range(2):  # Each in a session of its own at the server.
+        counted = [sys.executable, "-P", "-c", COUNT, server.url, str(tmp_path)]
+        assert subprocess.check_output(counted, env=environment(), text=True) == "40\n"
+
+    code, said = server.end(signal.SIGTERM)
+    assert code == 143
+    assert f"hop pipeline run --remote {server.url} --spool" in said
+    until(lambda: not Path(f"/proc/{java}").exists())
+
+
+@pytest.mark.long
+def test_runs_at_a_server_make_the_same_tables_and_java_ends_with_a_killed_server(
+    server: Server, tmp_path: Path
+) -> None:
+    story: Story = tell(tmp_path / "story")
+    words = ["--trace", str(story.trace), "--no-report"]
+    words += [word for site in ("eu", "us") for word in ("--spool", str(story.spool(site)))]
+
+    run(tmp_path / "here", *words)
+    for again in ("there", "again"):
+        run(tmp_path / again, *words, "--remote", server.url)
+
+    def rows(out: str, layer: str, name: str) -> list[str]:
+        # The files of a converted trace have other places.
+        found = parquet.ParquetDataset(tmp_path / out / layer / name).read()
+        columns = [column for column in found.column_names if column != "file"]
+        return sorted(map(repr, found.select(columns).to_pylist()))
+
+    for layer, tables in LAYERS.items():
+        for name in tables:
+            here = rows("here", layer, name)
+            assert (rows("there", layer, name), rows("again", layer, name)) == (here, here), name
+            assert here or name in ("violations",)
+    java = server.java()
+    server.end(signal.SIGKILL)
+    until(lambda: not Path(f"/proc/{java}").exists())
