@@ -1,11 +1,13 @@
 """The stages of the pipeline, on tables of a few rows."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.spark.histories import jobs_of
 from tests.spark.literals import at, bodies, gap, record, records, shown, trace, values
-from tests.unit.spark.spooling import fill, remove
+from tests.unit.spark.spooling import fill
 
 from hopring.check.trace import (
     ClientConnected,
@@ -271,45 +273,57 @@ def test_views_of_groups_come_from_sessions_and_from_spools(spark: Any) -> None:
     assert values(session_journeys(placed, {}), "group", "latency_us") == [("g", 250), ("h", 250)]
 
 
-def test_a_stream_continues_where_it_was_and_a_repeated_batch_is_stored_once(
-    hopring: Any, tmp_path: Path
+def test_stages_are_composed_without_analysis_and_without_a_query(
+    spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hopring.spark.pipeline import PipelineOptions, Store, named_spools  # noqa: PLC0415  Needs the extra.
-    from hopring.spark.pipeline.ingest import (  # noqa: PLC0415
-        bronze_records,
-        read_records,
-        stream,
-        write_records,
-    )
+    """So that a batch, a stream and a declarative pipeline can share them."""
+    from pyspark.sql.classic.dataframe import DataFrame  # noqa: PLC0415  Needs the extra.
 
-    fill(tmp_path / "eu", "1", 40)
-    store = Store(tmp_path / "out")
-    store.open()
-    wish = PipelineOptions(store.out, named_spools([str(tmp_path / "eu")]), stream=True, until_idle=True)
+    from hopring.spark.pipeline import measure, reconcile  # noqa: PLC0415
+    from hopring.spark.schema import with_later_columns  # noqa: PLC0415
 
-    def offsets() -> list[int]:
-        return [
-            offset
-            for _, _, offset in sorted(values(bronze_records(hopring, store), "spool", "group", "offset"))
+    table = records(spark, [record("eu", 1, place=(10, 0))])
+    history = trace(spark, HISTORY)
+    before = jobs_of(spark)
+
+    def guarded(name: str) -> Any:
+        """An attribute that our code must not touch; PySpark itself may."""
+        own = DataFrame.__dict__[name]
+
+        def look(table: Any) -> Any:
+            asking = sys._getframe(1).f_globals["__name__"]
+            assert not asking.startswith("hopring"), f"{asking} asks a table for {name}"
+            return own.__get__(table, DataFrame)
+
+        return property(look)
+
+    with monkeypatch.context() as patch:
+        for name in ("columns", "schema", "dtypes", "collect", "count", "first", "head", "take", "isEmpty"):
+            patch.setattr(DataFrame, name, guarded(name))
+        with pytest.raises(AssertionError, match="asks a table for columns"):
+            with_later_columns(history)
+        found = reconcile.bodies(table)
+        spooled = reconcile.messages(table)
+        wall = measure.on_the_wall(history)
+        moves = measure.moves(wall)
+        ways = measure.matched(moves, {"eu1": "eu"})
+        counts = measure.counted(measure.latencies(ways))
+        made = [
+            reconcile.joined(spooled),
+            reconcile.gaps(table.drop("payload"), found),
+            measure.added(measure.throughput(wall, {})),
+            measure.latency(ways, measure.in_groups(ways, table), exact=True),
+            measure.latency(ways, measure.session_journeys(wall, {}), exact=False),
+            measure.latency_by_minute(counts),
+            measure.latency_histogram(ways),
+            measure.waiting(moves),
+            measure.links(wall),
+            measure.membership(wall),
+            measure.group_views(wall, found),
         ]
 
-    stream(hopring, wish, store, lambda _words: None)
-    fill(tmp_path / "eu", "1", 5)
-    stream(hopring, wish, store, lambda _words: None)
-    # Killed between the batch and Spark's commit.
-    last = max((store.checkpoints / "eu" / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
-    assert last.name == "1"
-    last.unlink()
-    (last.parent / f".{last.name}.crc").unlink(missing_ok=True)
-    stream(hopring, wish, store, lambda _words: None)
-    assert offsets() == list(range(45))
-
-    # As a batch: records removed by retention are skipped, and the old table is replaced.
-    remove(tmp_path / "eu" / "1", [0])
-    write_records(read_records(hopring, wish.spools), store)
-    left = offsets()
-    assert left == list(range(left[0], 45))
-    assert left[0] > 0
+    assert jobs_of(spark) == before
+    assert [len(one.columns) > 3 for one in made] == [True] * len(made)
 
 
 def test_spark_reads_archived_segments_itself_and_finds_the_same_records(users: Any, tmp_path: Path) -> None:

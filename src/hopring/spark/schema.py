@@ -138,6 +138,18 @@ GOLD: Final[Mapping[str, Columns]] = {
         "mean_us": "double",
         "negative": "bigint",
     },
+    "latency_by_minute": {
+        RUN: "string",
+        "minute": "timestamp",
+        **_WHERE,
+        "messages": "bigint",
+        "p50_us": "double",
+        "p90_us": "double",
+        "p99_us": "double",
+        "max_us": "double",
+        "mean_us": "double",
+        "negative": "bigint",
+    },
     "latency_histogram": {
         RUN: "string",
         **_WHERE,
@@ -183,9 +195,41 @@ GOLD: Final[Mapping[str, Columns]] = {
         "witness": "string",
         "facts": "string",
     },
+    "late": {
+        RUN: "string",
+        "source": "string",
+        "name": "string",
+        "group": "string",
+        "minute": "timestamp",
+        "rows": "bigint",
+        "late_seconds": "double",
+        "reason": "string",
+    },
     "summary": {"name": "string", "value": "double"},
 }
 """Gold tables: measurements. `docs/pipeline.md` explains the columns."""
+
+MOVES: Final = {
+    RUN: "string",
+    "kind": "string",
+    "message": "string",
+    "service": "string",
+    "ord_view": "string",
+    "ord_lts": "bigint",
+    "ord_site": "bigint",
+    "at_us": "bigint",
+    "daemon": "string",
+}
+"""Sends and deliveries of daemons, as a stream keeps those that still wait for the other half."""
+
+LATENCIES: Final = {
+    RUN: "string",
+    "minute": "timestamp",
+    **_WHERE,
+    "latency_us": "bigint",
+    "deliveries": "bigint",
+}
+"""How often each latency occurred, by the minute of the send: these counts can be added, percentiles cannot."""
 
 LAYERS: Final = {"bronze": BRONZE, "silver": SILVER, "gold": GOLD}
 
@@ -201,11 +245,12 @@ def _comment(text: str | None) -> str:
 
 
 def shaped(table: "DataFrame", columns: Columns) -> "DataFrame":
-    """The table with exactly these columns, in order and cast to their types."""
+    """The table with exactly these columns, in order and cast to their types.
+
+    It asks nothing of the table: stages also run where none may be analyzed yet, as in declarative pipelines.
+    """
     from pyspark.sql import functions as F  # noqa: PLC0415  An extra, and slow to load.
 
-    missing = [name for name in columns if name not in table.columns]
-    assert not missing, f"no column {', '.join(missing)}"
     return table.select(*[F.col(f"`{name}`").cast(kind).alias(name) for name, kind in columns.items()])
 
 

@@ -4,6 +4,7 @@
 import json
 import re
 from base64 import b64encode
+from datetime import timedelta
 from hashlib import sha256
 from html.parser import HTMLParser
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
 
+import pyarrow.parquet as pq
 from tests.unit.spark.report_sample import BEGIN, SCHEMAS, at, stay, write_sample, write_table
 
 from hopring.check.properties import statement_of
@@ -83,6 +85,44 @@ def test_a_report_has_all_its_parts(tmp_path: Path) -> None:
     assert found.count("circle", class_="half") == found.count("circle", class_="most") == 27
     assert found.within("membership").count("circle", class_="signal") == 3 * 12
     assert "the spooler was too slow" in found.page_text
+
+
+def write_late(out: Path) -> None:
+    """Makes the tables those of a stream that runs, with rows that came late."""
+    late = {"run": "", "source": "records", "name": "us", "group": "g", "minute": BEGIN, "rows": 7}
+    rows = [
+        {**late, "late_seconds": 200.0, "reason": "this source was behind"},
+        {
+            **late,
+            "minute": BEGIN + timedelta(minutes=1),
+            "late_seconds": 30.0,
+            "reason": "this source was behind",
+        },
+    ]
+    (out / "gold" / "late").mkdir(parents=True)
+    pq.write_table(pa.Table.from_pylist(rows), out / "gold" / "late" / "pass-0.parquet")
+    state = {"running": True, "watermark_us": 1_779_000_000_000_000, "closed": 3, "views": 4}
+    (out / "stream.json").write_text(json.dumps(state))
+
+
+@pytest.mark.slow
+def test_a_page_of_a_stream_lists_late_rows_and_loads_itself_again_while_it_runs(tmp_path: Path) -> None:
+    out = write_sample(tmp_path)
+    plain = page(out)
+    write_late(out)
+    running = page(out)
+    (out / "stream.json").write_text('{"running": false}')
+    ended = page(out)
+
+    assert "All 25 properties hold in closed views" in running.page_text
+    assert "Of 4 views of daemons, 3 are closed and audited." in running.page_text
+    late = running.within("late")
+    assert late.page_text.count("this source was behind") == 1
+    assert ("14" in late.page_text, "3 min 20 s" in late.page_text) == (True, True)
+    reloads = [one.text.count('<meta http-equiv="refresh"') for one in (plain, running, ended)]
+    assert reloads == [0, 1, 0]
+    assert "closed views" not in ended.page_text
+    assert ["this source was behind" in one.page_text for one in (plain, ended)] == [False, True]
 
 
 @pytest.mark.slow

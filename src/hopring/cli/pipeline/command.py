@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from hopring.cli.pipeline.serve import serve
 from hopring.cli.pipeline.table_options import table_options, with_tables
@@ -11,6 +12,7 @@ from hopring.cli.progress import Steps
 from hopring.cli.terminal import Exit, Failure, say, say_lines
 from hopring.config import ConfigError, load_config
 from hopring.errors import HopError
+from hopring.local.plan import read_duration
 from hopring.spark.audit.reading import Ends
 from hopring.spark.audit.size import ENGINES, Engine
 from hopring.spark.audit.witness import as_json_text, as_text
@@ -128,8 +130,17 @@ if TYPE_CHECKING:
     "--out", metavar="DIR", required=True, type=click.Path(path_type=Path), help="Directory for the tables."
 )
 @click.option("--config", metavar="FILE", type=click.Path(), help="Configuration, for the sites of daemons.")
-@click.option("--stream", is_flag=True, help="Follow the spools until Ctrl-C; then the later stages run.")
-@click.option("--until-idle", is_flag=True, help="With --stream: end when all present records have been read.")
+@click.option("--stream", is_flag=True, help="Follow spools and trace until Ctrl-C; tables and report follow.")
+@click.option("--until-idle", is_flag=True, help="With --stream: end when all that is there has been read.")
+@click.option(
+    "--late",
+    "late_us",
+    metavar="TIME",
+    default="10min",
+    show_default=True,
+    callback=lambda _context, _parameter, text: _duration_us(text),
+    help="With --stream: rows older than the newest by this are listed as late.",
+)
 @click.option("--quiet-end", is_flag=True, help="The trace ends at rest: check liveness too.")
 @click.option("--component", "components", metavar="A,B..", multiple=True, help="As for hop pipeline audit.")
 @click.option("--counters-lost", is_flag=True, help="A restarted daemon may have lost its counter of views.")
@@ -148,6 +159,7 @@ def run(
     config: str | None,
     stream: bool,
     until_idle: bool,
+    late_us: int,
     quiet_end: bool,
     components: tuple[str, ...],
     counters_lost: bool,
@@ -169,13 +181,13 @@ def run(
         raise click.UsageError("give --spool, --trace or both")
     if until_idle and not stream:
         raise click.UsageError("--until-idle goes with --stream")
-    if stream and not spools:
-        raise click.UsageError("--stream follows spools: give --spool")
+    if stream and remote:
+        raise click.UsageError("--stream keeps its tables here: use --master, or no --stream with --remote")
     parts = tuple(frozenset(filter(None, one.split(","))) for one in components) or None
     # Spoolers are sessions, and senders are others.
     ends = Ends(quiet_end, parts, not counters_lost, sessions or bool(spools))
     try:
-        wish = with_tables(_wish(out, spools, trace, config, ends, stream, until_idle, report, engine))
+        wish = with_tables(_wish(out, spools, trace, config, ends, stream, until_idle, report, engine, late_us))
         found = _run(wish, master, remote)
     except ConfigError:
         raise  # It has an exit code of its own.
@@ -197,6 +209,7 @@ def _wish(
     until_idle: bool,
     report: bool,
     engine: Engine,
+    late_us: int,
 ) -> "PipelineOptions":
     from hopring.spark.audit.reading import must_be_there  # noqa: PLC0415  Help should not wait for it.
     from hopring.spark.session import must_be_installed  # noqa: PLC0415
@@ -204,10 +217,18 @@ def _wish(
     must_be_installed()
     from hopring.spark.pipeline.store import PipelineOptions, named_spools, sites_of  # noqa: PLC0415
 
-    if trace is not None:
+    if trace is not None and not (stream and trace.is_dir()):  # Files of a stream may come later.
         must_be_there(str(trace))
     sites = {} if config is None else sites_of(load_config(config))
-    return PipelineOptions(out, named_spools(spools), trace, sites, ends, stream, until_idle, report, engine)
+    wish = PipelineOptions(out, named_spools(spools), trace, sites, ends, stream, until_idle, report, engine)
+    return msgspec.structs.replace(wish, late_seconds=late_us / 1_000_000)
+
+
+def _duration_us(text: str) -> int:
+    try:
+        return read_duration(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 def _run(wish: "PipelineOptions", master: str | None, remote: str | None) -> "AuditReport | None":
@@ -218,7 +239,8 @@ def _run(wish: "PipelineOptions", master: str | None, remote: str | None) -> "Au
     store = Store(wish.out)
     with on_disk(wish.out):
         if store.open():
-            say(f"hop: {wish.out} is of an earlier run: its tables are replaced", err=True)
+            fate = "its stream goes on, if it is one" if wish.stream else "its tables are replaced"
+            say(f"hop: {wish.out} is of an earlier run: {fate}", err=True)
     made: list[SparkSession] = []
 
     def start() -> "SparkSession":

@@ -44,7 +44,7 @@ def read_trace(spark: "SparkSession", where: str) -> "DataFrame":
         else:
             # Their schemas are looked at here: Spark would start a job for that.
             for file in files:
-                check_columns(_columns_of(file), where)
+                check_columns(columns_of(file), where)
             found = reader.schema(ddl({**TRACE, RUN: "string"})).parquet(where)
     trace = with_later_columns(found.select("*", F.col("_metadata.file_path"), F.col("_metadata.row_index")))
     trace = trace.withColumnRenamed("file_path", FILE).withColumnRenamed("row_index", ROW)
@@ -63,7 +63,7 @@ def _local_files(where: str) -> list[Path] | None:
     return files if 0 < len(files) <= FILES_MAX else None
 
 
-def _columns_of(file: Path) -> list[tuple[str, str]]:
+def columns_of(file: Path) -> list[tuple[str, str]]:
     """The names and types of the columns of a file, as Spark writes types."""
     import pyarrow as pa  # noqa: PLC0415  An extra.
     import pyarrow.parquet as pq  # noqa: PLC0415

@@ -1,34 +1,29 @@
 """The first stage, ingest: copies spools and traces unchanged into the bronze tables.
 
 Records get the name of their spool and are partitioned by spool, batch and group; a run that is not a stream
-has one batch, 0. A stream runs one query per spool, until it is interrupted or has read everything. Rows of the
-trace keep their file and row number, which order the starts of a daemon.
+has one batch, 0. A stream runs one query per spool (`continuous.py`). Rows of the trace keep their file and row
+number, which order the starts of a daemon.
 """
 
 import json
 import signal
 import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from functools import reduce
 from pathlib import Path
 from typing import Any, Final
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from hopring.spark.audit.reading import read_trace
-from hopring.spark.pipeline.store import CHECKPOINTS, PipelineOptions, SpoolRoot, Store, uri
+from hopring.spark.pipeline.store import CHECKPOINTS, SpoolRoot, Store, uri
 from hopring.spark.schema import BRONZE, RECORDS, RUN, ddl, shaped
 from hopring.spark.source.native import native_part
 
 TRIGGER: Final = "5 seconds"
 """The interval between batches while records arrive; each batch is a directory."""
-
-LOOK_SECONDS: Final = 0.2
-
-Say = Callable[[str], None]
 
 BATCH = "batch"
 RECORD_PARTS = ("spool", BATCH, "group")
@@ -47,19 +42,31 @@ def write_records(records: DataFrame, store: Store) -> None:
         table.write.partitionBy(*RECORD_PARTS).parquet(uri(place))
 
 
-def stream_records(spark: SparkSession, spool: SpoolRoot, store: Store, trigger: dict[str, Any]) -> Any:
-    """Starts a query that appends the records of a spool to the table.
+def stream_records(
+    spark: SparkSession,
+    spool: SpoolRoot,
+    store: Store,
+    trigger: dict[str, Any],
+    records_max: int,
+    turn: AbstractContextManager[Any],
+    then: Callable[[str, int], None],
+) -> Any:
+    """Starts a query that appends the records of a spool to the table, and calls `then` after each batch.
 
     A batch is a function of its two offsets and has a directory of its own, which is replaced when Spark
-    repeats the batch after a crash. So every record is in the table once.
+    repeats the batch after a crash. So every record is in the table once. All this is done in its `turn`:
+    nothing else reads the table meanwhile.
     """
     place = store.place("bronze", "records") / f"spool={spool.name}"
 
     def write(records: DataFrame, number: int) -> None:
-        target = uri(place / f"{BATCH}={number}")
-        records.drop("spool").write.mode("overwrite").partitionBy("group").parquet(target)
+        with turn:
+            target = uri(place / f"{BATCH}={number}")
+            records.drop("spool").write.mode("overwrite").partitionBy("group").parquet(target)
+            then(spool.name, number)
 
-    records = shaped(_labelled(spool, _source(spark.readStream, spool)), BRONZE["records"])
+    reader = spark.readStream.option("maxOffsetsPerTrigger", records_max)
+    records = shaped(_labelled(spool, _source(reader, spool)), BRONZE["records"])
     writer = records.writeStream.queryName(f"ingest {spool.name}").foreachBatch(write)
     writer = writer.option("checkpointLocation", uri(store.checkpoints / spool.name))
     return writer.trigger(**trigger).start()
@@ -84,9 +91,34 @@ def _labelled(spool: SpoolRoot, records: DataFrame) -> DataFrame:
     return records.withColumn("spool", F.lit(spool.name))
 
 
-def bronze_records(spark: SparkSession, store: Store) -> DataFrame:
-    """The bronze table of records; empty if there is none."""
-    return _read(spark, store, "records", {BATCH: "int"})
+def bronze_records(spark: SparkSession, store: Store, batches: Mapping[str, int] | None = None) -> DataFrame:
+    """The bronze table of records; empty if there is none.
+
+    With `batches`, by spool, up to these: a stream that was killed may have left a part of the next one.
+    """
+    if batches is None:
+        return _read(spark, store, "records", {BATCH: "int"})
+    complete = [(F.col("spool") == name) & (F.col(BATCH) <= last) for name, last in sorted(batches.items())]
+    only = reduce(Column.__or__, complete, F.lit(False))
+    return _read(spark, store, "records", {BATCH: "int"}, only)
+
+
+def records_of_batches(spark: SparkSession, store: Store, spool: str, batches: range) -> DataFrame:
+    """The records of some batches of a spool, from the bronze table."""
+    root = store.place("bronze", "records")
+    places = [root / f"spool={spool}" / f"{BATCH}={number}" for number in batches]
+    found = [uri(place) for place in places if place.exists()]
+    columns = BRONZE["records"]
+    if not found:
+        return spark.createDataFrame([], ddl(columns))
+    reader = spark.read.schema(ddl({**columns, BATCH: "int"})).option("basePath", uri(root))
+    return shaped(reader.parquet(*found), columns)
+
+
+def last_committed(store: Store, spool: str) -> int:
+    """The last batch of a spool that Spark has committed and never repeats; -1 if there is none."""
+    commits = (store.checkpoints / spool / "commits").glob("[0-9]*")
+    return max([int(file.name) for file in commits if file.name.isdigit()], default=-1)
 
 
 def write_trace(spark: SparkSession, where: str, store: Store) -> None:
@@ -102,45 +134,21 @@ def bronze_trace(spark: SparkSession, store: Store) -> DataFrame:
     return trace.withColumn(RUN, F.coalesce(RUN, F.lit("")))  # A partition directory turns "" into null.
 
 
-def _read(spark: SparkSession, store: Store, table: str, more: dict[str, str]) -> DataFrame:
+def _read(
+    spark: SparkSession, store: Store, table: str, more: dict[str, str], only: Column | None = None
+) -> DataFrame:
     columns = BRONZE[table]
     place = store.place("bronze", table)
     if not place.exists():
         return spark.createDataFrame([], ddl(columns))
     # The schema is given, so that a group or daemon with the name 1 stays a string.
-    return shaped(spark.read.schema(ddl({**columns, **more})).parquet(uri(place)), columns)
-
-
-def stream(spark: SparkSession, options: PipelineOptions, store: Store, say: Say) -> None:
-    """Continues from the checkpoints of an earlier stream into this directory, or starts from the beginning."""
-    if not store.checkpoints.exists():
-        store.remove("bronze/records")  # The stream reads the records of an earlier batch run again.
-    trigger: dict[str, Any] = {"availableNow": True} if options.until_idle else {"processingTime": TRIGGER}
-    with interrupted() as ended:
-        queries = [stream_records(spark, spool, store, trigger) for spool in options.spools]
-        try:
-            while any(query.isActive for query in queries) and not ended.is_set():
-                say(_progress(queries, options.until_idle))
-                time.sleep(LOOK_SECONDS)
-            for query in queries:
-                if not query.isActive:
-                    query.awaitTermination()  # Raises the error that ended the query.
-        finally:
-            for query in queries:
-                query.stop()
+    found = spark.read.schema(ddl({**columns, **more})).parquet(uri(place))
+    return shaped(found if only is None else found.where(only), columns)
 
 
 def forget(store: Store) -> None:
     """Removes the checkpoints of streams, because a batch run replaces their records."""
     store.remove(CHECKPOINTS)
-
-
-def _progress(queries: list[Any], until_idle: bool) -> str:
-    last = [query.lastProgress for query in queries]
-    batches = sum([one["batchId"] + 1 for one in last if one is not None])
-    return f"streaming, batch {batches}" + (
-        "" if until_idle else "; Ctrl-C ends it, and the later stages follow"
-    )
 
 
 @contextmanager

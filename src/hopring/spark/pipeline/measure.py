@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from hopring.spark.pipeline.reconcile import PLACED, view_text
-from hopring.spark.schema import GOLD, RUN, shaped
+from hopring.spark.schema import GOLD, LATENCIES, MOVES, RUN, shaped
 
 EXACT_MAX: Final = 10_000_000
 """Above this number of rows of the trace percentiles are estimated, to a ten-thousandth of the rank."""
@@ -28,6 +28,8 @@ _STAMP: Final = ("ord_view", "ord_lts", "ord_site")
 
 _WHERE: Final = ("service", "from_site", "to_site")
 
+_RANKS: Final = "array(0.5D, 0.9D, 0.99D)"
+
 _COUNTS = ("sent", "received", "lost", "nacks", "retransmissions", "round_trip_us")
 
 Tables = Mapping[str, DataFrame]
@@ -35,12 +37,26 @@ Tables = Mapping[str, DataFrame]
 
 def on_the_wall(trace: DataFrame) -> DataFrame:
     """The trace with wall clock times: `at_us` in microseconds since 1970, and `at` as a timestamp."""
-    life = F.substring_index("process", "/", 1)
-    anchors = trace.where("kind = 'recover' AND wall_us IS NOT NULL").groupBy(RUN, life.alias("life"))
-    shifts = anchors.agg(F.min(F.col("wall_us") - F.col("time_us")).alias("shift"))
-    placed = trace.withColumn("life", life).join(F.broadcast(shifts), [RUN, "life"], "left")
+    return shifted(trace, clocks(trace))
+
+
+def clocks(trace: DataFrame) -> DataFrame:
+    """By life of a daemon: the wall clock minus its own, in microseconds."""
+    anchors = trace.where("kind = 'recover' AND wall_us IS NOT NULL")
+    return anchors.groupBy(RUN, _life().alias("life")).agg(
+        F.min(F.col("wall_us") - F.col("time_us")).alias("shift")
+    )
+
+
+def shifted(trace: DataFrame, shifts: DataFrame) -> DataFrame:
+    """The trace with wall clock times, by the clocks of all lives in it."""
+    placed = trace.withColumn("life", _life()).join(F.broadcast(shifts), [RUN, "life"], "left")
     at_us = F.col("time_us") + F.coalesce("shift", F.lit(0))
     return placed.withColumn("at_us", at_us).withColumn("at", F.timestamp_micros("at_us")).drop("shift")
+
+
+def _life() -> Column:
+    return F.substring_index("process", "/", 1)
 
 
 def of_daemons() -> Column:
@@ -70,13 +86,29 @@ def throughput(trace: DataFrame, sites: Mapping[str, str]) -> DataFrame:
     return shaped(found.withColumn("site", site("daemon", sites)), GOLD["throughput"])
 
 
+def added(tables: DataFrame) -> DataFrame:
+    """The sums of throughput tables of parts of a trace."""
+    keys = (RUN, "second", "daemon", "site", "service")
+    sums = [F.sum(name).alias(name) for name in ("sent", "delivered", "bytes")]
+    return shaped(tables.groupBy(*keys).agg(*sums), GOLD["throughput"])
+
+
+def moves(trace: DataFrame) -> DataFrame:
+    """The sends and deliveries of daemons."""
+    return shaped(trace.where(of_daemons() & F.col("kind").isin("send", "deliver")), MOVES)
+
+
 def journeys(trace: DataFrame, sites: Mapping[str, str]) -> DataFrame:
     """The latency of each delivery by a daemon, if the send of its message is in the trace."""
-    own = trace.where(of_daemons())
-    sends = own.where("kind = 'send'").select(
+    return matched(moves(trace), sites)
+
+
+def matched(moves: DataFrame, sites: Mapping[str, str]) -> DataFrame:
+    """The latency of each delivery whose send is among these."""
+    sends = moves.where("kind = 'send'").select(
         RUN, "message", "service", *_STAMP, F.col("at_us").alias("sent_us"), F.col("daemon").alias("from")
     )
-    got = own.where("kind = 'deliver'").select(RUN, "message", "at_us", F.col("daemon").alias("to"))
+    got = moves.where("kind = 'deliver'").select(RUN, "message", "at_us", F.col("daemon").alias("to"))
     both = got.join(sends, [RUN, "message"])
     return both.select(
         RUN,
@@ -84,8 +116,16 @@ def journeys(trace: DataFrame, sites: Mapping[str, str]) -> DataFrame:
         "service",
         site("from", sites).alias("from_site"),
         site("to", sites).alias("to_site"),
+        "sent_us",
         (F.col("at_us") - F.col("sent_us")).alias("latency_us"),
     )
+
+
+def waiting(moves: DataFrame) -> DataFrame:
+    """The moves that later ones may belong to: all sends, and deliveries whose send is not there yet."""
+    sends = moves.where("kind = 'send'")
+    keys = sends.select(RUN, "message").distinct()
+    return sends.unionByName(moves.where("kind = 'deliver'").join(keys, [RUN, "message"], "left_anti"))
 
 
 def session_journeys(trace: DataFrame, sites: Mapping[str, str]) -> DataFrame:
@@ -131,15 +171,43 @@ def latency(all_journeys: DataFrame, by_group: DataFrame, *, exact: bool) -> Dat
         F.avg("latency_us").alias("mean_us"),
         F.count_if(F.col("latency_us") < 0).alias("negative"),
     )
-    named = {f"p{name}_us": F.col("percentiles")[at] for at, name in enumerate((50, 90, 99))}
-    return shaped(found.withColumns(named), GOLD["latency"])
+    return shaped(_named_percentiles(found), GOLD["latency"])
 
 
 def _percentiles(exact: bool) -> Column:
-    ranks = "array(0.5D, 0.9D, 0.99D)"
     return F.expr(
-        f"percentile(latency_us, {ranks})" if exact else f"percentile_approx(latency_us, {ranks}, 10000)"
+        f"percentile(latency_us, {_RANKS})" if exact else f"percentile_approx(latency_us, {_RANKS}, 10000)"
     )
+
+
+def latencies(all_journeys: DataFrame) -> DataFrame:
+    """How often each latency occurred, by the minute of the send."""
+    minute = F.date_trunc("minute", F.timestamp_micros("sent_us"))
+    keyed = all_journeys.withColumns({"minute": minute, "deliveries": F.lit(1).cast("bigint")})
+    return counted(shaped(keyed, LATENCIES))
+
+
+def counted(tables: DataFrame) -> DataFrame:
+    """The sums of tables of latencies."""
+    keys = [name for name in LATENCIES if name != "deliveries"]
+    return shaped(tables.groupBy(*keys).agg(F.sum("deliveries").alias("deliveries")), LATENCIES)
+
+
+def latency_by_minute(counts: DataFrame) -> DataFrame:
+    """Percentiles by the minute of the send, service and pair of sites."""
+    many = F.col("deliveries")
+    found = counts.groupBy(RUN, "minute", *_WHERE).agg(
+        F.sum(many).alias("messages"),
+        F.expr(f"percentile(latency_us, {_RANKS}, deliveries)").alias("percentiles"),
+        F.max("latency_us").alias("max_us"),
+        (F.sum(F.col("latency_us") * many) / F.sum(many)).alias("mean_us"),
+        F.sum(F.when(F.col("latency_us") < 0, many).otherwise(0)).alias("negative"),
+    )
+    return shaped(_named_percentiles(found), GOLD["latency_by_minute"])
+
+
+def _named_percentiles(found: DataFrame) -> DataFrame:
+    return found.withColumns({f"p{name}_us": F.col("percentiles")[at] for at, name in enumerate((50, 90, 99))})
 
 
 def latency_histogram(all_journeys: DataFrame) -> DataFrame:

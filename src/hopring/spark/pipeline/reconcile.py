@@ -125,20 +125,53 @@ def messages(records: DataFrame) -> DataFrame:
     )
 
 
+def joined(tables: DataFrame) -> DataFrame:
+    """Tables of the messages of parts of the records as one: each message once."""
+    same = ("view", "lts", "site", "number", *_SHARED)
+    found = tables.groupBy("message").agg(
+        *[F.first(name).alias(name) for name in same],
+        F.min("received").alias("received"),
+        F.max("received_last").alias("received_last"),
+        F.sum("copies").alias("copies"),
+        F.sort_array(F.array_distinct(F.flatten(F.collect_list("spools")))).alias("spools"),
+    )
+    return shaped(found, SILVER["messages"])
+
+
 KEY = ("group", "view")
+
+_STAY = ("spool", *KEY, "since", "until", "last_offset", "messages", "closing")
+_AWAY = (
+    "spool",
+    "group",
+    "kind",
+    "since",
+    "until",
+    "messages",
+    *("from_offset", "to_offset"),
+    "explanation",
+    "explained",
+)
+_OFFSETS = ("from_offset", "to_offset")
+_EXTENT = ("begins", "ends", "last")
 
 
 def gaps(records: DataFrame, bodies: DataFrame) -> DataFrame:
     """All gaps of these records, whose decoded bodies are `bodies`."""
     seen = records.withColumn("view", group_view_text())
-    stays, away = _apart(_stays(seen)), _apart(recorded(bodies))
-    found = [holes(records), away, absent(stays, away), lacking(seen, stays, away)]
-    return reduce(DataFrame.unionByName, [_filled(one) for one in found])
+    stays, away = _apart(_stays(seen), _STAY), _apart(recorded(bodies), _AWAY)
+    found = [
+        _filled(holes(records), "view", "messages", "others"),
+        _filled(away, "view", "others"),
+        _filled(absent(stays, away), *_OFFSETS),
+        _filled(lacking(seen, stays, away), *_OFFSETS),
+    ]
+    return reduce(DataFrame.unionByName, found)
 
 
-def _apart(table: DataFrame) -> DataFrame:
+def _apart(table: DataFrame, columns: Iterable[str]) -> DataFrame:
     """The table with new columns: Spark confuses them with those of its origin where the two are joined."""
-    return table.toDF(*table.columns)
+    return table.select(*[F.col(name).alias(name) for name in columns])
 
 
 def holes(records: DataFrame) -> DataFrame:
@@ -194,7 +227,9 @@ def absent(stays: DataFrame, away: DataFrame) -> DataFrame:
     )
     missing = F.explode(F.array_except("all", "others"))
     found = views.where("messages > 0").join(spools, "group").withColumn("spool", missing).drop("all")
-    found = _with_reason(found.join(_extents(stays), ["spool", "group"]), away)
+    found = found.join(_extents(stays), ["spool", "group"])
+    names = ("spool", *KEY, "others", "since", "until", "messages", *_EXTENT)
+    found = _with_reason(found, names, away)
     why = F.expr(
         """
         CASE WHEN until < begins THEN 'the spool begins later'
@@ -229,8 +264,20 @@ def lacking(seen: DataFrame, stays: DataFrame, away: DataFrame) -> DataFrame:
     )
     its = stays.select("spool", *KEY, "closing", "last_offset")
     found = found.join(its, ["spool", *KEY]).join(_extents(stays), ["spool", "group"])
-    why = _why_lacking()
-    found = _with_reason(found, away).withColumns({"kind": F.lit("messages"), "explanation": why})
+    names = (
+        "spool",
+        *KEY,
+        "promised",
+        "since",
+        "until",
+        "messages",
+        "others",
+        "closing",
+        "last_offset",
+        *_EXTENT,
+    )
+    found = _with_reason(found, names, away)
+    found = found.withColumns({"kind": F.lit("messages"), "explanation": _why_lacking()})
     unexplained = "no reason is known: messages of this service are promised to all in a view"
     explained = F.col("explanation").isNotNull()
     return found.withColumns(
@@ -256,21 +303,18 @@ def _extents(stays: DataFrame) -> DataFrame:
     )
 
 
-def _with_reason(found: DataFrame, away: DataFrame) -> DataFrame:
-    """Adds the reason why the spooler was away at that time, if it recorded one."""
+def _with_reason(found: DataFrame, names: Iterable[str], away: DataFrame) -> DataFrame:
+    """These columns, and the reason why the spooler was away at that time, if it recorded one."""
     recorded_away = away.select(
         *[F.col(name).alias(f"away_{name}") for name in ("spool", "group", "since", "until")],
         F.col("explanation").alias("reason"),
     )
     same = "spool = away_spool AND `group` = away_group AND away_since <= until AND away_until >= since"
-    names = found.columns
     joined = found.join(recorded_away, F.expr(same), "left")
     return joined.groupBy(*names).agg(F.min("reason").alias("reason"))
 
 
-def _filled(found: DataFrame) -> DataFrame:
+def _filled(found: DataFrame, *missing: str) -> DataFrame:
     """Adds the columns that this kind of gap does not have, as nulls."""
-    missing = {name: kind for name, kind in SILVER["gaps"].items() if name not in found.columns}
-    return shaped(
-        found.withColumns({name: F.lit(None).cast(kind) for name, kind in missing.items()}), SILVER["gaps"]
-    )
+    nulls = {name: F.lit(None).cast(SILVER["gaps"][name]) for name in missing}
+    return shaped(found.withColumns(nulls), SILVER["gaps"])

@@ -5,11 +5,11 @@ made side by side, from tables that are kept in memory; those of a large one are
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,10 +25,12 @@ from hopring.spark.audit.witness import as_json_text
 from hopring.spark.errors import readable
 from hopring.spark.pipeline import ingest, measure, reconcile
 from hopring.spark.pipeline.alerts import of_gaps, of_violations, raise_alerts
+from hopring.spark.pipeline.continuous import Continuous
 from hopring.spark.pipeline.counters import CountersPage, PipelineCounters
-from hopring.spark.pipeline.store import AUDIT, METRICS, REPORT, PipelineOptions, Store, on_disk, uri
+from hopring.spark.pipeline.passes import arrow_schema
+from hopring.spark.pipeline.store import AUDIT, METRICS, REPORT, STREAM, PipelineOptions, Store, on_disk, uri
 from hopring.spark.report import write_report
-from hopring.spark.schema import BODIES, GOLD, LAYERS, ddl, shaped
+from hopring.spark.schema import BODIES, LAYERS, ddl, shaped
 from hopring.spark.session import SMALL_ROWS_MAX, suited_to
 
 Say = Callable[[str], None]
@@ -56,6 +58,8 @@ class Pipeline:
         self.options = options
         self.store = store
         self.say = say
+        self.batches: Mapping[str, int] | None = None  # Of a stream, by spool: the last one that counts.
+        self.passed: frozenset[str] = frozenset()  # Tables that the passes of a stream make.
         self._kept: list[DataFrame] = []
 
     def run(self, trace: Path | None) -> AuditReport | None:
@@ -64,14 +68,23 @@ class Pipeline:
         `trace` is where the trace is as Parquet.
         """
         with on_disk(self.store.out), readable("pipeline"):
+            register(self.spark)
+            if self.options.stream:
+                return Continuous(self).run()
             self.ingest(trace)
-            rows = {name: rows_of_table(self.store.place("bronze", name)) for name in ("records", "trace")}
-            with suited_to(self.spark, sum(rows.values()), partitions(sum(rows.values()))):
-                report = self.tables(sum(rows.values()) <= SMALL_ROWS_MAX, rows["trace"])
-            self.violations(report)
-            self.report()
-            self.tell(report)
-            return report
+            self.store.remove(STREAM)
+            write_rows(self.store, "gold", "late", [])
+            return self.finish(self.audit)
+
+    def finish(self, judge: Callable[[], AuditReport | None]) -> AuditReport | None:
+        """Makes tables and report from the bronze tables; `judge` makes the audit."""
+        rows = {name: rows_of_table(self.store.place("bronze", name)) for name in ("records", "trace")}
+        with suited_to(self.spark, sum(rows.values()), partitions(sum(rows.values()))):
+            report = self.tables(sum(rows.values()) <= SMALL_ROWS_MAX, rows["trace"], judge)
+        self.violations(report)
+        self.report()
+        self.tell(report)
+        return report
 
     def tell(self, report: AuditReport | None) -> None:
         """Brings the counters up to date, and sends an alert for each new violation and unexplained gap."""
@@ -91,14 +104,11 @@ class Pipeline:
 
     def ingest(self, trace: Path | None) -> None:
         """Copies spools and traces into the bronze tables."""
-        register(self.spark)
         options, store = self.options, self.store
-        if options.stream and options.spools:
-            ingest.stream(self.spark, options, store, self.say)
-        elif options.spools:
+        ingest.forget(store)  # First: what is left of a stream does not fit to the tables of this run.
+        if options.spools:
             self.say("ingest: records")
             ingest.write_records(ingest.read_records(self.spark, options.spools), store)
-            ingest.forget(store)
         else:
             store.remove("bronze/records")
         if trace is None:
@@ -107,14 +117,14 @@ class Pipeline:
         self.say("ingest: trace")
         ingest.write_trace(self.spark, str(trace), store)
 
-    def tables(self, small: bool, traced: int) -> AuditReport | None:
+    def tables(self, small: bool, traced: int, judge: Callable[[], AuditReport | None]) -> AuditReport | None:
         """Makes all silver and gold tables, and audits the trace, of which `traced` is the number of rows."""
         try:
             steps = self._steps(small, traced)
             if small:
                 self.say("reconcile, measure, audit")
                 with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-                    audited = pool.submit(self.audit)
+                    audited = pool.submit(judge)
                     done = [pool.submit(make) for make in steps.values()]
                     for one in done:
                         one.result()
@@ -123,18 +133,19 @@ class Pipeline:
                 for name, make in steps.items():
                     self.say(name)
                     make()
-                report = self.audit()
+                report = judge()
             self.say("measure: summary")
             self._write("gold", "summary", self._summary(), files=1)
         finally:
             for table in self._kept:
                 table.unpersist()
+            self._kept.clear()
         return report
 
     def _steps(self, small: bool, traced: int) -> dict[str, Callable[[], None]]:
         """By name: what writes each table. No query runs before one of these is called."""
         sites = self.options.sites
-        records = ingest.bronze_records(self.spark, self.store)
+        records = ingest.bronze_records(self.spark, self.store, self.batches)
         bodies = self._keep(self._bodies(records), small)
         lean = self._keep(records.drop("payload"), small)
         trace = self._keep(measure.on_the_wall(ingest.bronze_trace(self.spark, self.store)), small)
@@ -150,18 +161,22 @@ class Pipeline:
         gold = {
             "throughput": measure.throughput(trace, sites),
             "latency": measure.latency(journeys, by_group, exact=traced <= measure.EXACT_MAX),
+            "latency_by_minute": measure.latency_by_minute(measure.latencies(journeys)),
             "latency_histogram": measure.latency_histogram(journeys),
             "links": measure.links(trace),
             "membership": measure.membership(trace),
             "group_views": measure.group_views(trace, bodies),
         }
+        for name in self.passed:
+            silver.pop(name, None)
+            gold.pop(name, None)
         return {
             **{f"reconcile: {name}": self._writer("silver", name, table) for name, table in silver.items()},
             **{f"measure: {name}": self._writer("gold", name, table, 1) for name, table in gold.items()},
         }
 
     def _summary(self) -> DataFrame:
-        records = ingest.bronze_records(self.spark, self.store)
+        records = ingest.bronze_records(self.spark, self.store, self.batches)
         trace = ingest.bronze_trace(self.spark, self.store)
         daemons = trace.select("daemon").distinct()
         tables = {name: self.table("gold", name) for name in ("throughput", "membership")}
@@ -197,11 +212,7 @@ class Pipeline:
             }
             for one in (report.violations if report is not None else ())
         ]
-        types = {"string": pa.string(), "bigint": pa.int64()}
-        schema = pa.schema([(name, types[kind]) for name, kind in GOLD["violations"].items()])
-        with self.store.making("gold", "violations") as place:
-            place.mkdir()
-            pq.write_table(pa.Table.from_pylist(found, schema=schema), place / "part-0.parquet")
+        write_rows(self.store, "gold", "violations", found)
 
     def report(self) -> None:
         """Writes report.html, or removes an old one."""
@@ -234,6 +245,14 @@ class Pipeline:
             (table if files is None else table.coalesce(files)).write.parquet(uri(place))
 
 
+def write_rows(store: Store, layer: str, name: str, rows: list[dict[str, Any]]) -> None:
+    """Writes a table of rows that are here, replacing an old one."""
+    with store.making(layer, name) as place:
+        place.mkdir()
+        schema = arrow_schema(LAYERS[layer][name])
+        pq.write_table(pa.Table.from_pylist(rows, schema=schema), place / "part-0.parquet")
+
+
 def rows_of_table(place: Path) -> int:
     """The number of rows of a table in a directory, from the footers of its files; 0 if there is none."""
     return sum([rows_in(str(file)) or 0 for file in place.rglob("*.parquet")])
@@ -251,7 +270,7 @@ def run(
     page = CountersPage(options.metrics, counters) if options.metrics else nullcontext()
     with page, ThreadPoolExecutor(1) as pool:
         started = pool.submit(spark) if callable(spark) else None
-        with _as_files(options.trace, store) as trace:
+        with _as_files(None if options.stream else options.trace, store) as trace:
             session = started.result() if started is not None else spark
             assert not callable(session), "a function has been called"
             report = Pipeline(session, options, store, say, counters).run(trace)

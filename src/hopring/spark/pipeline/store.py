@@ -25,6 +25,15 @@ from hopring.spark.pipeline.alerts import BOOK, AlertTarget
 from hopring.spark.schema import LAYERS
 from hopring.spark.source.inventory import all_spools
 
+LATE_SECONDS: Final = 600.0
+"""Rows of a stream that are older than its newest row by this are late."""
+
+REFRESH_SECONDS: Final = 60.0
+"""The interval in which a stream makes tables of the whole time, audits closed views and renews the report."""
+
+BATCH_RECORDS_MAX: Final = 200_000
+"""Records of one spool that a stream reads at once, so that memory does not grow with a backlog."""
+
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
@@ -49,6 +58,9 @@ class PipelineOptions(msgspec.Struct, frozen=True):
     engine: Engine = "auto"  # Of the audit.
     alert: AlertTarget | None = None
     metrics: str | None = None  # Where the counters are served: `[ADDRESS:]PORT`.
+    late_seconds: float = LATE_SECONDS
+    refresh_seconds: float = REFRESH_SECONDS
+    batch_records_max: int = BATCH_RECORDS_MAX
 
 
 def named_spools(arguments: Iterable[str]) -> tuple[SpoolRoot, ...]:
@@ -86,11 +98,12 @@ def sites_of(config: Config) -> dict[str, str]:
 MARK: Final = ".hopring-pipeline"
 AUDIT: Final = "audit.json"
 REPORT: Final = "report.html"
+STREAM: Final = "stream.json"
 CHECKPOINTS: Final = "checkpoints"
 METRICS: Final = "metrics.prom"
 _NEW: Final = ".new"
 _ELSEWHERE: Final = re.compile(r"[a-z][a-z0-9+]*:/")  # Path() turns `s3://` into `s3:/`.
-_OURS: Final = frozenset({MARK, AUDIT, REPORT, CHECKPOINTS, METRICS, BOOK, _NEW, *LAYERS})
+_OURS: Final = frozenset({MARK, AUDIT, REPORT, STREAM, CHECKPOINTS, METRICS, BOOK, _NEW, *LAYERS})
 
 
 class Store:

@@ -108,6 +108,28 @@ class AuditVerdicts(msgspec.Struct, frozen=True):
     judged: Mapping[str, tuple[str, ...]]
 
 
+class LateRow(msgspec.Struct, frozen=True, order=True):
+    """A row of gold/late: rows of a stream that came after the watermark had passed their minute."""
+
+    minute_us: int
+    source: str
+    name: str
+    group: str
+    run: str
+    rows: int
+    late_seconds: float
+    reason: str
+
+
+class StreamState(msgspec.Struct, frozen=True):
+    """The content of the file stream.json: how far a stream has come."""
+
+    running: bool
+    watermark_us: int | None = None  # Of records.
+    closed: int = 0  # Views that are closed, and so audited.
+    views: int = 0
+
+
 @dataclass(slots=True)
 class GoldTables:
     """All tables of a run. None means that a table does not exist, which differs from an empty one."""
@@ -121,10 +143,13 @@ class GoldTables:
     summary: dict[str, float] = field(default_factory=dict)
     gaps: Any = None  # A pyarrow.Table with any columns.
     audit: AuditVerdicts | None = None
+    late: list[LateRow] | None = None
+    stream: StreamState | None = None  # None if the tables are not those of a stream.
     left_out: dict[str, int] = field(default_factory=dict)  # By table, the rows above ROWS_MAX.
 
 
 AUDIT_FILE: Final = "audit.json"
+STREAM_FILE: Final = "stream.json"
 ROWS_MAX: Final = 50_000
 REMEDY: Final = "make the tables again: hop pipeline run"
 
@@ -135,6 +160,7 @@ COLUMNS: Final = {
     "links": LinkRow.__struct_fields__,
     "membership": (*("daemon", "installed", "view", "ended", "members", "transitional", "cause", "signalled"),),
     "group_views": ("group", "installed", "view", "session", "ended", "members", "cause"),
+    "late": ("minute", "source", "name", "group", "run", "rows", "late_seconds", "reason"),
     "summary": ("name", "value"),
 }
 """The columns of each table, in the order of the fields, which is also the sort order of the rows."""
@@ -159,6 +185,8 @@ def read_gold(out: Path) -> GoldTables:
         gold.summary = {name: value for name, value in pairs if value is not None}
     gold.gaps = _read(out / "silver" / "gaps")
     gold.audit = _audit(out / AUDIT_FILE)
+    gold.late = _rows(out, "late", LateRow, gold)
+    gold.stream = _stream(out / STREAM_FILE)
     return gold
 
 
@@ -231,3 +259,12 @@ def _audit(file: Path) -> AuditVerdicts | None:
         raise ForeignInput(
             f"{file} is no audit ({error})", "make it again: hop pipeline audit --json"
         ) from None
+
+
+def _stream(file: Path) -> StreamState | None:
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=StreamState)
+    except FileNotFoundError:
+        return None
+    except (msgspec.DecodeError, OSError) as error:
+        raise ForeignInput(f"{file} does not describe a stream ({error})", REMEDY) from None

@@ -10,7 +10,7 @@ import msgspec
 
 from hopring import __version__
 from hopring.check.picture.svg import escape
-from hopring.spark.report import html, latency, membership, summary, texts, throughput
+from hopring.spark.report import html, latency, membership, stream, summary, texts, throughput
 from hopring.spark.report.gold import GoldTables, read_gold
 from hopring.spark.report.html import paragraph, tag
 from hopring.spark.report.throughput import seconds_window_us as seconds_of_table
@@ -47,13 +47,14 @@ def render(gold: GoldTables) -> str:
     window = _window(gold)
     sites = _sites(gold)
     found = _sections(gold, window, sites)
-    verdict, kind = summary.headline(gold.audit)
+    verdict, kind = summary.headline(gold.audit, closed_only=stream.is_running(gold))
     nav = [tag("a", {"href": f"#{one.key}"}, escape(one.title)) for one in found]
     theme = tag("button", {"id": "theme", "type": "button", "hidden": "hidden"}, "Light or dark")
     head = [
         tag("p", {"class": "brand"}, tag("span", None, "hopring report"), theme),
         tag("h1", {"class": kind}, escape(_sign(kind) + verdict)),
         paragraph(_period(window), "period"),
+        stream.progress(gold),
         summary.alarm(gold.audit),
         summary.tile_list(summary.tiles(gold, window, sites)),
         tag("nav", {"aria-label": "Sections"}, *nav),
@@ -67,7 +68,8 @@ def render(gold: GoldTables) -> str:
         tag("div", {"id": "tip", "role": "tooltip", "hidden": "hidden"}),
         tag("script", None, script),
     ]
-    return _document(f"hopring report: {verdict}", body, POLICY.format(script=script_hash(script)))
+    policy = POLICY.format(script=script_hash(script))
+    return _document(f"hopring report: {verdict}", body, policy, reload=stream.is_running(gold))
 
 
 def script_hash(script: str) -> str:
@@ -75,10 +77,11 @@ def script_hash(script: str) -> str:
     return f"'sha256-{b64encode(sha256(script.encode()).digest()).decode()}'"
 
 
-def _document(title: str, body: list[str], policy: str) -> str:
+def _document(title: str, body: list[str], policy: str, *, reload: bool) -> str:
     style = html.sheet() + (HERE / "page.css").read_text(encoding="utf-8")
+    again = f'<meta http-equiv="refresh" content="{stream.RELOAD_SECONDS}">\n' if reload else ""
     head = (
-        '<meta charset="utf-8">\n'
+        f'<meta charset="utf-8">\n{again}'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         f"<title>{escape(title)}</title>\n<style>\n{style}</style>\n"
@@ -104,7 +107,8 @@ def _sections(gold: GoldTables, window: tuple[int, int] | None, sites: dict[str,
         summary.links_section(gold),
         membership.groups_section(gold, window, by_daemon),
         summary.gaps_section(gold),
-        summary.verdicts_section(gold.audit),
+        stream.late_section(gold),
+        summary.verdicts_section(gold.audit, closed_only=stream.is_running(gold)),
         summary.figures_section(gold),
     ]
     return [PageSection(*one) for one in found if one is not None]

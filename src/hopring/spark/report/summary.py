@@ -35,16 +35,16 @@ def properties(audit: AuditVerdicts) -> list[str]:
     return list(found | dict.fromkeys([one.property for one in audit.broken]))
 
 
-def headline(audit: AuditVerdicts | None) -> tuple[str, str]:
+def headline(audit: AuditVerdicts | None, *, closed_only: bool = False) -> tuple[str, str]:
     """The verdict in a sentence, and its style class."""
     if audit is None:
-        return "Not audited", "plain"
+        return "No view is closed yet" if closed_only else "Not audited", "plain"
     judged = len(properties(audit))
     if not judged:
         return "The audit judged nothing", "plain"
     broken = len({one.property for one in audit.broken})
     if audit.holds and not broken:
-        return f"All {judged} properties hold", "good"
+        return f"All {judged} properties hold" + (" in closed views" if closed_only else ""), "good"
     return f"{broken} of {judged} properties {'is' if broken == 1 else 'are'} broken", "bad"
 
 
@@ -97,13 +97,12 @@ def _named(one: FindingRow) -> str:
     return f"{texts.short(one.property, 90)}." + (f" {sentence}" if sentence else "")
 
 
-def verdicts_section(audit: AuditVerdicts | None) -> tuple[str, str, str, str]:
+def verdicts_section(audit: AuditVerdicts | None, *, closed_only: bool = False) -> tuple[str, str, str, str]:
     """The section Audit, also if there was none."""
     if audit is None or not properties(audit):
         return "audit", "Audit", "", paragraph("No audit was made of this run.", "empty")
-    caption = (
-        "Each property of extended virtual synchrony, judged by a query over the whole trace, causes first."
-    )
+    over = "those events of daemons that are in closed views" if closed_only else "the whole trace"
+    caption = f"Each property of extended virtual synchrony, judged over {over}, causes first."
     if len(audit.runs) > 1:
         caption += f" {texts.plural(len(audit.runs), 'history', 'histories')} were judged, each by itself."
     return "audit", "Audit", caption, verdict_table(audit)

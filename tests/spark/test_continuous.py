@@ -1,0 +1,151 @@
+"""Continuous pipelines: their tables are those of a run over the same input, however often they were killed."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.manual.compare_runs import compare
+from tests.spark.growing import Growing, lines_of
+from tests.support.waiting import until
+from tests.unit.check.evs_notation import history
+
+pytest.importorskip("pyspark", reason="needs Spark: make spark")
+
+from pyarrow import parquet
+
+from hopring.spark.pipeline import Store
+from hopring.spark.pipeline import run as run_pipeline
+from hopring.spark.pipeline.ingest import last_committed
+from hopring.spark.pipeline.ledger import StreamLedger
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+SECONDS_MAX = 120.0
+REPOSITORY = Path(__file__).parents[2]
+
+
+def run(spark: Any, options: Any) -> Any:
+    store = Store(options.out)
+    store.open()
+    return run_pipeline(spark, options, store)
+
+
+def ledger_of(growing: Growing) -> StreamLedger:
+    file = growing.out / "checkpoints" / "_tables" / "ledger.json"
+    return msgspec.json.decode(file.read_bytes(), type=StreamLedger) if file.exists() else StreamLedger()
+
+
+def is_to_be_repeated(growing: Growing) -> bool:
+    """Whether Spark will repeat a batch of records that has been taken in already."""
+    taken = ledger_of(growing).batches
+    return any(batch > last_committed(Store(growing.out), spool) for spool, batch in taken.items())
+
+
+def killed(growing: Growing, after_pass: bool, seconds: float) -> bool:
+    """Starts the stream as a process and kills it, after a pass or a time; returns whether it was at work."""
+    before = ledger_of(growing).passes
+    code = f"{REPOSITORY / 'src'}:{REPOSITORY}"
+    environment = {
+        **os.environ,
+        "PYTHONPATH": code,
+        "SPARK_LOCAL_DIRS": str(growing.directory / "java"),
+        "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1",
+    }
+    command = [sys.executable, "-P", "-m", "tests.spark.growing", str(growing.directory)]
+    started = subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert started.stdout is not None
+    assert started.stdout.readline() == "begins\n"
+    if after_pass:
+        until(lambda: ledger_of(growing).passes > before, seconds=SECONDS_MAX, look_seconds=0.001)
+    time.sleep(seconds)
+    at_work = started.poll() is None
+    os.killpg(started.pid, signal.SIGKILL)
+    started.communicate()
+    return at_work
+
+
+def check(spark: Any, root: Path, kills: int, seconds_max: float, seed: int) -> None:
+    """Kills a stream whose input grows, lets the last one end, and compares its tables with those of a run."""
+    growing, dice = Growing(root), random.Random(seed)
+    at_work = repeated = 0
+    for step in range(kills):
+        growing.grow(step, kills + 1)
+        # In turn right after a pass, soon after one, and at any time.
+        seconds = (0.0, dice.uniform(0.0, 2.0), dice.uniform(0.0, seconds_max))[step % 3]
+        at_work += killed(growing, step % 3 < 2, seconds)
+        repeated += is_to_be_repeated(growing)
+    growing.grow(kills, kills + 1)
+    run(spark, growing.options())
+    whole = growing.options(out=root / "whole", stream=False, until_idle=False)
+    run(spark, whole)
+
+    print(f"{at_work} of {kills} streams killed at work, with a batch to be repeated: {repeated}")
+    assert at_work == kills
+    assert compare(growing.out, whole.out) == []
+
+
+def test_a_stream_that_was_killed_makes_the_tables_of_a_run(users: Any, tmp_path: Path) -> None:
+    check(users, tmp_path, kills=2, seconds_max=6.0, seed=1)
+
+
+def test_a_violation_is_in_tables_and_report_while_the_stream_runs(
+    users: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A message is delivered to one of two that move together; their view is closed when both have moved."""
+    for name in ("TRACE_SECONDS", "REFRESH_PAUSE"):
+        monkeypatch.setattr(f"hopring.spark.pipeline.continuous.{name}", 0.1)
+    options = Growing(tmp_path).options(spools=(), until_idle=False, refresh_seconds=0.1)
+    options.trace.mkdir()
+    lines = {
+        "a": lines_of(history("a: view 1 ab | send 1 safe | deliver a:1 | view 2 ab")),
+        "b": lines_of(history("b: view 1 ab | view 2 ab")),
+    }
+    seen: list[str] = []
+
+    def write(counts: dict[str, int]) -> None:
+        for daemon, count in counts.items():
+            (options.trace / f"{daemon}.jsonl").write_bytes(b"".join(lines[daemon][:count]))
+
+    def page() -> str:
+        return (options.out / "report.html").read_text() if (options.out / "report.html").exists() else ""
+
+    def watch() -> None:
+        """Waits for the page of an open view, closes the view, waits for the next page, and ends the stream."""
+        try:
+            until(lambda: "No view is closed yet" in page(), seconds=SECONDS_MAX)
+            seen.append(page())
+            write({"a": len(lines["a"]), "b": len(lines["b"])})
+            until(lambda: "properties are broken" in page(), seconds=SECONDS_MAX)
+            seen.append(page())
+            seen.extend(
+                one["property"] for one in parquet.read_table(options.out / "gold/violations").to_pylist()
+            )
+        finally:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    write({"a": len(lines["a"]), "b": 2})
+    watching = threading.Thread(target=watch)
+    watching.start()
+    report = run(users, options)
+    watching.join()
+
+    assert 'http-equiv="refresh"' in seen[0]
+    assert "1 are closed and audited" in seen[1]
+    assert "2.7 virtual synchrony" in seen[2:]
+    assert not report.holds
+    assert 'http-equiv="refresh"' not in page()
+
+
+@pytest.mark.long
+def test_twenty_kills_lose_nothing_and_count_nothing_twice(users: Any, tmp_path: Path) -> None:
+    check(users, tmp_path, kills=20, seconds_max=15.0, seed=int(os.environ.get("HOPRING_SEED", "4711")))
