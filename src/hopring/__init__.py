@@ -19,10 +19,14 @@ if TYPE_CHECKING:
         InDoubt,
         MessageTooLarge,
         MissingExtra,
+        MissingReplies,
         NameInUse,
         NoReceipt,
+        NoResponders,
         NotAllowed,
         NotMember,
+        RepliesTimedOut,
+        RequestFailed,
         RequestRefused,
         SessionClosed,
         SlowConsumer,
@@ -31,14 +35,20 @@ if TYPE_CHECKING:
         WrongValue,
     )
     from hopring.client.events import (
+        ALL,
+        MAJORITY,
         Event,
         Gap,
         Headers,
         Member,
         Message,
+        Quorum,
         Receipt,
         Reconnected,
         ReconnectGap,
+        Replies,
+        Reply,
+        Request,
         SlowWarning,
         Transition,
         View,
@@ -54,6 +64,7 @@ if TYPE_CHECKING:
     )
     from hopring.client.runs import MessageRun
     from hopring.client.sequence import EventSequence, Taken
+    from hopring.client.session_base import ReplyTo, Serving
     from hopring.errors import HopError
     from hopring.groups.names import GroupViewId, ViewCause
     from hopring.ids import Place, ViewId
@@ -67,8 +78,10 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AGREED",
+    "ALL",
     "CAUSAL",
     "FIFO",
+    "MAJORITY",
     "RELIABLE",
     "SAFE",
     "UNRELIABLE",
@@ -102,18 +115,28 @@ __all__ = [
     "MessageRun",
     "MessageTooLarge",
     "MissingExtra",
+    "MissingReplies",
     "NameInUse",
     "NoReceipt",
+    "NoResponders",
     "NotAllowed",
     "NotMember",
     "NotSettled",
     "Place",
+    "Quorum",
     "Receipt",
     "Reconnect",
     "ReconnectGap",
     "Reconnected",
+    "Replies",
+    "RepliesTimedOut",
+    "Reply",
+    "ReplyTo",
+    "Request",
+    "RequestFailed",
     "RequestRefused",
     "Service",
+    "Serving",
     "Session",
     "SessionClosed",
     "SlowConsumer",
@@ -137,11 +160,12 @@ _NAMES = {
     "hopring.client.aio": "Connecting Group Joining Session connect",
     "hopring.client.errors": (
         "AlreadyMember BadArgument BatchInDoubt ConnectError InDoubt MessageTooLarge MissingExtra "
-        "NameInUse NoReceipt NotAllowed NotMember RequestRefused SessionClosed SlowConsumer TimedOut "
-        "WrongType WrongValue"
+        "MissingReplies NameInUse NoReceipt NoResponders NotAllowed NotMember RepliesTimedOut RequestFailed "
+        "RequestRefused SessionClosed SlowConsumer TimedOut WrongType WrongValue"
     ),
     "hopring.client.events": (
-        "Event Gap Headers Member Message Receipt Reconnected ReconnectGap SlowWarning Transition View"
+        "ALL MAJORITY Event Gap Headers Member Message Quorum Receipt Reconnected ReconnectGap Replies Reply "
+        "Request SlowWarning Transition View"
     ),
     "hopring.client.queries": (
         "DaemonFacts DaemonView GroupInfo GroupMembers LinkFacts LinkWeights WeighedLink"
@@ -149,6 +173,7 @@ _NAMES = {
     "hopring.client.arguments": "Reconnect",
     "hopring.client.runs": "MessageRun",
     "hopring.client.sequence": "EventSequence Taken",
+    "hopring.client.session_base": "ReplyTo Serving",
     "hopring.errors": "HopError",
     "hopring.groups.names": "GroupViewId ViewCause",
     "hopring.ids": "Place ViewId",

@@ -19,6 +19,7 @@ from itertools import accumulate, chain
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from hopring.blocks.exchange import SERVERS_SUFFIX
 from hopring.client.blocking import Session
 from hopring.client.dedup import live_app
 from hopring.client.errors import TimedOut
@@ -265,6 +266,8 @@ class Spooler:
         except TimedOut:
             return plain
         names = [name for name in known if not is_private(GroupName(name))]
+        # A member of a group of servers would count as a server.
+        names = [name for name in names if not name.endswith(SERVERS_SUFFIX)]
         return plain | {name for name in names if any(fnmatchcase(name, glob) for glob in globs)}
 
     def _open(self, group: str) -> None:

@@ -14,7 +14,7 @@ from hopring import sync
 from hopring.client.sequence import COLUMNS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "api.md").read_text()
-SYNC_ONLY = {"poll", "fileno"}
+SYNC_ONLY = {"poll", "fileno", "handle_requests"}
 
 
 def section(name: str) -> str:

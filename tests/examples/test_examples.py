@@ -123,3 +123,20 @@ def test_totals_of_a_spool_go_on_where_the_last_run_ended(cluster: sync.Cluster,
             seen = totals()
 
     assert seen == {"EURUSD": 111, "USDJPY": 7}
+
+
+def test_all_servers_of_quotes_answer(cluster: sync.Cluster) -> None:
+    at = cluster.url("eu1"), cluster.url("us1")
+    script = example("quotes.py")
+    with (
+        program(script, at[0], "serve", "EURUSD=1.0842") as one,
+        program(script, at[1], "serve", "EURUSD=1.0843") as other,
+    ):
+        lines_until(one, "ready")
+        lines_until(other, "ready")
+        with program(script, at[0], "ask", "EURUSD") as caller:
+            found = lines_until(caller, "1.084") + lines_until(caller, "1.084")
+        assert sorted(line.split()[1] for line in found) == ["1.0842", "1.0843"]
+        with program(script, at[0], "ask", "EURCHF") as caller:
+            lines_until(caller, "RequestFailed: a request to quotes failed at")
+    assert len(Path(script).read_text().splitlines()) <= 30

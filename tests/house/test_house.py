@@ -36,6 +36,7 @@ PURE_FILES = (
     ),
     "daemon/loop/sleeping.py",
     *("compat/constants.py", "compat/sp_membership.py", "compat/frames.py"),
+    *("blocks/call_header.py", "blocks/caller.py", "blocks/serving.py"),
     *("spool/format.py", "spool/decode.py", "spool/encode.py", "spool/record.py"),
 )
 IMPURE = {
@@ -84,6 +85,7 @@ PACKAGES = (
         "spool",
         "credentials",
         "client",
+        "blocks",
         "spooler",
         "compat",
         "check",

@@ -23,6 +23,8 @@ COMMANDS: Final = {
     "routes": "hopring.cli.queries:routes",
     "pub": "hopring.cli.pubsub:pub",
     "sub": "hopring.cli.pubsub:sub",
+    "request": "hopring.cli.requests:request",
+    "reply": "hopring.cli.requests:reply",
     "groups": "hopring.cli.queries:groups",
     "members": "hopring.cli.queries:members",
     "view": "hopring.cli.queries:view",

@@ -113,7 +113,7 @@ def _event_fields(event: Event) -> dict[str, object]:
                 "service": event.service.name.lower(),
                 "type": event.type,
                 **({"headers": dict(event.headers)} if event.headers else {}),
-                **_data(event.data),
+                **data_fields(event.data),
             }
         case View():
             return {
@@ -142,7 +142,8 @@ def _event_fields(event: Event) -> dict[str, object]:
             return {"event": "slow", "policy": event.policy, **limits}
 
 
-def _data(data: bytes) -> dict[str, str]:
+def data_fields(data: bytes) -> dict[str, str]:
+    """A body for JSON: as text if it is UTF-8, otherwise in base64."""
     try:
         return {"data": data.decode()}
     except UnicodeDecodeError:

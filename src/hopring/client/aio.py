@@ -33,6 +33,8 @@ from hopring.client.outgoing import Data
 from hopring.client.queries import DaemonFacts, DaemonView, GroupInfo, GroupMembers, LinkWeights, Query
 from hopring.client.sequence import EventSequence
 from hopring.client.session_base import (
+    AioGroupRequests,
+    AioRequests,
     PathName,
     SessionCredentials,
     SessionProperties,
@@ -50,7 +52,7 @@ __all__ = ["Connecting", "Group", "Joining", "Session", "connect"]
 T = TypeVar("T")
 
 
-class Session(SessionProperties):
+class Session(SessionProperties, AioRequests):
     """A client at a daemon: made by `connect`. Iterate over it for all events, in their order."""
 
     def __init__(self, core: ClientCore) -> None:
@@ -75,6 +77,8 @@ class Session(SessionProperties):
     async def leave(self, group: str) -> None:
         """Leaves a group; the session is no member when this returns."""
         check_plain_group(group)
+        if self._calls is not None:
+            await self._calls.leave(group)
         await self._run(calls.leave(self._core, group, now_us()))
 
     async def multicast(
@@ -212,6 +216,8 @@ class Session(SessionProperties):
 
     async def close(self) -> None:
         """Ends the session after all its requests are done."""
+        if self._calls is not None:
+            self._calls.flush()
         try:
             await self._run(calls.close(self._core, now_us()))
         finally:
@@ -228,7 +234,7 @@ class Session(SessionProperties):
         self._core.close(cause)
         if self._dialing is not None:
             self._dialing.cancel()
-        self._check_connection()
+        self._check_connection()  # Calls and handlers end, too.
 
     async def _query(self, query: Query[T]) -> T:
         return await self._run(calls.query(self._core, query, now_us()))
@@ -385,12 +391,16 @@ class Session(SessionProperties):
         if core.ended is None and core.wake_at_us != NEVER:
             delay_us = max(0, core.wake_at_us - now_us())
             self._timer = self._loop.call_later(delay_us / 1_000_000, self._check_connection)
+        if self._calls is not None:
+            self._calls.received()
         self._flush_soon()
         self._wake()
 
 
-class Group:
+class Group(AioGroupRequests):
     """A group that the session is in. Iterate over it for its events alone."""
+
+    session: Session
 
     def __init__(self, session: Session, name: str) -> None:
         """Called by `Session.join`, not by applications."""

@@ -79,6 +79,8 @@ class AioTransport(asyncio.BufferedProtocol):
         if connection.ended is not None or session._timer is not None:
             session._check_connection()
             return
+        if session._calls is not None:
+            session._calls.received()
         if not session._flush_due and connection.has_output:
             session._flush_soon()
         if session._waiters:

@@ -27,6 +27,8 @@ from hopring.client.outgoing import Data
 from hopring.client.queries import DaemonFacts, DaemonView, GroupInfo, GroupMembers, LinkWeights, Query
 from hopring.client.sequence import EventSequence
 from hopring.client.session_base import (
+    BlockingGroupRequests,
+    BlockingRequests,
     PathName,
     SessionCredentials,
     SessionProperties,
@@ -42,7 +44,7 @@ from hopring.session.options import SlowPolicy
 T = TypeVar("T")
 
 
-class Session(SessionProperties):
+class Session(SessionProperties, BlockingRequests):
     """A client at a daemon: made by `connect`. Iterate over it for all events, in their order."""
 
     def __init__(self, core: ClientCore) -> None:
@@ -72,6 +74,8 @@ class Session(SessionProperties):
         """Leaves a group; the session is no member when this returns."""
         check_plain_group(group)
         check_seconds("timeout_seconds", timeout_seconds)
+        if self._calls is not None:
+            self._calls.leave(group)
         self._run(calls.leave(self._core, group, now_us(), timeout_seconds))
 
     def multicast(
@@ -276,8 +280,10 @@ class Session(SessionProperties):
             call.close()
 
 
-class Group:
+class Group(BlockingGroupRequests):
     """A group that the session is in. Iterate over it for its events alone."""
+
+    session: Session
 
     def __init__(self, session: Session, name: str) -> None:
         """Called by `Session.join`, not by applications."""

@@ -3,6 +3,7 @@
 `SessionState` outlives the connection: it belongs to the session.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -17,7 +18,16 @@ from hopring.client.errors import (
     SessionClosed,
     SlowConsumer,
 )
-from hopring.client.events import Member, Message, SlowWarning, gap_of, transition_of, view_of
+from hopring.client.events import (
+    NO_HEADERS,
+    Member,
+    Message,
+    SlowWarning,
+    gap_of,
+    messages_of,
+    transition_of,
+    view_of,
+)
 from hopring.client.fast_path import HeadCache, credit_at, number_at
 from hopring.client.outgoing import OutgoingRequests
 from hopring.client.stream import EventStream
@@ -123,6 +133,10 @@ Request = tuple[str, str]
 """A request, join or leave, and its group."""
 
 
+MessageSink = Callable[[Message], bool]
+"""Is given each message with headers when it arrives; returns whether the message is used up."""
+
+
 @dataclass(slots=True)
 class SessionState:
     """The state of a session that outlives its connections: events, memberships, and pending answers."""
@@ -134,6 +148,8 @@ class SessionState:
     last: Place | None = None  # Of the last message received.
     denied: HopError | None = None  # The first refusal of messages that no call has raised.
     dedup: BatchDedup = field(default_factory=BatchDedup)
+    sink: MessageSink | None = None  # Takes messages with headers out of the stream.
+    hidden: set[str] = field(default_factory=set)  # Groups of the library, whose views are no events.
     query_answers: dict[int, Answer | None] = field(
         default_factory=dict
     )  # By the query's serial; None until the answer arrives.
@@ -153,6 +169,8 @@ class SessionState:
         """Adds the new messages of a bundle; False if all are duplicates, so that the credit is due at once."""
         self.last = messages.place
         bundle = messages.bundle
+        if bundle.key.enveloped and self.sink is not None:
+            return self._sift(messages, self.sink, credit_bytes)
         mark = bundle.key.mark
         if mark is None:
             self.stream.put_messages(messages, 0, len(bundle), credit_bytes)
@@ -162,6 +180,18 @@ class SessionState:
             is_last = end == pieces[-1][1]
             self.stream.put_messages(messages, start, end, credit_bytes if is_last else 0)
         return bool(pieces)
+
+    def _sift(self, messages: DeliveredBundle, sink: MessageSink, credit_bytes: int) -> bool:
+        """Adds the messages of a bundle with headers that the sink does not use up."""
+        count = len(messages.bundle)
+        # Asked in the order of the messages.
+        left = [at for at, one in enumerate(messages_of(messages, 0, count)) if not sink(one)]
+        if len(left) == count:
+            self.stream.put_messages(messages, 0, count, credit_bytes)
+            return True
+        for at in left:
+            self.stream.put_messages(messages, at, at + 1, credit_bytes if at == left[-1] else 0)
+        return bool(left)
 
 
 VIEW_BYTES_MAX: Final = 16 * 1024 * 1024
@@ -303,7 +333,12 @@ class DaemonConnection:
                 message = self._head_cache.message(body)
                 if message is None:
                     break
-                self.state.put_single(message, body, end - at)
+                sink = self.state.sink
+                if sink is not None and message.headers is not NO_HEADERS and sink(message):
+                    self.state.last = message.place
+                    self.credit(end - at)
+                else:
+                    self.state.put_single(message, body, end - at)
             elif kind != _CREDIT or not self._try_credit(credit_at(chunk, start, end)):
                 break
             at = end
@@ -396,21 +431,25 @@ class DaemonConnection:
         own = view.who is not None and self._is_me(view.who)
         if own and message.cause == "join":
             self.state.groups.add(message.group)
-            self.state.stream.open(message.group)
+            if message.group not in self.state.hidden:
+                self.state.stream.open(message.group)
             self.state.answer(("join", message.group), None)
-        if self.hello.membership:
+        if self.hello.membership and message.group not in self.state.hidden:
             self.state.stream.put(view, cost)
         else:
             self.credit(cost)
 
     def _put(self, message: SignalNotice | GapNotice | WarningNotice, cost: int) -> None:
         if isinstance(message, SignalNotice):
-            self.state.stream.put(transition_of(message), cost)
+            if message.group in self.state.hidden:
+                self.credit(cost)
+            else:
+                self.state.stream.put(transition_of(message), cost)
         elif isinstance(message, GapNotice):
             self.state.stream.put(gap_of(message), cost)
         else:
             # It passed the events that wait, so it needs no room in the window.
-            groups = tuple(sorted(self.state.groups))
+            groups = tuple(sorted(self.state.groups - self.state.hidden))
             self.state.stream.put(
                 SlowWarning(groups, message.waiting_bytes, message.limit_bytes, message.policy), 0
             )

@@ -273,9 +273,9 @@ class SessionConnections:
             return
         since, now = (self.epoch_us + loss.at_us) / 1_000_000, (self.epoch_us + now_us) / 1_000_000
         gap = ReconnectGap(since, now, loss.reason, self.state.last, loss.in_doubt, self.tries.count)
-        groups = tuple(sorted(self.groups))
+        groups = tuple(sorted(self.groups - self.state.hidden))
         self.stream.put(Reconnected(groups, welcome.daemon, welcome.private_group, gap), 0)
-        self._to_repeat.extend([("join", group) for group in groups])
+        self._to_repeat.extend([("join", group) for group in sorted(self.groups)])
         self._to_repeat.extend(self.state.pending)
         self._repeat_requests()
 

@@ -1,5 +1,6 @@
 """Errors for applications: the text has the reason and a remedy, the fields have the details."""
 
+from hopring.client.events import Reply
 from hopring.errors import HopError
 
 
@@ -109,6 +110,73 @@ class BatchInDoubt(InDoubt):
         again = "send it again under the same number, by a session of the same name"
         again = f"{again}: receivers drop what they have had"
         HopError.__init__(self, f"batch {batch} of {app!r} to {group}: {reason}; {again}")
+
+
+class NoResponders(HopError):
+    """A request to a group that nobody serves, at its place in the order. It was not done."""
+
+    def __init__(self, group: str) -> None:
+        super().__init__(f"a request to {group}: nobody serves it; start a server, or correct the name")
+        self.group = group
+
+
+class MissingReplies(HopError):
+    """Too few servers are left to reply: the others have left, died or are on another side of the network."""
+
+    def __init__(
+        self, group: str, replies: tuple[Reply, ...], missing: tuple[str, ...], servers: int, wanted: str
+    ) -> None:
+        self.group = group
+        self.replies = replies  # The replies that came.
+        self.missing = missing  # Servers that have not replied, by private group; they may have done it.
+        self.servers = servers  # How many there were at the place of the request.
+        HopError.__init__(self, f"a request to {group}: {self._facts(wanted)}; {self._remedy()}")
+
+    def _facts(self, wanted: str) -> str:
+        names = " ".join(self.missing[:8]) + (" ..." if len(self.missing) > 8 else "")
+        missing = f", missing: {names}" if names else ""
+        return f"{len(self.replies)} replies of {self.servers} servers, and {wanted} wanted{missing}"
+
+    def _remedy(self) -> str:
+        return "ask again those that are left, or wait until the others are back"
+
+
+class RepliesTimedOut(MissingReplies, TimedOut):
+    """Too few replies in time; the servers that are missing may still do it."""
+
+    def __init__(
+        self,
+        group: str,
+        replies: tuple[Reply, ...],
+        missing: tuple[str, ...],
+        servers: int,
+        wanted: str,
+        seconds: float,
+    ) -> None:
+        self.group = group
+        self.replies = replies
+        self.missing = missing
+        self.servers = servers
+        self.what = "request"
+        self.seconds = seconds
+        HopError.__init__(self, f"a request to {group}: {self._facts(wanted)}; {self._remedy()}")
+
+    def _remedy(self) -> str:
+        return f"no more for {self.seconds:g} s: are the servers overloaded?"
+
+
+class RequestFailed(HopError):
+    """A server could not do the request; the text is that of its error."""
+
+    def __init__(
+        self, group: str, server: str, text: str, replies: tuple[Reply, ...], missing: tuple[str, ...]
+    ) -> None:
+        super().__init__(f"a request to {group} failed at {server}: {text}")
+        self.group = group
+        self.server = server  # The first one that failed, by private group.
+        self.text = text
+        self.replies = replies  # All replies, those of servers that failed included.
+        self.missing = missing  # Servers that had not replied by then.
 
 
 class MessageTooLarge(HopError, ValueError):

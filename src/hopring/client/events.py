@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from itertools import pairwise, repeat
 from typing import Final
 
@@ -112,6 +113,57 @@ class Receipt:
     members: int | None
     """The sessions that were in one of the groups at this place, each counted once. None if the view closed
     before the daemon of a private group had reported whether its session was there."""
+
+
+class Quorum(Enum):
+    """How many servers of a group a request waits for, by their number at its place in the order."""
+
+    MAJORITY = "majority"
+    ALL = "all"
+
+
+MAJORITY: Final = Quorum.MAJORITY
+ALL: Final = Quorum.ALL
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request, as a handler gets it."""
+
+    group: str
+    data: bytes
+    headers: Headers
+    caller: str  # The caller's private group.
+    service: Service
+    place: Place  # In the one order of all groups: it tells which messages precede the request.
+    again: bool  # It was sent before: another server may have done it, or this one before it was restarted.
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A server's answer to a request."""
+
+    server: str  # Its private group.
+    data: bytes
+    place: Place
+    again: bool = False  # The server had sent it before, and has it from its cache.
+    error: str = ""  # Why the server could not do it; empty if it has.
+
+    @property
+    def failed(self) -> bool:
+        """Whether the server could not do it."""
+        return bool(self.error)
+
+
+class Replies(tuple[Reply, ...]):
+    """The replies to one request, in the order in which they arrived."""
+
+    __slots__ = ()
+
+    @property
+    def data(self) -> bytes:
+        """The data of the first reply."""
+        return self[0].data
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from hopring.ids import DaemonId, GroupName
 from hopring.services import Service
 from hopring.session.frames import FrameKind, join_frame
 from hopring.session.options import REQUEST_COST_BYTES, TICKETS_MAX
-from hopring.session.protocol import ControlMessage, ReceiptNotice, WelcomeReply, encode_control
+from hopring.session.protocol import ControlMessage, MemberEntry, ReceiptNotice, WelcomeReply, encode_control
 from hopring.value import Mutable
 from hopring.wire.batch_mark import MARK_BYTES_MAX, BatchMark
 from hopring.wire.builder import BundleBuilder
@@ -164,6 +164,7 @@ class Ticket(Mutable):
         self.receipt = receipt
         self.lost = lost  # No receipt will arrive.
         self.denied: HopError | None = None  # The message was refused.
+        self.listed: tuple[MemberEntry, ...] | None = None  # The members of the group, if they were asked for.
 
 
 @dataclass(slots=True)
@@ -308,6 +309,21 @@ class OutgoingRequests:
         self._send_frame(bundle, len(bodies))
         return ticket
 
+    def append_requests(self, sending: OutgoingMessage, bodies: Sequence[bytes]) -> Ticket:
+        """Adds a bundle whose receipt lists the members of its group; check `has_room_for_bundle` first.
+
+        One ticket suffices: the messages of a bundle share their place in the order.
+        """
+        self.close_bundle()
+        number, ticket = self._ticket(sending)
+        key = self._key(sending.groups, sending.service, sending.self_discard, sending.enveloped)
+        hints = bytes([*bytes(len(bodies) - 1), number])
+        types = array("H", [sending.message_type]) * len(bodies)
+        bundle = bundle_parts(key.replace(listed=True), bodies, types, hints)
+        self.charged_bytes += REQUEST_COST_BYTES + bundle.size_bytes
+        self._send_frame(bundle, len(bodies))
+        return ticket
+
     def has_room_for_next(self, many: OutgoingSeries) -> bool:
         """Whether the window has room for the next message of a series; an error if any of it is too large."""
         many.check(self.welcome.message_bytes_max)
@@ -344,6 +360,7 @@ class OutgoingRequests:
         for number, members in zip(message.tickets, message.members, strict=True):
             ticket, sending = self.tickets.pop(number)
             ticket.receipt = Receipt(sending.groups, sending.service, message.place, message.closing, members)
+            ticket.listed = message.listed
 
     def deny(self, numbers: tuple[int, ...], error: HopError) -> None:
         """Marks the tickets of refused messages."""

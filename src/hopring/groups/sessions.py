@@ -76,7 +76,7 @@ class BundleMerger:
 
 def _may_merge(send: Send) -> bool:
     key = send.key
-    special = key.mixed or key.mark is not None or key.channel or key.service.loose
+    special = key.mixed or key.mark is not None or key.listed or key.channel or key.service.loose
     spread = key.spread_bits or key.spread_groups
     return not special and not spread and len(send.bundle) <= MERGED_BYTES_MAX // 2
 

@@ -186,6 +186,7 @@ class ReceiptNotice(ControlMessage, frozen=True):
     members: tuple[
         Count | None, ...
     ]  # For each ticket, the sessions in the message's groups there; None: unknown.
+    listed: tuple[MemberEntry, ...] | None = None  # The members of the group, if the bundle asks for them.
 
 
 class QueryReply(ControlMessage, frozen=True):

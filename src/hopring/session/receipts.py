@@ -6,11 +6,15 @@ receipt also counts the sessions that were members of the message's groups at th
 has them, except for private groups of other daemons: each of those daemons reports which of them existed
 (PRESENT), and the receipt waits for the reports.
 
+The receipt of a bundle that asks for it also lists the members of its one group by name: a caller knows by it
+which servers got its request (blocks/).
+
 Invariants  a receipt waits only while the view is open: when it closes, counts that lack a report are None.
 """
 
 from dataclasses import dataclass
 from itertools import chain
+from typing import Final
 
 from hopring.engine import Delivered
 from hopring.groups.events import PresenceReport
@@ -20,8 +24,12 @@ from hopring.groups.payloads import split_sender
 from hopring.groups.private_groups import is_private, split_private
 from hopring.ids import GroupName, Place, Process
 from hopring.ordering.entry import Position
-from hopring.session.protocol import ReceiptNotice
+from hopring.session.protocol import MemberEntry, ReceiptNotice
+from hopring.session.render import member_entry
 from hopring.wire.bundle import decode_bundle
+
+LISTED_MAX: Final = 1024
+"""Members that a receipt lists by name; those of a larger group are only counted."""
 
 
 @dataclass(slots=True)
@@ -34,12 +42,13 @@ class PendingReceipt:
     tickets: list[tuple[int, tuple[GroupName, ...]]]  # Each with the groups of its message.
     members: dict[GroupName, set[GroupMember]]  # Of the groups of messages with tickets.
     missing: dict[GroupName, Process]  # Private groups without a report, and the daemon that owes it.
+    listed: tuple[MemberEntry, ...] | None = None
 
     def receipt(self) -> ReceiptNotice:
         """The receipt with the counts that are known."""
         counts = [self._count(groups) for _, groups in self.tickets]
         return ReceiptNotice(
-            tuple([ticket for ticket, _ in self.tickets]), self.place, self.closing, tuple(counts)
+            tuple([ticket for ticket, _ in self.tickets]), self.place, self.closing, tuple(counts), self.listed
         )
 
     def _count(self, groups: tuple[GroupName, ...]) -> int | None:
@@ -71,6 +80,8 @@ class Receipts:
         for _, groups in tickets:
             for group in groups:
                 self._find_members(pending, group)
+        if bundle.key.listed and not pending.missing:
+            pending.listed = self._list(pending.members[bundle.key.groups[0]])
         # Other daemons may never get a loose message, and then would not report.
         if not pending.missing or bundle.key.service.loose or self._groups.state is not GroupsState.GOP:
             return pending.receipt()
@@ -78,6 +89,12 @@ class Receipts:
         pending.members = {group: set(members) for group, members in pending.members.items()}
         self._waiting[event.message.session, event.position] = pending
         return None
+
+    def _list(self, members: set[GroupMember]) -> tuple[MemberEntry, ...] | None:
+        """The members by name; None if they are too many."""
+        if len(members) > LISTED_MAX:
+            return None
+        return tuple([member_entry(one, self._groups.names) for one in sorted(members)])
 
     def _find_members(self, pending: PendingReceipt, group: GroupName) -> None:
         if group in pending.members:

@@ -40,7 +40,8 @@ _BIG_ENDIAN: Final = 0x02
 _MIXED: Final = 0x04
 _SPREAD: Final = 0x08
 _ENVELOPED: Final = 0x10
-_FLAGS_MAX: Final = 0x1F
+_LISTED: Final = 0x20
+_FLAGS_MAX: Final = 0x3F
 
 MESSAGES_MAX: Final = 4096
 GROUPS_MAX: Final = 128
@@ -101,6 +102,7 @@ class BundleKey(Value):
         spread_bits: int = 0,
         spread_groups: bytes = b"",
         enveloped: bool = False,
+        listed: bool = False,
     ) -> None:
         self.daemon: Final = daemon
         self.session: Final = session  # Its number at the daemon.
@@ -118,6 +120,7 @@ class BundleKey(Value):
         # The list of groups as a Spread client wrote it, if it differs from `groups`.
         self.spread_groups: Final = spread_groups
         self.enveloped: Final = enveloped  # Each body begins with an envelope (wire/envelope.py).
+        self.listed: Final = listed  # Its receipt lists the members of its group, of which it has one.
 
 
 @final
@@ -213,6 +216,7 @@ def bundle_parts(
     bodies_bytes = int.from_bytes(offsets[-_OFFSET_BYTES:], "little")
     assert bodies_bytes <= MESSAGE_BYTES_MAX, "the bodies are too long for one bundle"
     names = encode_groups(key.groups)
+    assert not key.listed or len(key.groups) == 1, "members of one group are listed"
     spread = _spread(key) if _is_spread(key) else b""
     mark = b"" if key.mark is None else _mark(key, len(bodies))
     head = _HEAD.pack(
@@ -276,7 +280,7 @@ def _spread(key: BundleKey) -> bytes:
 
 def _flags(key: BundleKey) -> int:
     content = (_MIXED if key.mixed else 0) | (_SPREAD if _is_spread(key) else 0)
-    content |= _ENVELOPED if key.enveloped else 0
+    content |= (_ENVELOPED if key.enveloped else 0) | (_LISTED if key.listed else 0)
     return (SELF_DISCARD_FLAG if key.self_discard else 0) | (_BIG_ENDIAN if key.big_endian else 0) | content
 
 
@@ -357,8 +361,8 @@ def decode_bundle(buffer: bytes | memoryview) -> Bundle:
     offsets = view[BUNDLE_HEAD_BYTES:types_at].cast("i")
     _check_offsets(offsets, count, bodies_bytes)
     names = decode_groups(bytes(view[names_at:spread_at]), groups)
-    if mark_bytes and groups != 1:
-        raise PeerError(Drop.INCONSISTENT, f"bundle with a mark for {groups} groups")
+    if (mark_bytes or flags & _LISTED) and groups != 1:
+        raise PeerError(Drop.INCONSISTENT, f"bundle with a mark or a list of members for {groups} groups")
     if mixed:
         _check_group_indexes(bytes(view[group_indexes_at:names_at]), groups, service)
     return Bundle(
@@ -375,6 +379,7 @@ def decode_bundle(buffer: bytes | memoryview) -> Bundle:
             view[spread_at] if flags & _SPREAD else 0,
             bytes(view[spread_at + _SPREAD_HEAD_BYTES : mark_at]),
             flags & _ENVELOPED != 0,
+            flags & _LISTED != 0,
         ),
         offsets,
         view[types_at:hints_at].cast("H"),

@@ -145,6 +145,26 @@ HEADERS: list[Case] = [
     ({"k": "v" * 5000}, WrongValue, "headers: 'k' has a value of 5000 bytes; give 4096 at most"),
 ]
 
+HOW_MANY = "give an int, 1 or more, MAJORITY or ALL"
+WAITS: list[Case] = [
+    *[kind("wait", one, HOW_MANY) for one in (None, "all", 1.0, True)],
+    *[(one, WrongValue, f"wait: {one} is out of range; {HOW_MANY}") for one in (0, -1)],
+]
+LONG = "x" * 121
+NAMED: list[Case] = [
+    *PLAIN,
+    (LONG, RequestRefused, f"group {LONG!r}: its name is too long for requests; choose one of 120 bytes"),
+]
+ASKING: dict[str, list[Case]] = {
+    "reply_to": [("all", WrongValue, 'reply_to: got \'all\'; give "caller" or "group"')],
+    "service": [
+        *SERVICE,
+        (Service.FIFO, WrongValue, "service: a request needs a place in the order; use Service.CAUSAL"),
+    ],
+    "headers": HEADERS,
+    "timeout_seconds": TIMEOUT,
+}
+
 GOOD: dict[str, dict[str, object]] = {
     "join": {"group": "other"},
     "leave": {"group": "g"},
@@ -153,6 +173,9 @@ GOOD: dict[str, dict[str, object]] = {
     "multicast_wait": {"groups": "g", "data": b"x"},
     "multicast_batch": {"group": "g", "messages": [b"x"], "app": "app", "batch": 1},
     "members": {"group": "g"},
+    "request": {"group": "g", "data": b"x"},
+    "replies_to": {"group": "g", "data": b"x"},
+    "serve": {"group": "g", "handler": len},
 }
 WRONG: dict[str, dict[str, list[Case]]] = {
     "join": {
@@ -190,6 +213,23 @@ WRONG: dict[str, dict[str, list[Case]]] = {
             *[(one, WrongValue, f"batch: {one} is out of range; {BATCH}") for one in (-1, 2**31)],
         ],
         "service": [*SERVICE, NO_RECEIPT],
+        "timeout_seconds": TIMEOUT,
+    },
+    "request": {"group": NAMED, "data": DATA, "wait": WAITS, **ASKING},
+    "replies_to": {"group": NAMED, "data": DATA, **ASKING},
+    "serve": {
+        "group": NAMED,
+        "handler": [
+            kind("handler", one, "give a function that takes a Request and returns bytes")
+            for one in (None, b"")
+        ],
+        "parallel": [
+            *[kind("parallel", one, "give an int, 1 or more") for one in (None, "1", True)],
+            (0, WrongValue, "parallel: 0 is out of range; give an int, 1 or more"),
+        ],
+    },
+    "handle_requests": {
+        "max_requests": [(0, WrongValue, "max_requests: 0 is out of range; give an int, 1 or more")],
         "timeout_seconds": TIMEOUT,
     },
     "receive": {"timeout_seconds": TIMEOUT},

@@ -209,3 +209,25 @@ def test_a_receipt_with_another_number_of_counts_is_not_of_the_protocol(members:
 
     assert isinstance(wire.core.ended, SessionClosed)
     assert "counts for 1 tickets" in str(wire.core.ended)
+
+
+def test_a_receipt_lists_the_members_at_its_place_if_the_bundle_asks_for_them() -> None:
+    fake = FakeDaemon()
+    anna = fake.client(1, "anna")
+    for number, name in ((2, "carl"), (3, "bert")):
+        core = fake.client(number, name)
+        core.join("g")
+        fake.exchange(number, core)
+    requests = OutgoingMessage((GroupName("g"),), b"", enveloped=True)
+    nobody = OutgoingMessage((GroupName("h"),), b"", enveloped=True)
+    tickets = [anna.outgoing.append_requests(one, [b"", b""]) for one in (requests, nobody)]
+    plain = anna.outgoing.append_with_ticket(OutgoingMessage((GroupName("g"),), b""))
+    fake.exchange(1, anna)
+
+    assert [ticket.receipt is not None for ticket in (*tickets, plain)] == [True] * 3
+    assert [(one.name, one.daemon, one.session) for one in tickets[0].listed or ()] == [
+        ("bert", "eu1", 3),
+        ("carl", "eu1", 2),
+    ]
+    assert tickets[1].listed == ()
+    assert plain.listed is None

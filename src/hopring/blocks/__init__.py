@@ -1,0 +1,1 @@
+"""Building blocks above sessions: request and reply. Pure cores, and their binding to a session."""

@@ -1,0 +1,194 @@
+"""The server's half of request and reply: a request is done once, a repeated one is answered from a cache.
+
+Implements  RMP 4.5, trap 23: replies are cached by caller and serial, bounded; a repeated request says so.
+Below       a binding (exchange.py), or the simulator: it delivers requests in their order and sends replies.
+Above       the handler of an application.
+Invariants  a handler gets a request at most once; all replies but the first to a request are marked `again`;
+            the cache keeps its limits, except that a request that is being handled is never forgotten.
+Limits      a reply that fell out of the cache is forgotten, and so is a caller that was silent for longest; a
+            repeated request that may be one of these is refused as too old, never done again.
+
+A request without the mark `again` is new: the order delivers a message at most once. So only marked requests
+need the cache. A marked request of a caller that is not known is new here, too, unless a caller was forgotten.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import Final, assert_never
+
+from hopring.blocks.call_header import ReplyMark, ReplyResult, RequestMark
+
+CALLERS_MAX: Final = 4_096
+REPLIES_MAX: Final = 16_384
+REPLIES_BYTES_MAX: Final = 32 * 1024 * 1024
+WAITING_MAX: Final = 4_096
+"""Requests that wait for a handler or are being handled; more are refused as busy."""
+
+CallerKey = tuple[str, str]
+"""The name of the caller's session, and the caller of its marks: others cannot use up its serials."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestArrived:
+    """A request, where it stands in the order; the reply goes to this private group."""
+
+    key: CallerKey
+    mark: RequestMark
+    reply_to: str
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerEnded:
+    """The handler is done with a request."""
+
+    key: CallerKey
+    serial: int
+    result: ReplyResult
+    data: bytes
+
+
+Input = RequestArrived | HandlerEnded
+
+
+@dataclass(frozen=True, slots=True)
+class RunHandler:
+    """Give this request to the handler."""
+
+    key: CallerKey
+    serial: int
+    again: bool  # It was sent before, perhaps to others.
+
+
+@dataclass(frozen=True, slots=True)
+class SendReply:
+    """Send a reply to the caller, and to the group if the request wants that."""
+
+    to: str
+    mark: ReplyMark
+    data: bytes
+    to_group: bool = False
+
+
+Output = RunHandler | SendReply
+
+
+@dataclass(slots=True)
+class ServedRequest:
+    """A request that was given to the handler."""
+
+    reply_to: str
+    to_group: bool
+    mark: ReplyMark | None = None  # None while it is being handled.
+    data: bytes = b""
+
+
+@dataclass(slots=True)
+class CallerRecord:
+    """The requests of one caller."""
+
+    served: dict[int, ServedRequest] = field(default_factory=dict)
+    floor: int = 0  # Requests up to this serial that are not in `served` may have been forgotten.
+
+
+@dataclass(slots=True)
+class Server:
+    """The requests of one handler."""
+
+    callers: OrderedDict[CallerKey, CallerRecord] = field(default_factory=OrderedDict)
+    """The one that was silent for longest is the first."""
+    waiting: int = 0
+    replies: int = 0
+    replies_bytes: int = 0
+    forgot_callers: bool = False
+    callers_max: int = CALLERS_MAX
+    replies_max: int = REPLIES_MAX
+
+    def step(self, event: Input) -> list[Output]:
+        """Handles one event; returns the actions for the driver. No time is involved."""
+        match event:
+            case RequestArrived(key, mark, reply_to):
+                return self._request(key, mark, reply_to)
+            case HandlerEnded(key, serial, result, data):
+                return self._ended(key, serial, result, data)
+        assert_never(event)
+
+    def _request(self, key: CallerKey, mark: RequestMark, reply_to: str) -> list[Output]:
+        record = self.callers.get(key)
+        had = None if record is None else record.served.get(mark.serial)
+        if had is not None:
+            return self._repeat(had, reply_to)
+        if mark.again and self._may_be_forgotten(record, mark.serial):
+            return [SendReply(reply_to, ReplyMark(mark.caller, mark.serial, ReplyResult.TOO_OLD), b"")]
+        if self.waiting >= WAITING_MAX:
+            return [SendReply(reply_to, ReplyMark(mark.caller, mark.serial, ReplyResult.BUSY), b"")]
+        record = self._record(key, mark.serial)
+        self._drop_below(record, mark.low)
+        record.served[mark.serial] = ServedRequest(reply_to, mark.to_group)
+        self.waiting += 1
+        return [RunHandler(key, mark.serial, mark.again)]
+
+    def _repeat(self, had: ServedRequest, reply_to: str) -> list[Output]:
+        if had.mark is None:  # The reply follows, to where the caller is now.
+            had.reply_to = reply_to
+            return []
+        return [SendReply(reply_to, had.mark._replace(again=True), had.data)]
+
+    def _may_be_forgotten(self, record: CallerRecord | None, serial: int) -> bool:
+        return self.forgot_callers if record is None else serial <= record.floor
+
+    def _record(self, key: CallerKey, serial: int) -> CallerRecord:
+        record = self.callers.pop(key, None)
+        if record is None:
+            record = CallerRecord()
+            if len(self.callers) >= self.callers_max:
+                self._forget_a_caller()
+            # Lower serials of this caller may have been forgotten with it.
+            record.floor = serial - 1 if self.forgot_callers else 0
+        self.callers[key] = record
+        return record
+
+    def _forget_a_caller(self) -> None:
+        """Forgets the caller that was silent for longest; one whose request is being handled stays."""
+        for key, record in self.callers.items():
+            if all(one.mark is not None for one in record.served.values()):
+                for one in record.served.values():
+                    self._uncount(one)
+                del self.callers[key]
+                self.forgot_callers = True
+                return
+
+    def _drop_below(self, record: CallerRecord, low: int) -> None:
+        """The caller has all replies that it wants up to here."""
+        done = [serial for serial, one in record.served.items() if serial < low and one.mark is not None]
+        for serial in done:
+            self._uncount(record.served.pop(serial))
+        record.floor = max(record.floor, low - 1)
+
+    def _ended(self, key: CallerKey, serial: int, result: ReplyResult, data: bytes) -> list[Output]:
+        record = self.callers.get(key)
+        served = None if record is None else record.served.get(serial)
+        assert record is not None, "its caller is known"
+        assert served is not None, "it was given to the handler"
+        assert served.mark is None, "a handler ends once"
+        self.waiting -= 1
+        mark = served.mark = ReplyMark(key[1], serial, result)
+        served.data = data
+        self.replies += 1
+        self.replies_bytes += len(data)
+        self._shrink()
+        return [SendReply(served.reply_to, mark, data, served.to_group)]
+
+    def _shrink(self) -> None:
+        """Forgets the oldest replies of the callers that were silent for longest, above the limits."""
+        while self.replies > self.replies_max or self.replies_bytes > REPLIES_BYTES_MAX:
+            for record in self.callers.values():
+                done = [serial for serial, one in record.served.items() if one.mark is not None]
+                if done:
+                    serial = min(done)
+                    self._uncount(record.served.pop(serial))
+                    record.floor = max(record.floor, serial)
+                    break
+
+    def _uncount(self, one: ServedRequest) -> None:
+        self.replies -= 1
+        self.replies_bytes -= len(one.data)
