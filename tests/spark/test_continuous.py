@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.manual.compare_runs import compare
 from tests.spark.growing import Growing, lines_of
 from tests.support.waiting import until
 from tests.unit.check.evs_notation import history
@@ -20,6 +19,7 @@ from tests.unit.check.evs_notation import history
 pytest.importorskip("pyspark", reason="needs Spark: make spark")
 
 from pyarrow import parquet
+from tests.manual.compare_runs import compare
 
 from hopring.spark.pipeline import Store
 from hopring.spark.pipeline import run as run_pipeline

@@ -8,6 +8,9 @@ import pytest
 
 from hopring.spark.audit.witness import AuditViolation
 from hopring.spark.errors import ForeignInput
+
+pytest.importorskip("pyspark", reason="needs Spark: make spark")
+
 from hopring.spark.pipeline.alerts import (
     ALERTS_MAX,
     AlertBook,
@@ -17,8 +20,6 @@ from hopring.spark.pipeline.alerts import (
     read_book,
     sent,
 )
-
-pytest.importorskip("pyspark", reason="needs Spark: make spark")
 
 TWICE = AuditViolation(
     "", "2.5 no duplication", 1, "a delivered b:1 twice", {"process": "a#1", "message": "b:1"}
