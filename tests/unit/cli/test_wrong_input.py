@@ -37,7 +37,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("arguments", "code", "remedy"),
     [
         ("monit", 2, "did you mean monitor?"),
-        ("fly", 2, "`hop --help` lists the commands"),
+        ("xyzzy", 2, "`hop --help` lists the commands"),
         ("config check none.toml", 7, "check the path and its permissions"),
         ("config check bad.toml", 7, "correct the syntax"),
         ("config check bytes", 7, "save the file as UTF-8"),
