@@ -104,9 +104,8 @@ def test_jobs_are_run_by_a_server_that_ends_with_its_java(server: Server, tmp_pa
     ]
     fill(tmp_path, "trades", 40)
 
-    for _ in range(2):  # Each in a session of its own at the server.
-        counted = [sys.executable, "-P", "-c", COUNT, server.url, str(tmp_path)]
-        assert subprocess.check_output(counted, env=environment(), text=True) == "40\n"
+    counted = [sys.executable, "-P", "-c", COUNT, server.url, str(tmp_path)]
+    assert subprocess.check_output(counted, env=environment(), text=True) == "40\n"
 
     code, said = server.end(signal.SIGTERM)
     assert code == 143

@@ -7,7 +7,7 @@ import click
 import msgspec
 
 from hopring.cli.pipeline.serve import serve
-from hopring.cli.pipeline.table_options import table_options, with_tables
+from hopring.cli.pipeline.table_options import check_tables, table_options, with_tables
 from hopring.cli.progress import Steps
 from hopring.cli.terminal import Exit, Failure, say, say_lines
 from hopring.config import ConfigError, load_config
@@ -183,6 +183,7 @@ def run(
         raise click.UsageError("--until-idle goes with --stream")
     if stream and remote:
         raise click.UsageError("--stream keeps its tables here: use --master, or no --stream with --remote")
+    check_tables(stream=stream)
     parts = tuple(frozenset(filter(None, one.split(","))) for one in components) or None
     # Spoolers are sessions, and senders are others.
     ends = Ends(quiet_end, parts, not counters_lost, sessions or bool(spools))

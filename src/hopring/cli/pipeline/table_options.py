@@ -1,23 +1,42 @@
 """Options of `hop pipeline run` about its tables, alerts and counters."""
 
 from collections.abc import Callable
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from hopring.cli.daemon_session import checked_url, identity, identity_options
+from hopring.cli.spool import amount
 from hopring.client.arguments import URL_DEFAULT
+from hopring.config.units import Quantity
 
 if TYPE_CHECKING:
     from hopring.spark.pipeline.store import PipelineOptions
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+AGE: Final = Quantity(
+    name="time",
+    kept_in="microseconds",
+    example="7d",
+    units={
+        "s": Fraction(10**6),
+        "min": Fraction(60 * 10**6),
+        "h": Fraction(3_600 * 10**6),
+        "d": Fraction(86_400 * 10**6),
+    },
+    written=("d", "h", "min", "s"),
+)
 _WISHES: Final = "hopring.pipeline.tables"
 
 
 def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
     context.meta.setdefault(_WISHES, {})[parameter.name] = value
+
+
+def _age(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    _keep(context, parameter, amount(AGE)(context, parameter, value))
 
 
 def _url(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
@@ -28,6 +47,13 @@ def table_options(command: Command) -> Command:
     """Adds the options; `with_tables` applies them."""
     for option in reversed(
         (
+            click.option(
+                "--retain",
+                metavar="TIME",
+                expose_value=False,
+                callback=_age,
+                help="With --stream: remove records of bronze that are older, as 7d or 12h.",
+            ),
             click.option(
                 "--alert",
                 metavar="GROUP",
@@ -60,19 +86,29 @@ def table_options(command: Command) -> Command:
     return command
 
 
+def check_tables(*, stream: bool) -> None:
+    """Raises UsageError if the options do not go together."""
+    given = _given()
+    if given.get("retain") is not None and not stream:
+        raise click.UsageError("--retain goes with --stream: other runs make the tables anew")
+
+
 def with_tables(options: "PipelineOptions") -> "PipelineOptions":
     """The options of a run with those of the tables added."""
     import msgspec  # noqa: PLC0415  Only where the command runs.
 
     from hopring.spark.pipeline.alerts import AlertTarget  # noqa: PLC0415  Help should not wait for it.
+    from hopring.spark.pipeline.upkeep import UpkeepLimits  # noqa: PLC0415
 
     given = _given()
+    retain_us = given.get("retain")
     target = None
     if given.get("alert"):
         credentials = {name: value for name, value in identity().items() if value}
         target = AlertTarget(given["alert"], given["at"], credentials)
     return msgspec.structs.replace(
         options,
+        upkeep=UpkeepLimits(retain_seconds=None if retain_us is None else retain_us / 1e6),
         alert=target,
         metrics=given.get("metrics"),
     )

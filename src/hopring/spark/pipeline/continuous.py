@@ -26,6 +26,7 @@ from hopring.spark.audit.tables import partitions
 from hopring.spark.audit.witness import as_json_text
 from hopring.spark.errors import SparkError
 from hopring.spark.pipeline import ingest, measure
+from hopring.spark.pipeline.counters import watched
 from hopring.spark.pipeline.following import TraceFollower
 from hopring.spark.pipeline.lateness import RECORDS_CLOCK, trace_clock
 from hopring.spark.pipeline.passes import PASSED, Passes
@@ -118,10 +119,13 @@ class Continuous:
         idle = self.options.until_idle
         trigger: dict[str, Any] = {"availableNow": True} if idle else {"processingTime": ingest.TRIGGER}
         ends = self.follower.sizes() if self.follower is not None and idle else None
-        with ingest.interrupted() as ended:
+        watch = watched(self.spark, self.options.spools, self.pipeline.counters)
+        with ingest.interrupted() as ended, watch:
             most = self.options.batch_records_max
             queries = [
-                ingest.stream_records(self.spark, spool, self.store, trigger, most, self.turns, self._take)
+                ingest.stream_records(
+                    self.spark, spool, self.store, trigger, most, self.turns, self._take, self.options.upkeep
+                )
                 for spool in self.options.spools
             ]
             due, read_at = time.monotonic() + self.options.refresh_seconds, -TRACE_SECONDS
@@ -239,7 +243,9 @@ class Continuous:
 
     def _progress(self) -> str:
         how = "" if self.options.until_idle else "; Ctrl-C ends it"
-        return f"streaming, pass {self.passes.ledger.passes}{how}"
+        behind = self.pipeline.counters.behind()
+        lag = f", {behind.records:,} records ({behind.seconds or 0:.1f} s) behind" if behind.records else ""
+        return f"streaming, pass {self.passes.ledger.passes}{lag}{how}"
 
 
 def _raise_errors(queries: list[Any]) -> None:

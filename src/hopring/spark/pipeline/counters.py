@@ -9,9 +9,10 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from hopring.daemon.admin.exposition import CONTENT_TYPE, Sample, family, single
 from hopring.daemon.admin.http_server import parse_place
@@ -19,6 +20,9 @@ from hopring.spark.audit.witness import AuditReport
 from hopring.spark.errors import SparkError
 from hopring.spark.lag import GroupLag, LagListener
 from hopring.spark.pipeline.store import SpoolRoot
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 PATH: Final = "/metrics"
 REQUEST_SECONDS: Final = 3.0
@@ -126,6 +130,17 @@ class StreamWatch(LagListener):
         super().onQueryProgress(event)
         if event.progress.name in self._spools and event.progress.numInputRows:
             self._counters.batch(self._spools[event.progress.name], event.progress.numInputRows)
+
+
+@contextmanager
+def watched(spark: "SparkSession", spools: Iterable[SpoolRoot], counters: PipelineCounters) -> Iterator[None]:
+    """Keeps the counters of the streams of these spools inside the block."""
+    watch = StreamWatch(spools, counters)
+    spark.streams.addListener(watch)
+    try:
+        yield
+    finally:
+        spark.streams.removeListener(watch)
 
 
 def query_name(spool: str) -> str:

@@ -8,6 +8,7 @@ number, which order the starts of a daemon.
 import json
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import reduce
@@ -18,14 +19,15 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from hopring.spark.audit.reading import read_trace
+from hopring.spark.pipeline.counters import query_name
 from hopring.spark.pipeline.store import CHECKPOINTS, SpoolRoot, Store, uri
+from hopring.spark.pipeline.upkeep import BATCH, SpoolUpkeep, UpkeepLimits
 from hopring.spark.schema import BRONZE, RECORDS, RUN, ddl, shaped
 from hopring.spark.source.native import native_part
 
 TRIGGER: Final = "5 seconds"
 """The interval between batches while records arrive; each batch is a directory."""
 
-BATCH = "batch"
 RECORD_PARTS = ("spool", BATCH, "group")
 TRACE_PARTS = (RUN, "daemon")
 
@@ -50,6 +52,7 @@ def stream_records(
     records_max: int,
     turn: AbstractContextManager[Any],
     then: Callable[[str, int], None],
+    limits: UpkeepLimits,
 ) -> Any:
     """Starts a query that appends the records of a spool to the table, and calls `then` after each batch.
 
@@ -58,16 +61,19 @@ def stream_records(
     nothing else reads the table meanwhile.
     """
     place = store.place("bronze", "records") / f"spool={spool.name}"
+    upkeep = SpoolUpkeep(store.out, str(place.relative_to(store.out)), store.workshop, limits)
 
     def write(records: DataFrame, number: int) -> None:
         with turn:
+            # All earlier batches were committed, and `then` has been called for them.
+            upkeep.keep_up(records.sparkSession, number, time.time_ns() // 1000)
             target = uri(place / f"{BATCH}={number}")
             records.drop("spool").write.mode("overwrite").partitionBy("group").parquet(target)
             then(spool.name, number)
 
     reader = spark.readStream.option("maxOffsetsPerTrigger", records_max)
     records = shaped(_labelled(spool, _source(reader, spool)), BRONZE["records"])
-    writer = records.writeStream.queryName(f"ingest {spool.name}").foreachBatch(write)
+    writer = records.writeStream.queryName(query_name(spool.name)).foreachBatch(write)
     writer = writer.option("checkpointLocation", uri(store.checkpoints / spool.name))
     return writer.trigger(**trigger).start()
 

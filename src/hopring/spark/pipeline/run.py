@@ -5,6 +5,7 @@ made side by side, from tables that are kept in memory; those of a large one are
 """
 
 import json
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
@@ -16,6 +17,7 @@ import pyarrow.parquet as pq
 from pyarrow import dataset
 from pyspark.sql import DataFrame, SparkSession
 
+from hopring.errors import HopError
 from hopring.spark import register
 from hopring.spark.audit import AuditReport, audit
 from hopring.spark.audit.reading import as_parquet
@@ -33,6 +35,7 @@ from hopring.spark.report import write_report
 from hopring.spark.schema import BODIES, LAYERS, ddl, shaped
 from hopring.spark.session import SMALL_ROWS_MAX, suited_to
 
+_LOG: Final = logging.getLogger(__name__)
 Say = Callable[[str], None]
 """Shows the step that begins."""
 
@@ -83,11 +86,14 @@ class Pipeline:
             report = self.tables(sum(rows.values()) <= SMALL_ROWS_MAX, rows["trace"], judge)
         self.violations(report)
         self.report()
-        self.tell(report)
+        self.tell(report, is_last=judge == self.audit)
         return report
 
-    def tell(self, report: AuditReport | None) -> None:
-        """Brings the counters up to date, and sends an alert for each new violation and unexplained gap."""
+    def tell(self, report: AuditReport | None, *, is_last: bool) -> None:
+        """Brings the counters up to date, and sends an alert for each new violation and unexplained gap.
+
+        Alerts that cannot be sent wait for the next time; only the last time that is an error.
+        """
         # Read here: for Spark it would be one more job.
         table = dataset.dataset(self.store.place("silver", "gaps"), format="parquet")
         gaps = table.to_table(filter=~dataset.field("explained")).to_pylist()
@@ -99,6 +105,10 @@ class Pipeline:
                 self.say("alerts")
                 found = [*of_violations(report.violations if report is not None else ()), *of_gaps(gaps)]
                 self.counters.alerts(raise_alerts(self.options.alert, self.store.read, self.store.write, found))
+        except HopError as error:
+            if is_last:
+                raise
+            _LOG.warning("alerts wait for the next time: %s", error)
         finally:
             self.store.write(METRICS, self.counters.text())
 

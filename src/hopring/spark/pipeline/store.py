@@ -22,6 +22,7 @@ from hopring.spark.audit.size import Engine
 from hopring.spark.errors import ForeignInput, SparkError
 from hopring.spark.pipeline import swapping
 from hopring.spark.pipeline.alerts import BOOK, AlertTarget
+from hopring.spark.pipeline.upkeep import UpkeepLimits
 from hopring.spark.schema import LAYERS
 from hopring.spark.source.inventory import all_spools
 
@@ -57,6 +58,7 @@ class PipelineOptions(msgspec.Struct, frozen=True):
     report: bool = True
     engine: Engine = "auto"  # Of the audit.
     alert: AlertTarget | None = None
+    upkeep: UpkeepLimits = UpkeepLimits()  # Of the records that a stream writes.
     metrics: str | None = None  # Where the counters are served: `[ADDRESS:]PORT`.
     late_seconds: float = LATE_SECONDS
     refresh_seconds: float = REFRESH_SECONDS
