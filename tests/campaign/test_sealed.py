@@ -25,7 +25,7 @@ CAUGHT = {
     "replay-taken": (1, OPENED_ONCE),
     "challenge-skipped": (3, OPENED_ONCE),
     "own-bundle-believed": (32, SELF_SENDING),
-    "promise-unbounded": (12, NO_CRASH),
+    "promise-unbounded": (48, NO_CRASH),
 }
 
 

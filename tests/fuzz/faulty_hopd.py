@@ -191,6 +191,12 @@ class Liar:
                 return trains
         return []
 
+    def send_first(self, trains: Iterable[Train]) -> None:
+        """Sends changed copies of a packet for the site, before the packet itself."""
+        assert self._datagrams is not None, "it has sockets"
+        for train in trains:
+            self._datagrams._send_everywhere(train)
+
     def keep_message(self, to: Iterable[DaemonId], payload: bytes) -> None:
         """This daemon sends a message of the membership."""
         kind = f"Membership {msgspec.msgpack.decode(payload)[0]}"
@@ -288,9 +294,10 @@ class Liar:
     def _changed_trains(self, kind: str, sent: SentFrames, to: DaemonId) -> list[Train]:
         """A changed copy, sealed; empty if these frames cannot be changed in this way."""
         assert self._datagrams is not None, "it has sockets"
-        head = self._datagrams._heads.get(sent.family)
+        sockets = self._datagrams
+        head = sockets._ring_head if sent.family is Family.RING else sockets._hop_head
         found = self._change(sent.frames, kind)
-        if found is None or head is None:
+        if found is None or not head:
             return []
         if self._dice.random() < AGAIN_SHARE:
             found = self._change(found, kind) or found
@@ -406,7 +413,7 @@ def _bundles_in(number: int, body: memoryview) -> list[tuple[int, int, int]]:
 
 def install(liar: Liar) -> None:
     """Has the sockets of this process show the liar everything that they carry."""
-    first_datagrams, trains = Datagrams.__init__, Datagrams._trains
+    first_datagrams, trains, share = Datagrams.__init__, Datagrams._trains, Sealing.seal_shared
     send_message, receive = Datagrams.send_message, Datagrams._receive
     first_streams, write, send = LinkStreams.__init__, LinkStreams.write, UdpEndpoint.send
     first_host = MembershipHost.__init__
@@ -420,6 +427,20 @@ def install(liar: Liar) -> None:
     ) -> list[Train]:
         first = liar.keep_frames(family, frames, segment_bytes, to)
         return [*first, *trains(self, family, frames, segment_bytes, to)]
+
+    def kept_shared(
+        self: Sealing,
+        head: bytes,
+        frames: Sequence[Frame],
+        more: Sequence[Frame],
+        segment_bytes: int,
+        to: DaemonId,
+    ) -> Train | None:
+        shared = share(self, head, frames, more, segment_bytes, to)
+        if shared is not None:
+            liar.send_first(liar.keep_frames(Family.RING, frames, segment_bytes, EVERYBODY))
+            liar.keep_frames(Family.RING, more, segment_bytes, to)
+        return shared
 
     def kept_message(self: Datagrams, to: Iterable[DaemonId], payload: bytes) -> None:
         daemons = tuple(to)
@@ -452,6 +473,7 @@ def install(liar: Liar) -> None:
     for owner, name, function in (
         (Datagrams, "__init__", made),
         (Datagrams, "_trains", kept_trains),
+        (Sealing, "seal_shared", kept_shared),
         (Datagrams, "send_message", kept_message),
         (Datagrams, "_receive", tapped_receive),
         (UdpEndpoint, "send", tapped_send),

@@ -26,7 +26,8 @@ from hopring.sealing.packet import (
     decode_head,
     encode_head,
 )
-from hopring.sealing.sealing import SECRET_BYTES, SealedCluster, Sealing
+from hopring.sealing.sealer import SealedCluster
+from hopring.sealing.sealing import SECRET_BYTES, Sealing
 from hopring.wire.header import Family, Header, encode_header
 from hopring.wire.stream import encode_greeting, encode_packet
 

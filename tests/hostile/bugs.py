@@ -29,7 +29,8 @@ from hopring.membership.messages import GatherRecord
 from hopring.membership.view_counter import ViewCounter
 from hopring.ordering.order import Order, SiteLine
 from hopring.sealing.keys import _SENDER, EPOCH_SHIFT, KEY_BYTES, ClusterKey, _derive
-from hopring.sealing.packet import _HEAD, HEAD_BYTES, TAG_BYTES, Form, SealedHead, nonce_of
+from hopring.sealing.packet import _HEAD, HEAD_BYTES, TAG_BYTES, Form, SealedHead
+from hopring.sealing.sealer import PacketSealer
 from hopring.sealing.sealing import Sealing
 from hopring.sim.campaign.bugs.planting import Bug, all_bugs, bug
 from hopring.stack_events import Identity
@@ -54,14 +55,14 @@ def _clear_text_taken(receive: Callable[..., None]) -> Any:
 
 def _seal_unchecked(_decrypt: Callable[..., bytes]) -> Any:
     def decrypt_whatever_it_is(
-        self: Sealing, origin: Any, counter: int, sealed: bytes | memoryview, aad: bytes
+        self: Sealing, origin: Any, counter: int, nonce: bytes, sealed: bytes | memoryview, aad: bytes
     ) -> bytes:
         del aad
         who = _SENDER.pack(*origin.process, counter >> EPOCH_SHIFT)
         secret = self._ring.keys[origin.key]._secret
         key = _derive(secret, b"hopring datagrams" + who + self._name, KEY_BYTES)
         # GCM encrypts as CTR does, from the second block on.
-        stream = Cipher(AES(key), CTR(nonce_of(counter) + (2).to_bytes(4, "big"))).decryptor()
+        stream = Cipher(AES(key), CTR(nonce + (2).to_bytes(4, "big"))).decryptor()
         return stream.update(sealed[:-TAG_BYTES])
 
     return decrypt_whatever_it_is
@@ -105,8 +106,8 @@ def _any_inner_sender(_checked: Callable[[bytes, bytes], Any]) -> Any:
     return lambda clear, _head: clear
 
 
-def _counter_unbounded(_next: Callable[[Sealing], int]) -> Any:
-    def count_on(self: Sealing) -> int:
+def _counter_unbounded(_next: Callable[[PacketSealer], int]) -> Any:
+    def count_on(self: PacketSealer) -> int:
         self.counter += 1
         return self.counter
 
@@ -381,7 +382,7 @@ _LISTED: Final = (
         "counter-unbounded",
         "sealing",
         "packets are numbered beyond the last number",
-        (f"{SEALING}._next_counter", _counter_unbounded),
+        ("hopring.sealing.sealer:PacketSealer._next_counter", _counter_unbounded),
     ),
     bug(
         "short-key-taken",

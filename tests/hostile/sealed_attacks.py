@@ -20,7 +20,8 @@ from hopring.sealing.packet import (
     Form,
     encode_head,
 )
-from hopring.sealing.sealing import COUNTER_MAX, SECRET_BYTES, CountersUsedUp, SealedCluster, Sealing
+from hopring.sealing.sealer import COUNTER_MAX, CountersUsedUp, SealedCluster
+from hopring.sealing.sealing import SECRET_BYTES, Sealing
 from hopring.services import Service
 from hopring.wire.train import Train
 
@@ -33,7 +34,7 @@ FIELDS = {
     # Field: offset, bytes, and the reasons for which a packet with one wrong bit in it may be refused.
     "magic": (0, 2, {Drop.MAGIC}),
     "version": (2, 1, {Drop.VERSION}),
-    "form": (3, 1, {Drop.UNKNOWN_TYPE, Drop.SEAL}),
+    "form": (3, 1, {Drop.UNKNOWN_TYPE, Drop.SEAL, Drop.FOREIGN_SENDER}),  # Handshakes are for one daemon.
     "cluster": (4, 4, {Drop.CLUSTER}),
     "sender": (8, 2, {Drop.FOREIGN_SENDER}),
     "incarnation": (10, 8, {Drop.SEAL}),
@@ -123,7 +124,7 @@ def flipped_bit_in_a_datagram(scenes: Scenes) -> None:
     with scenes.whole(TWO) as cluster:
         views = views_of(cluster)
         packet = hold_packet(cluster, SHORT).buffer
-        assert cluster.head(packet).form is Form.DATAGRAM
+        assert cluster.head(packet).form in (Form.DATAGRAM, Form.SHARED)
         places = {name: (at, size, reasons) for name, (at, size, reasons) in FIELDS.items()}
         places["ciphertext"] = HEAD_BYTES, len(packet) - HEAD_BYTES - TAG_BYTES, {Drop.SEAL}
         places["tag"] = len(packet) - TAG_BYTES, TAG_BYTES, {Drop.SEAL}
@@ -171,7 +172,7 @@ def injected_segment(scenes: Scenes) -> None:
 def packets_to(cluster: AttackedCluster, name: str, seen: Sequence[bytes] | None = None) -> list[bytes]:
     """The packets that a daemon got, without the handshakes of the sealing."""
     every = cluster.wires[name].datagrams() if seen is None else seen
-    return [one for one in every if cluster.head(one).form in (Form.DATAGRAM, Form.TRAIN)]
+    return [one for one in every if cluster.head(one).form in (Form.DATAGRAM, Form.SHARED, Form.TRAIN)]
 
 
 def replay_of_this_view(scenes: Scenes) -> None:

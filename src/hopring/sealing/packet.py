@@ -1,18 +1,21 @@
 """The layout of sealed datagrams: a head in the clear, then what the cipher made of a datagram of version 1.
 
-A sealed datagram is the head, the ciphertext and its tag. A sealed train is one ciphertext in several
-datagrams, each with the head and its place in the train. The head is authenticated together with the
-ciphertext.
+A sealed datagram is the head, the ciphertext and its tag. A sealed train is a longer datagram of version 1 in
+several datagrams, each with the head and its place in the train; up to its payload, and from there, it is a
+ciphertext of its own, so that a long payload need not be copied. The head is authenticated together with each
+ciphertext, and the first ciphertext of a train with the second. A shared datagram is for the whole site, except
+for frames at its end, which are for one daemon: behind them, within the ciphertext, are its number and their
+length.
 
 | field | bytes | meaning |
 | magic, version | 2 + 1 | `HR`, 2 |
-| form | 1 | 1 datagram, 2 segment of a train, 3 challenge, 4 response |
+| form | 1 | 1 datagram, 2 segment of a train, 3 challenge, 4 response, 5 shared datagram |
 | cluster | 4 | hash of the configuration |
 | sender, incarnation | 2 + 8 | daemon number, and nonce of its start |
 | key | 4 | id of the cluster key |
 | receiver | 2 | daemon number; 0xFFFF is the whole site |
 | counter | 8 | number of the packet among those of this process; also the nonce of the cipher |
-| index, count, bytes | 1 + 1 + 4 | only in trains: which segment, of how many, bytes of the whole ciphertext |
+| index, count, bytes | 1 + 1 + 4 | only in trains: which segment, of how many, bytes of both ciphertexts |
 """
 
 from enum import IntEnum
@@ -21,7 +24,7 @@ from typing import Final, NamedTuple, NoReturn
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, Incarnation
-from hopring.wire.data import SEGMENTS_MAX
+from hopring.wire.data import SEGMENT_OVERHEAD_BYTES, SEGMENTS_MAX
 from hopring.wire.header import MAGIC
 from hopring.wire.header import VERSION as CLEAR_VERSION
 
@@ -31,8 +34,9 @@ EVERYBODY: Final = DaemonId(0xFFFF)
 
 _HEAD: Final = Struct("<2sBBIHQIHQ")
 HEAD_BYTES: Final = _HEAD.size
-_END: Final = Struct("<HQ")
-END_BYTES: Final = _END.size
+_RECEIVER: Final = Struct("<H")
+COUNTER_AT: Final = HEAD_BYTES - 8
+END_BYTES: Final = _RECEIVER.size + 8
 START_BYTES: Final = HEAD_BYTES - END_BYTES
 """Bytes of a head before receiver and counter: the same in all packets of one form, process and key."""
 
@@ -40,20 +44,31 @@ _END_AND_NONCE: Final = Struct("<HQI")
 NONCE_AT: Final = 2
 """Where the nonce, the counter and four zero bytes, begins in the result of `encode_end`."""
 
+WHOLE: Final = bytes(4)
+REST: Final = b"\1\0\0\0"
+"""The end of the nonce of a train's second ciphertext; that of any other one is WHOLE."""
+
 _PLACE: Final = Struct("<BBI")
 PLACE_BYTES: Final = _PLACE.size
 TAG_BYTES: Final = 16
 OVERHEAD_BYTES: Final = HEAD_BYTES + TAG_BYTES
 """Bytes that a sealed datagram has more than the same datagram in the clear."""
 
-_NONCE: Final = Struct("<QI")
+TRAIN_START_BYTES: Final = SEGMENT_OVERHEAD_BYTES + TAG_BYTES
+"""The first ciphertext of a train, with its tag."""
+
+TRAIN_BYTES_MIN: Final = TRAIN_START_BYTES + TAG_BYTES
+
+_RIDER: Final = Struct("<HH")
+RIDER_BYTES: Final = _RIDER.size
+
 _START: Final = MAGIC + bytes([SEALED_VERSION])
 _VERSION_END: Final = len(_START)
 _SENDER_AT: Final = 8
 _SENDER_END: Final = 18
 _INDEXES: Final = bytes(range(SEGMENTS_MAX + 1))
 SEALED_BYTES_MAX: Final = 66_000
-"""The longest ciphertext of a train."""
+"""The longest ciphertexts of a train, together."""
 
 
 class Form(IntEnum):
@@ -63,6 +78,7 @@ class Form(IntEnum):
     TRAIN = 2
     CHALLENGE = 3
     RESPONSE = 4
+    SHARED = 5
 
 
 _FORMS: Final = {int(form): form for form in Form}
@@ -116,12 +132,16 @@ def encode_end(receiver: DaemonId, counter: int) -> bytes:
     return _END_AND_NONCE.pack(receiver, counter, 0)
 
 
-def decode_end(head: bytes) -> tuple[DaemonId, int]:
-    """Receiver and counter of a head, whose start may be known although its end was cut off."""
+def counter_of(head: bytes) -> int:
+    """The counter of a head, whose start may be known although its end was cut off."""
     if len(head) < HEAD_BYTES:
         raise PeerError(Drop.TRUNCATED, f"{len(head)} bytes hold no sealed head of {HEAD_BYTES}")
-    receiver, counter = _END.unpack_from(head, START_BYTES)
-    return receiver, counter
+    return int.from_bytes(head[COUNTER_AT:HEAD_BYTES], "little")
+
+
+def receiver_bytes(receiver: DaemonId) -> bytes:
+    """A receiver as it stands in a head, from START_BYTES to COUNTER_AT."""
+    return _RECEIVER.pack(receiver)
 
 
 def _refuse_start(start: bytes) -> NoReturn:
@@ -134,19 +154,35 @@ def _refuse_start(start: bytes) -> NoReturn:
     raise PeerError(Drop.VERSION, f"protocol version {start[2]}, we speak {SEALED_VERSION}")
 
 
-def has_same_sender(clear: bytes, head: bytes) -> bool:
-    """Whether a datagram of version 1 names the process that has sealed it; both heads have it in one place."""
-    return clear[_SENDER_AT:_SENDER_END] == head[_SENDER_AT:_SENDER_END]
+def sender_bytes(datagram: bytes) -> bytes:
+    """Sender and incarnation as they stand in a head; those of both versions have them in one place."""
+    return datagram[_SENDER_AT:_SENDER_END]
 
 
-def nonce_of(counter: int) -> bytes:
-    """The 96-bit nonce of a packet."""
-    return _NONCE.pack(counter, 0)
+def nonce_of(head: bytes, part: bytes = WHOLE) -> bytes:
+    """The 96-bit nonce of the packet with this head, or of one part of it."""
+    return head[COUNTER_AT:HEAD_BYTES] + part
 
 
-def encode_place(place: TrainPlace) -> bytes:
+def encode_rider(daemon: DaemonId, size: int) -> bytes:
+    """The end of a shared datagram: the daemon that the last frames are for, and their bytes."""
+    return _RIDER.pack(daemon, size)
+
+
+def split_rider(clear: bytes, me: DaemonId) -> bytes:
+    """What a shared datagram has for this daemon."""
+    end = len(clear) - RIDER_BYTES
+    if end < 0:
+        raise PeerError(Drop.TRUNCATED, f"a shared datagram of {len(clear)} bytes")
+    daemon, size = _RIDER.unpack_from(clear, end)
+    if size > end:
+        raise PeerError(Drop.LENGTH, f"{size} of {end} bytes are for one daemon")
+    return clear[:end] if daemon == me else clear[: end - size]
+
+
+def encode_place(segment: int, segments: int, sealed_bytes: int) -> bytes:
     """The place in a train as bytes, behind the head."""
-    return _PLACE.pack(*place)
+    return _PLACE.pack(segment, segments, sealed_bytes)
 
 
 def decode_place(datagram: bytes | memoryview) -> TrainPlace:
@@ -157,7 +193,7 @@ def decode_place(datagram: bytes | memoryview) -> TrainPlace:
     length = len(datagram) - HEAD_BYTES - PLACE_BYTES
     if not 2 <= count <= SEGMENTS_MAX + 1 or index >= count:
         raise PeerError(Drop.INCONSISTENT, f"segment {index} of {count} of a sealed train")
-    if sealed_bytes <= TAG_BYTES or sealed_bytes > SEALED_BYTES_MAX:
+    if sealed_bytes < TRAIN_BYTES_MIN or sealed_bytes > SEALED_BYTES_MAX:
         raise PeerError(Drop.LIMIT, f"sealed train of {sealed_bytes} bytes")
     if index < count - 1:
         fits = (count - 1) * length < sealed_bytes <= count * length
@@ -176,19 +212,22 @@ def train_heads(head: bytes, segments: int, sealed_bytes: int, count: int) -> by
     return bytes(heads)
 
 
-def join_train(heads: bytes, sealed: bytes, chunk_bytes: int) -> bytes:
-    """The datagrams of a train, end to end: its heads, each followed by a chunk of the ciphertext."""
+def join_train(heads: bytes, start: bytes, rest: bytes, chunk_bytes: int) -> bytes:
+    """The datagrams of a train, end to end: its heads, each followed by a chunk of both ciphertexts."""
     size = HEAD_BYTES + PLACE_BYTES
     count = len(heads) // size
+    at = chunk_bytes - len(start)
+    assert at >= 0, "the first ciphertext fits in a datagram"
     parts: list[bytes] = [b""] * (2 * count)
     parts[::2] = unpack_from(f"{size}s" * count, heads)
-    parts[1:-1:2] = unpack_from(f"{chunk_bytes}s" * (count - 1), sealed)
-    parts[-1] = sealed[(count - 1) * chunk_bytes :]
+    parts[1] = start + rest[:at]
+    parts[3:-1:2] = unpack_from(f"{chunk_bytes}s" * (count - 2), rest, at)
+    parts[-1] = rest[at + (count - 2) * chunk_bytes :]
     return b"".join(parts)
 
 
 def split_train(buffer: memoryview, segment_bytes: int, full: int) -> tuple[bytes, bytes]:
-    """Undoes `join_train`: all heads, and the whole ciphertext; `full` datagrams are full, one is the last."""
+    """Undoes `join_train`: all heads, and all ciphertext; `full` datagrams are full, one is the last."""
     size = HEAD_BYTES + PLACE_BYTES
     columns = unpack_from(f"{size}s{segment_bytes - size}s" * full, buffer)
     last_at = full * segment_bytes

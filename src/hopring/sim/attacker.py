@@ -9,7 +9,8 @@ from typing import Final
 
 from hopring.ids import DaemonId, Incarnation, Process
 from hopring.sealing.keys import ClusterKey, KeyRing
-from hopring.sealing.sealing import SECRET_BYTES, SealedCluster, Sealing
+from hopring.sealing.sealer import SealedCluster
+from hopring.sealing.sealing import SECRET_BYTES, Sealing
 from hopring.sim.engine import generator
 from hopring.sim.network import Address, SentDatagram, SimNetwork
 

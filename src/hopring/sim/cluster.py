@@ -41,7 +41,8 @@ from hopring.ordering.entry import OrderedMessage, Position
 from hopring.routing.trees import topology_of
 from hopring.sealing.keys import KEY_BYTES, ClusterKey, KeyRing
 from hopring.sealing.packet import EVERYBODY, SealedHead, decode_head
-from hopring.sealing.sealing import SECRET_BYTES, SealedCluster, Sealing
+from hopring.sealing.sealer import SealedCluster
+from hopring.sealing.sealing import SECRET_BYTES, Sealing
 from hopring.services import Service
 from hopring.sim.attacker import Attacker
 from hopring.sim.driver import Driver
@@ -62,7 +63,7 @@ from hopring.stack_events import (
     WriteTo,
 )
 from hopring.wire.header import Family, Header, encode_header
-from hopring.wire.train import MEMBERSHIP_DATAGRAM_BYTES_MAX, Frame, MembershipFrame, decode
+from hopring.wire.train import MEMBERSHIP_DATAGRAM_BYTES_MAX, Frame, LongDatagram, MembershipFrame, decode
 from hopring.wire.train import encode as encode_frames
 
 SealedPacket = tuple[DaemonId, Incarnation, int]
@@ -150,7 +151,7 @@ class SimDaemon:
                 self.refused[clear.reason] += 1
             else:
                 self._check_opened(decode_head(datagram, CLUSTER))
-                self._take_datagram(clear)
+                self._take_datagram(clear.whole if isinstance(clear, LongDatagram) else clear)
         replies, self.sealing.replies = self.sealing.replies, []
         for daemon, train in replies:
             self.cluster.network.send(self.address, self.cluster.addresses[daemon], train.buffer)

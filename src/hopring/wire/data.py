@@ -17,6 +17,7 @@ _DATA: Final = Struct("<QBBI")
 DATA_HEAD_BYTES: Final = _DATA.size
 # The same after a frame head: type, flags, body length
 _FRAMED: Final = Struct("<BBHQBBI")
+_SEQ: Final = Struct("<Q")
 SEGMENTS_MAX: Final = 46  # Their datagrams, at 1400 bytes each, fit in one 64 KiB send.
 SEGMENT_BYTES_DEFAULT: Final = 1400
 SEGMENT_OVERHEAD_BYTES: Final = HEAD_BYTES + FRAME_HEAD_BYTES + DATA_HEAD_BYTES
@@ -92,8 +93,20 @@ def cut(seq: int, payload: bytes, chunk_bytes: int) -> list[Segment]:
 
 def encode_data(data: Data) -> bytes:
     """A packet that fits in one datagram, as a frame."""
-    size = len(data.payload)
-    return _FRAMED.pack(FrameType.DATA, 0, DATA_HEAD_BYTES + size, data.seq, 0, 1, size) + data.payload
+    return encode_data_head(data.seq, len(data.payload)) + data.payload
+
+
+def encode_data_head(seq: int, packet_bytes: int) -> bytes:
+    """What comes before the payload in the frame of a whole packet."""
+    return _FRAMED.pack(FrameType.DATA, 0, DATA_HEAD_BYTES + packet_bytes, seq, 0, 1, packet_bytes)
+
+
+def filled_by(head: bytes, packet_bytes: int) -> int:
+    """The number of the whole packet of this size that begins with this head; -1 if it is anything else."""
+    if len(head) != _FRAMED.size or packet_bytes > PACKET_BYTES_MAX:
+        return -1
+    seq: int = _SEQ.unpack_from(head, FRAME_HEAD_BYTES)[0]
+    return seq if head == encode_data_head(seq, packet_bytes) else -1
 
 
 def encode_segment(segment: Segment) -> bytes:

@@ -21,7 +21,9 @@ from hopring.wire.data import (
     datagrams_max_of,
     decode_data,
     encode_data,
+    encode_data_head,
     encode_segment,
+    filled_by,
     segment_count,
 )
 from hopring.wire.header import (
@@ -99,6 +101,20 @@ class Train(Value):
 
 
 @final
+class LongDatagram(Value):
+    """A datagram in two pieces, cut behind the head of its first DATA frame: a long payload is not copied."""
+
+    def __init__(self, start: bytes, rest: bytes) -> None:
+        self.start: Final = start  # SEGMENT_OVERHEAD_BYTES.
+        self.rest: Final = rest
+
+    @property
+    def whole(self) -> bytes:
+        """The datagram in one piece."""
+        return self.start + self.rest
+
+
+@final
 class Packet(Value):
     """The content of one datagram, or of one complete train."""
 
@@ -149,6 +165,31 @@ def with_frames(train: Train, frames: Sequence[Frame], more: Sequence[Frame]) ->
         return None  # A second copy of a long train would cost more than another datagram.
     buffer = b"".join([train.buffer, *[_encode_frame(frame) for frame in more]])
     return Train(buffer, train.segment_bytes) if len(buffer) <= train.segment_bytes else None
+
+
+def encode_both(
+    head: bytes, frames: Sequence[Frame], more: Sequence[Frame], bytes_max: int
+) -> tuple[bytes, int] | None:
+    """One datagram with these frames and more behind them, and the bytes of those; None if it is too long."""
+    if len(frames) + len(more) > FRAMES_MAX:
+        return None
+    size = HEAD_BYTES
+    parts = [head]
+    for frame in frames:
+        if isinstance(frame, Data) and len(frame.payload) > bytes_max:
+            return None  # Not worth encoding.
+        parts.append(_encode_frame(frame))
+        size += len(parts[-1])
+    at = size
+    for frame in more:
+        parts.append(_encode_frame(frame))
+        size += len(parts[-1])
+    return (b"".join(parts), size - at) if size <= bytes_max else None
+
+
+def encode_long(head: bytes, data: Data) -> LongDatagram:
+    """One packet as a datagram that may be longer than any network takes."""
+    return LongDatagram(head + encode_data_head(data.seq, len(data.payload)), data.payload)
 
 
 def _cut_train(head: bytes, data: Data, segment_bytes: int) -> list[bytes]:
@@ -232,9 +273,22 @@ def decode_train(buffer: memoryview, segment_bytes: int, cluster: int) -> Iterab
     return [decoded(buffer[at : at + segment_bytes], cluster) for at in range(0, len(buffer), segment_bytes)]
 
 
-def decoded(datagram: bytes | memoryview, cluster: int) -> Packet | PeerError:
+def decode_long(datagram: LongDatagram, cluster: int) -> Packet:
+    """As `decode`; the payload of a packet that fills the datagram is not copied."""
+    start, rest = datagram.start, datagram.rest
+    header = decode_header(start, cluster)
+    if header.family is not Family.TCP:
+        seq = filled_by(start[HEAD_BYTES:], len(rest))
+        if seq >= 0:
+            return Packet(header, (Data(seq, rest),))
+    return decode(datagram.whole, cluster)
+
+
+def decoded(datagram: bytes | memoryview | LongDatagram, cluster: int) -> Packet | PeerError:
     """One datagram, or the error to count."""
     try:
+        if isinstance(datagram, LongDatagram):
+            return decode_long(datagram, cluster)
         return decode(datagram, cluster)
     except PeerError as error:
         return error

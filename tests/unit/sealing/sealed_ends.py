@@ -3,9 +3,10 @@
 from hopring.errors import PeerError
 from hopring.ids import DaemonId, Generation, Incarnation, Process
 from hopring.sealing.keys import ClusterKey, KeyRing
-from hopring.sealing.sealing import SECRET_BYTES, SealedCluster, Sealing
+from hopring.sealing.sealer import SealedCluster
+from hopring.sealing.sealing import SECRET_BYTES, Sealing
 from hopring.wire.header import HEAD_BYTES, Family, Header, encode_header
-from hopring.wire.train import Train
+from hopring.wire.train import LongDatagram, Train
 
 KEY = ClusterKey(bytes(range(32)))
 OTHER_KEY = ClusterKey(bytes(range(1, 33)))
@@ -36,7 +37,8 @@ def say(one: Sealing, body: bytes, to: DaemonId) -> Train:
 def give(to: Sealing, train: Train, now_us: int = 0) -> list[bytes | PeerError]:
     """Lets a layer open a train that arrived in one read; returns the bodies behind the heads."""
     opened = to.open(memoryview(train.buffer), train.segment_bytes, now_us)
-    return [one if isinstance(one, PeerError) else one[HEAD_BYTES:] for one in opened]
+    whole = [one.whole if isinstance(one, LongDatagram) else one for one in opened]
+    return [one if isinstance(one, PeerError) else one[HEAD_BYTES:] for one in whole]
 
 
 def reasons(results: list[bytes | PeerError]) -> list[str]:

@@ -3,8 +3,10 @@
 import gc
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import cast
 
 import pytest
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from tests.unit.sealing.sealed_ends import (
     KEY,
     OTHER_KEY,
@@ -22,19 +24,22 @@ from tests.unit.sealing.sealed_ends import (
 from hopring.errors import PeerError
 from hopring.ids import DaemonId
 from hopring.sealing.keys import BadKey, ClusterKey, KeyRing
-from hopring.sealing.packet import EVERYBODY, HEAD_BYTES, OVERHEAD_BYTES, Form
-from hopring.sealing.replay import WINDOW, ReplayWindow
-from hopring.sealing.sealing import (
-    ASSEMBLIES_MAX,
-    CHALLENGE_PAUSE_US,
-    COUNTER_MAX,
-    HEARD_US,
-    SINGLY_SENDS,
-    CountersUsedUp,
-    Sealing,
+from hopring.sealing.packet import (
+    END_BYTES,
+    EVERYBODY,
+    HEAD_BYTES,
+    OVERHEAD_BYTES,
+    PLACE_BYTES,
+    Form,
+    encode_end,
+    nonce_of,
 )
+from hopring.sealing.replay import WINDOW, ReplayWindow
+from hopring.sealing.sealer import COUNTER_MAX, SINGLY_SENDS, CountersUsedUp, _OwnKey
+from hopring.sealing.sealing import ASSEMBLIES_MAX, CHALLENGE_PAUSE_US, HEARD_US, Sealing
 from hopring.wire.data import Data
 from hopring.wire.header import Family
+from hopring.wire.ring import Token
 from hopring.wire.train import Frame, Train, decode, encode
 
 ONE, TWO, THREE = DaemonId(1), DaemonId(2), DaemonId(3)
@@ -184,6 +189,106 @@ def test_a_packet_of_a_ring_that_another_sent_is_a_repeat_too() -> None:
     (train,) = one.seal_frames(head_of(one.me), Family.RING, (Data(7, bytes(3_000)),), 1400, EVERYBODY)
 
     assert train.buffer[3] == Form.DATAGRAM
+
+
+TOKEN = Token(5, 7, 7, TWO, 0, 1, 1, 1, TWO)
+
+
+def share(one: Sealing, payload: bytes, to: DaemonId) -> Train | None:
+    """A packet for the whole site, and a token for one member."""
+    return one.seal_shared(head_of(one.me), (Data(1, payload),), (TOKEN,), 1400, to)
+
+
+def frames_of(results: list[bytes | PeerError]) -> list[Frame]:
+    found: list[Frame] = []
+    for one in results:
+        assert isinstance(one, bytes), one
+        found.extend(decode(head_of(process(1)) + one, 0xC1).frames)
+    return found
+
+
+def test_a_shared_datagram_has_the_token_for_its_member_only() -> None:
+    one, two = met()
+    three = make(3)
+    meet(one, three, (1, 3))
+
+    shared = share(one, b"for all", TWO)
+
+    assert shared is not None
+    assert shared.buffer[3] == Form.SHARED
+    assert frames_of(give(two, shared)) == [Data(1, b"for all"), TOKEN]
+    assert frames_of(give(three, shared)) == [Data(1, b"for all")]
+    assert reasons(give(two, shared)) == reasons(give(three, shared)) == ["replay"]
+
+
+@pytest.mark.parametrize(("size", "fits"), [(1, True), (1289, True), (1290, False), (5_000, False)])
+def test_what_does_not_fit_in_one_datagram_is_not_shared(size: int, fits: bool) -> None:
+    one, two = met()
+
+    shared = share(one, bytes(size), TWO)
+
+    assert (shared is not None) is fits
+    if shared is not None:
+        assert len(shared.buffer) <= 1400 + OVERHEAD_BYTES
+        assert frames_of(give(two, shared)) == [Data(1, bytes(size)), TOKEN]
+
+
+@pytest.mark.parametrize("end", [b"", b"abc", b"\2\0\xff\xff"])
+def test_a_shared_datagram_whose_end_cannot_be_right_is_refused_and_changes_nothing(end: bytes) -> None:
+    """Only a daemon with the key can have made it."""
+    one, two = met()
+    counter = one._next_counter()
+    own = one._own_key(counter)
+    head = own.shared + encode_end(EVERYBODY, counter)[:END_BYTES]
+    bad = head + own.cipher.encrypt(nonce_of(head), end, head)
+
+    assert reasons(give(two, Train(bad, len(bad)))) in (["truncated"], ["length"])
+    assert reasons(give(two, Train(bad, len(bad)))) != ["replay"]
+
+
+def test_no_two_ciphertexts_of_a_process_have_one_nonce() -> None:
+    one, two = met()
+    used: list[bytes] = []
+
+    class Recorded:
+        def __init__(self, cipher: AESGCM) -> None:
+            self._cipher = cipher
+
+        def encrypt(self, nonce: bytes, clear: bytes, aad: bytes) -> bytes:
+            used.append(nonce)
+            return self._cipher.encrypt(nonce, clear, aad)
+
+    own = one._own_key(1)
+    one._own = _OwnKey(own.epoch, cast("AESGCM", Recorded(own.cipher)), own.datagram, own.train, own.shared)
+    for at in range(5):
+        for singly in (False, True):
+            seal(one, (Data(at, bytes(5_000)),), singly)
+        share(one, b"short", TWO)
+        say(one, b"short", TWO)
+
+    assert len(used) == 5 * (2 + 2 + 4 + 1 + 1)
+    assert len(set(used)) == len(used)
+    assert two.met == [one.me]
+
+
+@pytest.mark.parametrize("at", [0, 43, 44, 59, 60, 61, -17, -1])
+def test_a_flipped_bit_in_either_part_of_a_train_is_refused(at: int) -> None:
+    one, two = met()
+    (train,) = seal(one, (Data(1, bytes(3_000)),), singly=False)
+    changed = bytearray(train.buffer)
+    changed[HEAD_BYTES + PLACE_BYTES + at if at >= 0 else at] ^= 1
+
+    assert reasons(give(two, Train(bytes(changed), train.segment_bytes))) == ["wrong_seal"]
+    assert reasons(give(two, train)) == []
+
+
+def test_the_parts_of_two_trains_cannot_be_exchanged() -> None:
+    one, two = met()
+    (first,), (second,) = (seal(one, (Data(at, bytes(3_000)),), singly=False) for at in (1, 2))
+    start = HEAD_BYTES + PLACE_BYTES
+    mixed = first.buffer[:start] + second.buffer[start : start + 60] + first.buffer[start + 60 :]
+
+    assert reasons(give(two, Train(mixed, first.segment_bytes))) == ["wrong_seal"]
 
 
 def test_a_flipped_bit_anywhere_in_a_datagram_is_refused() -> None:

@@ -9,11 +9,22 @@ from tests.unit.wire.samples import CLUSTER, a_seq, a_train
 
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, Generation, Incarnation
-from hopring.wire.data import Data, Missing, Segment, cut, packet_bytes_of
+from hopring.wire.data import SEGMENT_OVERHEAD_BYTES, Data, Missing, Segment, cut, packet_bytes_of
 from hopring.wire.header import FRAMES_MAX, Family, Header, encode_header
 from hopring.wire.hop import Ack, Nack
 from hopring.wire.ring import Held, Hurry
-from hopring.wire.train import Frame, Packet, Train, decode, decode_train, encode, with_frames
+from hopring.wire.train import (
+    Frame,
+    LongDatagram,
+    Packet,
+    Train,
+    decode,
+    decode_train,
+    decoded,
+    encode,
+    encode_long,
+    with_frames,
+)
 
 HEADER: Final = Header(Family.HOP, CLUSTER, DaemonId(3), Incarnation(2**64 - 1), Generation(2**63))
 HEAD: Final = encode_header(HEADER)
@@ -304,3 +315,41 @@ def test_sequences_up_to_the_last_one_travel_unharmed() -> None:
         [train] = encode(HEAD, [data], 200)
 
         assert list(decode_train(memoryview(train.buffer), 200, CLUSTER)) == [Packet(HEADER, (data,))]
+
+
+def test_a_long_datagram_is_decoded_as_in_one_piece_and_its_payload_is_not_copied() -> None:
+    packet = Data(2**64 - 1, bytes(range(256)) * 200)
+    long = encode_long(HEAD, packet)
+
+    found = decoded(long, CLUSTER)
+
+    assert found == Packet(HEADER, (packet,)) == decode(long.whole, CLUSTER)
+    assert isinstance(found, Packet)
+    data = found.frames[0]
+    assert isinstance(data, Data)
+    assert data.payload is packet.payload
+
+
+@pytest.mark.parametrize("at", range(SEGMENT_OVERHEAD_BYTES))
+def test_a_changed_byte_before_the_payload_means_the_same_in_one_piece_and_in_two(at: int) -> None:
+    long = encode_long(HEAD, Data(7, bytes(5_000)))
+    for change in (1, 0x80, 0xFF):
+        start = bytearray(long.start)
+        start[at] ^= change
+        changed = LongDatagram(bytes(start), long.rest)
+
+        found, whole = decoded(changed, CLUSTER), decoded(changed.whole, CLUSTER)
+
+        if isinstance(found, PeerError):
+            assert isinstance(whole, PeerError)
+            assert found.reason is whole.reason
+        else:
+            assert found == whole
+
+
+def test_frames_behind_the_packet_of_a_long_datagram_are_decoded_too() -> None:
+    packet = Data(7, bytes(5_000))
+    whole = encode(HEAD, (packet, ACK), 60_000)[0].buffer
+    cut_in_two = LongDatagram(whole[:SEGMENT_OVERHEAD_BYTES], whole[SEGMENT_OVERHEAD_BYTES:])
+
+    assert decoded(cut_in_two, CLUSTER) == Packet(HEADER, (packet, ACK))

@@ -1,6 +1,6 @@
 """Counts the instructions of a daemon for a message, and of the simulator for a seed, with valgrind.
 
-    python -m hopring.bench.suite.instructions [--functions 30] [--only simulator]
+    python -m hopring.bench.suite.instructions [--functions 30] [--only simulator] [--sealed]
 
 The count does not depend on what else the machine does. Three daemons are in one site, one of them under
 callgrind. Two clients at different daemons talk, one short message there and one back; then bundles of 60
@@ -20,13 +20,16 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
 from hopring import compiled, sync
-from hopring.config import dump_toml
+from hopring.config import SecurityTuning, dump_toml
+from hopring.credentials.directory import KeyDirectory
 from hopring.local.plan import ClusterPlan
 from hopring.sim.campaign.runner import run_seed
 from hopring.sim.campaign.world import WorldKind
@@ -38,6 +41,7 @@ _DOORS = ("PyObject_Vectorcall", "PyObject_Call")
 _DOOR_MAX = 4_000
 """A call from the library above this count is assumed to lead back into compiled code."""
 PATIENCE: Final = "20 s"
+KEY_DAYS: Final = 30
 START_SECONDS: Final = 60.0
 WARM_ROUNDS: Final = 60
 ROUNDS: Final = 200
@@ -116,8 +120,12 @@ def control(word: str, process: int) -> None:
 class CountedCluster:
     """Three daemon processes, one of them under callgrind."""
 
-    def __init__(self, directory: Path, counted: int) -> None:
+    def __init__(self, directory: Path, counted: int, sealed: bool) -> None:
         config = ClusterPlan({"a": 3}, patience=PATIENCE).config()
+        if sealed:
+            keys = KeyDirectory(directory / "keys")
+            keys.create(config.cluster, [], datetime.now(UTC), KEY_DAYS, KEY_DAYS)
+            config = replace(config, security=SecurityTuning(str(keys.root)))
         file = directory / "hop.toml"
         file.write_text(dump_toml(config))
         self.out = directory / "callgrind"
@@ -204,8 +212,9 @@ def simulate(clients: bool) -> None:
     control("--dump", os.getpid())
 
 
-def simulator_counts(directory: Path, clients: bool) -> CallgrindCounts:
-    """Instructions of the simulator for its seeds, in a process of its own."""
+def simulator_counts(directory: Path, sealed: bool, clients: bool) -> CallgrindCounts:
+    """Instructions of the simulator for its seeds, in a process of its own; never sealed."""
+    assert not sealed, "its worlds are in the clear"
     out = directory / "callgrind"
     words = [
         sys.executable,
@@ -219,9 +228,11 @@ def simulator_counts(directory: Path, clients: bool) -> CallgrindCounts:
     return CallgrindCounts(out.with_name("callgrind.1"))
 
 
-def daemon_counts(directory: Path, rounds: Callable[[list[str]], Round], counted: int) -> CallgrindCounts:
+def daemon_counts(
+    directory: Path, sealed: bool, rounds: Callable[[list[str]], Round], counted: int
+) -> CallgrindCounts:
     """Instructions of one of three daemons for some rounds."""
-    cluster = CountedCluster(directory, counted)
+    cluster = CountedCluster(directory, counted, sealed)
     try:
         cluster.wait()
         return cluster.count(rounds(cluster.urls))
@@ -229,7 +240,7 @@ def daemon_counts(directory: Path, rounds: Callable[[list[str]], Round], counted
         cluster.end()
 
 
-CASES: Final[dict[str, tuple[Callable[[Path], CallgrindCounts], int]]] = {
+CASES: Final[dict[str, tuple[Callable[[Path, bool], CallgrindCounts], int]]] = {
     "round trip, who asks": (partial(daemon_counts, rounds=round_trips, counted=0), ROUNDS),
     "round trip, who answers": (partial(daemon_counts, rounds=round_trips, counted=1), ROUNDS),
     "bundle, the sender's": (partial(daemon_counts, rounds=bundles, counted=0), ROUNDS),
@@ -245,6 +256,7 @@ def main() -> None:
     parser.add_argument(
         "--only", default="", metavar="TEXT", help="count only the cases with this in their name"
     )
+    parser.add_argument("--sealed", action="store_true", help="daemons with cluster keys; no simulator")
     parser.add_argument("--simulate", choices=["daemons", "clients"], help=argparse.SUPPRESS)
     parser.add_argument(
         "--functions", type=int, default=0, metavar="N", help="show the N most expensive functions"
@@ -257,11 +269,12 @@ def main() -> None:
         print("bench: instructions: needs valgrind, and `make compile`; left out", file=sys.stderr)
         return
     for case, (count, times) in CASES.items():
-        if options.only not in case:
+        if options.only not in case or (options.sealed and case.startswith("simulator")):
             continue
         with TemporaryDirectory(prefix="hop-bench-") as name:
-            counts = count(Path(name))
-        print(json.dumps({"case": case, "instructions": counts.total // times}), flush=True)
+            counts = count(Path(name), options.sealed)
+        figures = {"case": case, "sealed": options.sealed, "instructions": counts.total // times}
+        print(json.dumps(figures), flush=True)
         for function, total in counts.by_function().most_common(options.functions):
             print(f"{total // times:>10,}  {function.removeprefix('CPyDef_')}", file=sys.stderr)
 

@@ -18,7 +18,8 @@ from typing import Final
 from hopring.errors import PeerError
 from hopring.ids import DaemonId, Generation, Incarnation, Process
 from hopring.sealing.keys import ClusterKey, KeyRing
-from hopring.sealing.sealing import SECRET_BYTES, SealedCluster, Sealing
+from hopring.sealing.sealer import SealedCluster
+from hopring.sealing.sealing import SECRET_BYTES, Opened, Sealing
 from hopring.wire.data import SEGMENT_BYTES_DEFAULT, Data, packet_bytes_of
 from hopring.wire.header import Family, Header, encode_header
 from hopring.wire.train import Train, decode_train, decoded, encode
@@ -54,7 +55,7 @@ class SealedPair:
         (train,) = self.sender.seal_frames(self.head, Family.HOP, frames, SEGMENT_BYTES_DEFAULT, DaemonId(1))
         return train
 
-    def open(self, train: Train) -> list[bytes | PeerError]:
+    def open(self, train: Train) -> list[Opened]:
         """Opens all datagrams of a train, as one read brings them."""
         return self.receiver.open(memoryview(train.buffer), train.segment_bytes, 1)
 

@@ -49,7 +49,8 @@ from hopring.ordering.destinations import Destinations
 from hopring.ordering.entry import MESSAGE_HEAD_BYTES
 from hopring.routing.trees import topology_of
 from hopring.sealing.keys import KeyRing
-from hopring.sealing.sealing import SECRET_BYTES, SealedCluster, Sealing
+from hopring.sealing.sealer import SealedCluster
+from hopring.sealing.sealing import SECRET_BYTES, Sealing
 from hopring.stack_events import PacketReceived, Sending, StackOptions, StreamChanged
 from hopring.wire.header import Family
 from hopring.wire.train import MembershipFrame, Packet

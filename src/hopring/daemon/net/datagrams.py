@@ -18,7 +18,7 @@ from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, Generation, Process
 from hopring.routing.trees import pair, topology_of
 from hopring.sealing.keys import KeyRing
-from hopring.sealing.packet import EVERYBODY, has_same_sender
+from hopring.sealing.packet import EVERYBODY, sender_bytes
 from hopring.sealing.sealing import Sealing
 from hopring.stack_events import Identity, SendSite, SendTo
 from hopring.wire.data import SEGMENT_BYTES_DEFAULT
@@ -36,7 +36,6 @@ from hopring.wire.train import (
     with_frames,
 )
 
-_FAMILIES: Final = (Family.HOP, Family.RING)
 _FOREIGN: Final = frozenset({Drop.CLUSTER, Drop.VERSION, Drop.CLEAR_TEXT, Drop.KEY, Drop.SEAL})
 """Refusals whose senders are reported: another configuration, another key, or none."""
 
@@ -80,7 +79,8 @@ class Datagrams:
         self.group = self._join_group(loop, config)
         header = Header(Family.MEMBERSHIP, self._cluster, me.daemon, me.incarnation, Generation(0))
         self._membership_head = encode_header(header)
-        self._heads: dict[Family, bytes] = {}
+        self._own_sender = sender_bytes(self._membership_head)
+        self._ring_head = self._hop_head = b""
         self._site: list[Address] = []  # Where frames for the whole site go.
 
     def _join_group(self, loop: Loop, config: Config) -> UdpEndpoint | None:
@@ -125,7 +125,8 @@ class Datagrams:
 
     def begin(self, own: Identity, ring: Iterable[DaemonId]) -> None:
         """Another network begins, with these daemons of the site in it."""
-        self._heads = {family: encode_header(own.header(family)) for family in _FAMILIES}
+        self._ring_head = encode_header(own.header(Family.RING))
+        self._hop_head = encode_header(own.header(Family.HOP))
         if self.sealing is not None:
             self.sealing.begin()
         if self.group is not None:
@@ -158,30 +159,36 @@ class Datagrams:
             self.shaper.send(train, address)
 
     def _trains(self, family: Family, frames: Sequence[Frame], segment_bytes: int, to: DaemonId) -> list[Train]:
+        head = self._ring_head if family is Family.RING else self._hop_head
         if self.sealing is None:
-            return encode(self._heads[family], frames, segment_bytes)
-        return self.sealing.seal_frames(self._heads[family], family, frames, segment_bytes, to)
+            return encode(head, frames, segment_bytes)
+        return self.sealing.seal_frames(head, family, frames, segment_bytes, to)
 
     def _send_site(self, output: SendSite, follows: SendTo | None) -> None:
         """A following frame for one member, mostly a token, shares the datagram if it fits."""
-        trains = self._trains(Family.RING, output.frames, self._ring_segment_bytes, EVERYBODY)
-        if self.group is not None:
-            for train in trains:
-                self.group.send(train, self.group.address)
-        elif self._send_joined(trains, output, follows):
+        joins = follows if self.group is None else None
+        if joins is not None and self.sealing is not None and self._send_shared(self.sealing, output, joins):
             return
-        else:
-            for train in trains:
-                for address in self._site:
-                    self.shaper.send(train, address)
+        trains = self._trains(Family.RING, output.frames, self._ring_segment_bytes, EVERYBODY)
+        if joins is not None and self.sealing is None and self._send_joined(trains, output, joins):
+            return
+        for train in trains:
+            self._send_everywhere(train)
         if follows is not None:
             self._send_to(follows)
 
-    def _send_joined(self, trains: list[Train], output: SendSite, follows: SendTo | None) -> bool:
-        """Sends both in one datagram to the daemon that gets both; False if they do not fit in one."""
-        if follows is None or len(trains) > 1:
+    def _send_shared(self, sealing: Sealing, output: SendSite, follows: SendTo) -> bool:
+        """Sends both in one datagram to all, which open what is for them; False if they do not fit in one."""
+        size = self._ring_segment_bytes
+        shared = sealing.seal_shared(self._ring_head, output.frames, follows.frames, size, follows.daemon)
+        if shared is None:
             return False
-        joined = self._join_frames(trains[0], output, follows)
+        self._send_everywhere(shared)
+        return True
+
+    def _send_joined(self, trains: list[Train], output: SendSite, follows: SendTo) -> bool:
+        """Sends both in one datagram to the daemon that gets both; False if they do not fit in one."""
+        joined = with_frames(trains[0], output.frames, follows.frames) if len(trains) == 1 else None
         if joined is None:
             return False
         gets_both = self.addresses[follows.daemon]
@@ -189,19 +196,13 @@ class Datagrams:
             self.shaper.send(joined if address == gets_both else trains[0], address)
         return True
 
-    def _join_frames(self, train: Train, output: SendSite, follows: SendTo) -> Train | None:
-        """The one datagram of the site with the following frames in it; None if they do not fit."""
-        if self.sealing is None:
-            return with_frames(train, output.frames, follows.frames)
-        head, size, frames = (
-            self._heads[Family.RING],
-            self._ring_segment_bytes,
-            (*output.frames, *follows.frames),
-        )
-        together = encode(head, frames, size)
-        if len(together) > 1 or len(together[0].buffer) > size:
-            return None
-        return self.sealing.seal_datagram(together[0].buffer, follows.daemon)
+    def _send_everywhere(self, train: Train) -> None:
+        """Sends to the group of the site, or to each of its daemons."""
+        if self.group is not None:
+            self.group.send(train, self.group.address)
+            return
+        for address in self._site:
+            self.shaper.send(train, address)
 
     def send_message(self, to: Iterable[DaemonId], payload: bytes) -> None:
         """Sends a message of membership, which belongs to no network."""
@@ -216,7 +217,7 @@ class Datagrams:
         if self.sealing is not None:
             self._receive_sealed(self.sealing, buffer, segment_bytes, address)
             return
-        if self.group is not None and bytes(buffer[:HEAD_BYTES]) == self._heads.get(Family.RING):
+        if self.group is not None and bytes(buffer[:HEAD_BYTES]) == self._ring_head:
             return  # Our own packet, sent to the group: not worth decoding.
         for packet in decode_train(buffer, segment_bytes, self._cluster):
             self._decoded(packet, address)
@@ -224,7 +225,7 @@ class Datagrams:
     def _receive_sealed(
         self, sealing: Sealing, buffer: memoryview, segment_bytes: int, address: Address
     ) -> None:
-        if self.group is not None and has_same_sender(bytes(buffer[:HEAD_BYTES]), self._membership_head):
+        if self.group is not None and sender_bytes(bytes(buffer[:HEAD_BYTES])) == self._own_sender:
             return  # Our own packet, sent to the group.
         for clear in sealing.open(buffer, segment_bytes, self._loop.now_us()):
             self._decoded(clear if isinstance(clear, PeerError) else decoded(clear, self._cluster), address)

@@ -269,8 +269,10 @@ class UdpEndpoint:
 
     def _send_whole(self, train: Train, address: Address) -> bool:
         size = train.segment_bytes
-        limit = min(_CUT_DATAGRAMS_MAX, _CUT_BYTES_MAX // size) * size
         view = memoryview(train.buffer)
+        limit = min(_CUT_DATAGRAMS_MAX, _CUT_BYTES_MAX // size) * size
+        if len(view) <= min(_CUT_DATAGRAMS_MAX * size, _CUT_BYTES_MAX):
+            limit = len(view)  # The last datagram may be shorter, and fit in where a full one would not.
         segment = cut_into(size)
         for at in range(0, len(view), limit):
             piece = view[at : at + limit]
