@@ -22,8 +22,9 @@ def sessions(state: None) -> Iterator[tuple[Any, Any]]:
     pytest.importorskip("pyspark", reason="needs Spark: make spark")
     from hopring.spark import register, session  # noqa: PLC0415  Only where it is installed.
 
-    # Code that runs for milliseconds is not worth optimizing: that would take most of the time.
-    os.environ["JDK_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=1"
+    # Code that runs for milliseconds is not worth optimizing: that would take most of the time. Java gives its
+    # quick compiler little room for code by default, and stops compiling when that is full.
+    os.environ["JDK_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
     found = session("tests")
     quick = found.newSession()
     for name, value in QUICK.items():

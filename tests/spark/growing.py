@@ -1,6 +1,6 @@
 """Spools and a trace that grow step by step, for streams; and a stream as a process that can be killed.
 
-python -m tests.spark.growing DIRECTORY
+python -m tests.spark.growing DIRECTORY REFRESH_SECONDS
 
 The spools of two sites have many of the same messages, Unreliable ones, which have no place, and messages whose
 copies in the other spool come an hour late. The trace has a history of the model as lines, a file for each
@@ -73,6 +73,8 @@ class Growing:
         events = list(run_model(SEED_LINES).events)
         place = self.trace / "run=lines"
         place.mkdir(parents=True, exist_ok=True)
+        if not step:
+            return  # Daemons have not written anything yet.
         for daemon in sorted({event.process.daemon for event in events}):
             lines = lines_of([event for event in events if event.process.daemon == daemon])
             # Some daemons write faster than others; in the last step all have written everything.
@@ -116,7 +118,7 @@ def main() -> None:
     store = Store(growing.out)
     store.open()
     print("begins", flush=True)
-    run(spark, growing.options(refresh_seconds=2.0), store)
+    run(spark, growing.options(refresh_seconds=float(sys.argv[2])), store)
     print("through", flush=True)
     spark.stop()
 

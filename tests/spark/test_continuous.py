@@ -7,12 +7,14 @@ import subprocess
 import sys
 import threading
 import time
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 from tests.spark.growing import Growing, lines_of
+from tests.spark.literals import record, records
 from tests.support.waiting import until
 from tests.unit.check.evs_notation import history
 
@@ -25,6 +27,8 @@ from hopring.spark.pipeline import Store
 from hopring.spark.pipeline import run as run_pipeline
 from hopring.spark.pipeline.ingest import last_committed
 from hopring.spark.pipeline.ledger import StreamLedger
+from hopring.spark.pipeline.passes import Passes
+from hopring.spark.session import suited_to
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -49,24 +53,28 @@ def is_to_be_repeated(growing: Growing) -> bool:
     return any(batch > last_committed(Store(growing.out), spool) for spool, batch in taken.items())
 
 
-def killed(growing: Growing, after_pass: bool, seconds: float) -> bool:
-    """Starts the stream as a process and kills it, after a pass or a time; returns whether it was at work."""
-    before = ledger_of(growing).passes
+def killed(growing: Growing, after: str, seconds: float, refresh_seconds: float) -> bool:
+    """Starts the stream as a process and kills it; returns whether it was at work.
+
+    The seconds count from its start, from its next pass, or from its next pass of records.
+    """
+    before = ledger_of(growing)
     code = f"{REPOSITORY / 'src'}:{REPOSITORY}"
     environment = {
         **os.environ,
         "PYTHONPATH": code,
         "SPARK_LOCAL_DIRS": str(growing.directory / "java"),
-        "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1",
+        "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m",
     }
-    command = [sys.executable, "-P", "-m", "tests.spark.growing", str(growing.directory)]
+    command = [sys.executable, "-P", "-m", "tests.spark.growing", str(growing.directory), str(refresh_seconds)]
     started = subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True
     )
     assert started.stdout is not None
     assert started.stdout.readline() == "begins\n"
-    if after_pass:
-        until(lambda: ledger_of(growing).passes > before, seconds=SECONDS_MAX, look_seconds=0.001)
+    if after != "start":
+        changed = attrgetter(after)
+        until(lambda: changed(ledger_of(growing)) != changed(before), seconds=SECONDS_MAX, look_seconds=0.001)
     time.sleep(seconds)
     at_work = started.poll() is None
     os.killpg(started.pid, signal.SIGKILL)
@@ -74,15 +82,15 @@ def killed(growing: Growing, after_pass: bool, seconds: float) -> bool:
     return at_work
 
 
-def check(spark: Any, root: Path, kills: int, seconds_max: float, seed: int) -> None:
+def check(spark: Any, root: Path, kills: int, seconds_max: float, refresh_seconds: float, seed: int) -> None:
     """Kills a stream whose input grows, lets the last one end, and compares its tables with those of a run."""
     growing, dice = Growing(root), random.Random(seed)
     at_work = repeated = 0
     for step in range(kills):
         growing.grow(step, kills + 1)
-        # In turn right after a pass, soon after one, and at any time.
-        seconds = (0.0, dice.uniform(0.0, 2.0), dice.uniform(0.0, seconds_max))[step % 3]
-        at_work += killed(growing, step % 3 < 2, seconds)
+        # Right after records were taken in, Spark has not yet committed their batch.
+        after, most = (("batches", 0.0), ("passes", 2.0), ("start", seconds_max))[step % 3]
+        at_work += killed(growing, after, dice.uniform(0.0, most), refresh_seconds)
         repeated += is_to_be_repeated(growing)
     growing.grow(kills, kills + 1)
     run(spark, growing.options())
@@ -91,11 +99,39 @@ def check(spark: Any, root: Path, kills: int, seconds_max: float, seed: int) -> 
 
     print(f"{at_work} of {kills} streams killed at work, with a batch to be repeated: {repeated}")
     assert at_work == kills
+    assert repeated
     assert compare(growing.out, whole.out) == []
 
 
 def test_a_stream_that_was_killed_makes_the_tables_of_a_run(users: Any, tmp_path: Path) -> None:
-    check(users, tmp_path, kills=2, seconds_max=6.0, seed=1)
+    check(users, tmp_path, kills=2, seconds_max=6.0, refresh_seconds=60.0, seed=1)
+
+
+def test_late_records_are_in_the_tables_and_listed_with_a_reason(users: Any, tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.open()
+    passes = Passes(users, store, {}, late_us=600_000_000)
+    passes.open()
+
+    def take(batch: int, *found: Any) -> bool:
+        place = store.place("bronze", "records") / "spool=eu" / f"batch={batch}"
+        table = records(users, found).drop("spool")
+        table.write.mode("overwrite").partitionBy("group").parquet(str(place))
+        return passes.take_records("eu", batch)
+
+    again = record("eu", 2, place=(10, 0), seconds=30), record("eu", 3, place=(12, 0), seconds=3500)
+    with suited_to(users, 0, 2):
+        assert take(0, record("eu", 0, place=(10, 0), seconds=0), record("eu", 1, place=(11, 0), seconds=3600))
+        assert take(1, *again)
+        assert not take(1, *again)  # Spark repeats a batch after a crash.
+
+    messages = parquet.read_table(store.place("silver", "messages")).to_pylist()
+    assert sorted((one["lts"], one["copies"]) for one in messages) == [(10, 2), (11, 1), (12, 1)]
+    late = parquet.read_table(store.place("gold", "late")).to_pylist()
+    assert [(one["name"], one["group"], one["rows"], one["late_seconds"]) for one in late] == [
+        ("eu", "g", 1, 3600 - 600 - 30)
+    ]
+    assert late[0]["reason"].startswith("out of order")
 
 
 def test_a_violation_is_in_tables_and_report_while_the_stream_runs(
@@ -148,4 +184,5 @@ def test_a_violation_is_in_tables_and_report_while_the_stream_runs(
 
 @pytest.mark.long
 def test_twenty_kills_lose_nothing_and_count_nothing_twice(users: Any, tmp_path: Path) -> None:
-    check(users, tmp_path, kills=20, seconds_max=15.0, seed=int(os.environ.get("HOPRING_SEED", "4711")))
+    seed = int(os.environ.get("HOPRING_SEED", "4711"))
+    check(users, tmp_path, kills=20, seconds_max=15.0, refresh_seconds=2.0, seed=seed)

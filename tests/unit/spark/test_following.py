@@ -12,7 +12,9 @@ from hopring.spark.errors import ForeignInput
 
 pytest.importorskip("pyspark", reason="needs Spark: make spark")
 
-from hopring.spark.pipeline.following import TraceFollower
+import pyarrow.parquet as pq
+
+from hopring.spark.pipeline.following import TraceFollower, merge_pieces, write_rows
 
 TEXT = "a: view 1 ab | send 1 | deliver a:1\nb: view 1 ab | deliver a:1"
 
@@ -22,6 +24,7 @@ def follow(trace: Path, bytes_max: int = 1 << 20) -> Any:
 
 
 def lines_of(path: Path) -> list[bytes]:
+    path.parent.mkdir(exist_ok=True)
     with path.open("wb") as file:
         write_json_lines(history(TEXT), file)
     return path.read_bytes().splitlines(keepends=True)
@@ -54,7 +57,6 @@ def test_complete_lines_are_read_once_and_the_last_one_when_it_is_whole(tmp_path
 
 def test_a_backlog_comes_in_pieces_and_an_end_that_was_set_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "run=x y" / "all.jsonl"
-    path.parent.mkdir()
     lines = lines_of(path)
     follower = follow(tmp_path, max(map(len, lines)))
     ends = follower.sizes()
@@ -87,6 +89,28 @@ def test_a_parquet_file_is_read_when_it_is_complete_and_counts_before_the_lines_
     found = follower.read({})
     assert list(found.files) == ["seed.parquet"]
     assert follower.read(found.files) is None
+
+
+def test_many_small_pieces_become_one_with_the_same_rows(tmp_path: Path) -> None:
+    lines_of(tmp_path / "run=x" / "all.jsonl")
+    place, workshop = tmp_path / "out" / "trace", tmp_path / "out" / "workshop"
+    workshop.mkdir(parents=True)
+    follower, number = follow(tmp_path / "run=x", 400), 0
+    done: Any = {}
+    while (new := follower.read(done)) is not None:
+        write_rows(new, place, f"piece-{number:08}")
+        done, number = new.files, number + 1
+
+    def rows() -> list[Any]:
+        found = [pq.read_table(file, partitioning=None).to_pylist() for file in place.rglob("*.parquet")]
+        return sorted([row for one in found for row in one], key=lambda row: row["row"])
+
+    before, files = rows(), len(list(place.rglob("*.parquet")))
+    assert merge_pieces(place, tmp_path / "out", workshop, files + 1) == 0
+    assert merge_pieces(place, tmp_path / "out", workshop, 2) == files
+    assert rows() == before
+    assert len(list(place.rglob("*.parquet"))) == 2  # One for each daemon.
+    assert list(workshop.iterdir()) == []
 
 
 def test_the_wall_clock_of_each_life_is_found(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from hopring.spark.audit.witness import as_json_text
 from hopring.spark.errors import SparkError
 from hopring.spark.pipeline import ingest, measure
 from hopring.spark.pipeline.counters import watched
-from hopring.spark.pipeline.following import TraceFollower
+from hopring.spark.pipeline.following import TraceFollower, merge_pieces
 from hopring.spark.pipeline.lateness import RECORDS_CLOCK, trace_clock
 from hopring.spark.pipeline.passes import PASSED, Passes
 from hopring.spark.pipeline.store import AUDIT, STREAM
@@ -42,6 +42,7 @@ TRACE_SECONDS: Final = 5.0
 """The interval in which files of the trace are looked at."""
 
 LOOK_SECONDS: Final = 0.2
+FIRST_REFRESH_SECONDS: Final = 15.0
 REFRESH_PAUSE: Final = 3.0
 """After a refresh, the stream runs at least so many times as long as the refresh took."""
 
@@ -128,7 +129,8 @@ class Continuous:
                 )
                 for spool in self.options.spools
             ]
-            due, read_at = time.monotonic() + self.options.refresh_seconds, -TRACE_SECONDS
+            first_seconds = min(FIRST_REFRESH_SECONDS, self.options.refresh_seconds)
+            due, read_at = time.monotonic() + first_seconds, -TRACE_SECONDS
             try:
                 while not ended.is_set():
                     _raise_errors(queries)
@@ -176,6 +178,7 @@ class Continuous:
         """Makes all tables that depend on everything; returns the seconds until the next time."""
         began = time.monotonic()
         with self.turns:
+            merge_pieces(self.store.place("bronze", "trace"), self.store.out, self.store.workshop)
             self._note(running=True)
             self._finish(self._audit_closed)
         taken = time.monotonic() - began

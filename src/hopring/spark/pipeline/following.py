@@ -9,6 +9,8 @@ Limit       a file only grows. One that is shorter than before, or begins otherw
 """
 
 import hashlib
+import os
+import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -22,11 +24,17 @@ import pyarrow.parquet as pq
 from hopring.check.trace_row import TraceRow
 from hopring.spark.audit.reading import WRITTEN, columns_of
 from hopring.spark.errors import ForeignInput
+from hopring.spark.pipeline import swapping
 from hopring.spark.pipeline.ledger import FilePlace
 from hopring.spark.schema import BRONZE, RUN, TRACE, check_columns
 
 BYTES_MAX: Final = 16 << 20
 HEAD_BYTES: Final = 256
+PIECES_MAX: Final = 64
+"""Small files of one daemon in the bronze table after which they are merged: five minutes of a busy stream."""
+
+PIECE_BYTES: Final = 64 << 20
+"""Files of this size are not small."""
 
 _NO_RUN: Final = "__HIVE_DEFAULT_PARTITION__"  # So Spark names the directory of an empty value.
 _ESCAPED: Final = frozenset("\"#%'*/:=?\\{[]^\x7f") | {chr(code) for code in range(32)}
@@ -195,6 +203,33 @@ def write_rows(rows: NewRows, place: Path, name: str) -> list[Path]:
         pq.write_table(pa.concat_tables(tables), place / relative, compression="zstd")
         written.append(relative)
     return written
+
+
+def merge_pieces(place: Path, out: Path, workshop: Path, pieces_max: int = PIECES_MAX) -> int:
+    """Merges the small files of each directory of the bronze table that has many; returns how many it merged.
+
+    A directory is replaced as a whole, so whoever lists it finds every row once. Its rows stay the same, so it
+    does not matter when this is killed.
+    """
+    merged = 0
+    for directory in sorted(place.glob(f"{RUN}=*/{_DAEMON}=*")):
+        files = sorted(directory.glob("*.parquet"))
+        small = [file for file in files if file.stat().st_size < PIECE_BYTES]
+        if len(small) < pieces_max:
+            continue
+        new = workshop / "trace-merged"
+        shutil.rmtree(new, ignore_errors=True)
+        new.mkdir()
+        for file in files:
+            if file not in small:
+                os.link(file, new / file.name)
+        # By the name of the last one, which goes: no later piece has that name.
+        with pq.ParquetWriter(new / small[-1].name, _SCHEMA, compression="zstd") as writer:
+            for file in small:
+                writer.write_table(pq.read_table(file, schema=_SCHEMA, partitioning=None))
+        swapping.replace(new, out, str(directory.relative_to(out)), workshop)
+        merged += len(small)
+    return merged
 
 
 def escaped(name: str) -> str:
