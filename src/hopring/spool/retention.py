@@ -26,6 +26,8 @@ from hopring.spool.files import (
 )
 from hopring.spool.reading import read_head
 
+_PARQUET: Final = b"PAR1"
+_LENGTH_BYTES: Final = 4
 OFFSET_DIGITS_MAX: Final = DIGITS + 1
 """Limit for the number in the file of a consumer; a longer one is damage."""
 
@@ -66,10 +68,27 @@ def due(directory: Path, retention: Retention, now_us: int) -> Iterator[int]:
             return
         if floor is not None and following > floor:
             return
-        if retention.archived_only and not archive_path(directory, base).exists():
+        if retention.archived_only and not is_whole(archive_path(directory, base)):
             return
         total_bytes -= sizes[base]
         yield base
+
+
+def is_whole(path: Path) -> bool:
+    """Whether a file of the archive exists and has both ends of a Parquet file, and its footer."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(len(_PARQUET))
+            size_bytes = file.seek(0, os.SEEK_END)
+            if size_bytes < 2 * len(_PARQUET) + _LENGTH_BYTES:
+                return False
+            file.seek(-len(_PARQUET) - _LENGTH_BYTES, os.SEEK_END)
+            footer_bytes = int.from_bytes(file.read(_LENGTH_BYTES), "little")
+            tail = file.read()
+    except OSError:
+        return False
+    fits = 0 < footer_bytes <= size_bytes - 2 * len(_PARQUET) - _LENGTH_BYTES
+    return head == tail == _PARQUET and fits
 
 
 def _is_too_old(directory: Path, following: int, retention: Retention, now_us: int) -> bool:

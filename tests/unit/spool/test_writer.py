@@ -311,10 +311,18 @@ def test_retention_may_wait_for_the_archive(tmp_path: Path) -> None:
             writer.append(messages(b"x"))
         assert bounds(writer.directory).start == 0
 
-        archive_path(writer.directory, 0).parent.mkdir()
-        archive_path(writer.directory, 0).touch()
+        path = archive_path(writer.directory, 0)
+        path.parent.mkdir()
+        whole = b"PAR1" + b"columns" + b"footer" + (6).to_bytes(4, "little") + b"PAR1"
+        for size_bytes in range(len(whole)):  # A disk that was full, or a copy that was cut off.
+            path.write_bytes(whole[:size_bytes])
+            writer.tick()
+        path.write_bytes(whole.replace(b"\6\0", b"\6\1"))  # The footer would begin before the file.
         writer.tick()
+        assert bounds(writer.directory).start == 0
 
+        path.write_bytes(whole)
+        writer.tick()
         assert bounds(writer.directory).start == 1
 
 

@@ -55,6 +55,23 @@ def table_options(command: Command) -> Command:
                 help="With --stream: remove records of bronze that are older, as 7d or 12h.",
             ),
             click.option(
+                "--format",
+                "form",
+                metavar="NAME",
+                default="parquet",
+                show_default=True,
+                expose_value=False,
+                callback=_keep,
+                help="Format of the tables: parquet, orc, or with --catalog any that the session knows.",
+            ),
+            click.option(
+                "--catalog",
+                metavar="NAME[.PREFIX]",
+                expose_value=False,
+                callback=_keep,
+                help="Register the tables in this catalog of Spark, in schemas bronze, silver and gold.",
+            ),
+            click.option(
                 "--alert",
                 metavar="GROUP",
                 expose_value=False,
@@ -91,6 +108,8 @@ def check_tables(*, stream: bool) -> None:
     given = _given()
     if given.get("retain") is not None and not stream:
         raise click.UsageError("--retain goes with --stream: other runs make the tables anew")
+    if stream and given.get("form") != "parquet":
+        raise click.UsageError("--stream keeps its tables as Parquet: leave --format out")
 
 
 def with_tables(options: "PipelineOptions") -> "PipelineOptions":
@@ -111,6 +130,8 @@ def with_tables(options: "PipelineOptions") -> "PipelineOptions":
         upkeep=UpkeepLimits(retain_seconds=None if retain_us is None else retain_us / 1e6),
         alert=target,
         metrics=given.get("metrics"),
+        form=given["form"],
+        catalog=given.get("catalog"),
     )
 
 

@@ -30,6 +30,15 @@ from hopring.spark.pipeline.alerts import of_gaps, of_violations, raise_alerts
 from hopring.spark.pipeline.continuous import Continuous
 from hopring.spark.pipeline.counters import CountersPage, PipelineCounters
 from hopring.spark.pipeline.passes import arrow_schema
+from hopring.spark.pipeline.publishing import (
+    FILE_FORMATS,
+    PARQUET,
+    check_format,
+    check_names,
+    convert,
+    refresh_tables,
+    register_tables,
+)
 from hopring.spark.pipeline.store import AUDIT, METRICS, REPORT, STREAM, PipelineOptions, Store, on_disk, uri
 from hopring.spark.report import write_report
 from hopring.spark.schema import BODIES, LAYERS, ddl, shaped
@@ -64,6 +73,7 @@ class Pipeline:
         self.batches: Mapping[str, int] | None = None  # Of a stream, by spool: the last one that counts.
         self.passed: frozenset[str] = frozenset()  # Tables that the passes of a stream make.
         self._kept: list[DataFrame] = []
+        self._registered = False
 
     def run(self, trace: Path | None) -> AuditReport | None:
         """Runs all stages and returns the result of the audit, or None without a trace.
@@ -72,6 +82,7 @@ class Pipeline:
         """
         with on_disk(self.store.out), readable("pipeline"):
             register(self.spark)
+            check_format(self.spark, self.options.form)
             if self.options.stream:
                 return Continuous(self).run()
             self.ingest(trace)
@@ -86,8 +97,21 @@ class Pipeline:
             report = self.tables(sum(rows.values()) <= SMALL_ROWS_MAX, rows["trace"], judge)
         self.violations(report)
         self.report()
+        self.publish()
         self.tell(report, is_last=judge == self.audit)
         return report
+
+    def publish(self) -> None:
+        """Copies the tables to another format, and registers them, if that is wanted."""
+        form, catalog = self.options.form, self.options.catalog
+        if form != PARQUET or catalog:
+            self.say("tables for others")
+        convert(self.spark, self.store, form)
+        if catalog and self._registered:
+            refresh_tables(self.spark, self.store, catalog)
+        elif catalog:
+            register_tables(self.spark, self.store, form, catalog)
+            self._registered = True
 
     def tell(self, report: AuditReport | None, *, is_last: bool) -> None:
         """Brings the counters up to date, and sends an alert for each new violation and unexplained gap.
@@ -95,7 +119,8 @@ class Pipeline:
         Alerts that cannot be sent wait for the next time; only the last time that is an error.
         """
         # Read here: for Spark it would be one more job.
-        table = dataset.dataset(self.store.place("silver", "gaps"), format="parquet")
+        form = self.options.form if self.options.form in FILE_FORMATS else PARQUET
+        table = dataset.dataset(self.store.place("silver", "gaps"), format=form)
         gaps = table.to_table(filter=~dataset.field("explained")).to_pylist()
         self.counters.audit(report)
         self.counters.gaps(len(gaps))
@@ -276,6 +301,7 @@ def run(
     The session may be given by a function that makes it or waits for it. This is called in a thread: Java can
     start while the lines of the trace are converted.
     """
+    check_names(options.form, options.catalog)
     counters = PipelineCounters()
     page = CountersPage(options.metrics, counters) if options.metrics else nullcontext()
     with page, ThreadPoolExecutor(1) as pool:

@@ -59,6 +59,8 @@ class PipelineOptions(msgspec.Struct, frozen=True):
     engine: Engine = "auto"  # Of the audit.
     alert: AlertTarget | None = None
     upkeep: UpkeepLimits = UpkeepLimits()  # Of the records that a stream writes.
+    form: str = "parquet"  # The format of the tables.
+    catalog: str | None = None  # Where they are registered: `CATALOG` or `CATALOG.PREFIX`.
     metrics: str | None = None  # Where the counters are served: `[ADDRESS:]PORT`.
     late_seconds: float = LATE_SECONDS
     refresh_seconds: float = REFRESH_SECONDS
@@ -103,9 +105,12 @@ REPORT: Final = "report.html"
 STREAM: Final = "stream.json"
 CHECKPOINTS: Final = "checkpoints"
 METRICS: Final = "metrics.prom"
+CATALOG: Final = "catalog"
+"""The directory for schemas of a catalog, which Spark wants to have one; their tables are elsewhere."""
+
 _NEW: Final = ".new"
 _ELSEWHERE: Final = re.compile(r"[a-z][a-z0-9+]*:/")  # Path() turns `s3://` into `s3:/`.
-_OURS: Final = frozenset({MARK, AUDIT, REPORT, STREAM, CHECKPOINTS, METRICS, BOOK, _NEW, *LAYERS})
+_OURS: Final = frozenset({MARK, AUDIT, REPORT, STREAM, CHECKPOINTS, METRICS, BOOK, CATALOG, _NEW, *LAYERS})
 
 
 class Store:
