@@ -16,6 +16,7 @@ the layers that show them to users add the names.
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Final, Generic, Literal, TypeVar, final
 
 from hopring.compiled import mypyc_attr
@@ -51,6 +52,11 @@ class Resume(Value):
 @final
 class Withdraw(Value):
     """Discards the messages of the daemon itself that are not sent yet."""
+
+
+@final
+class ForcePrimary(Value):
+    """An operator wants this daemon's next view, which it forms at once, to be primary."""
 
 
 @final
@@ -125,6 +131,17 @@ class TransitionalSignal(Value):
         self.next_view: Final = next_view  # The view that follows; each side of a split has another one.
 
 
+class PrimaryBasis(StrEnum):
+    """Why a view is primary; the empty one, which is false, says that it is not."""
+
+    NONE = ""
+    FIRST = "first"  # The first primary of the cluster: a majority of the configured daemons.
+    MAJORITY = "majority"  # It has a majority of the last primary.
+    WEIGHTED = "weighted"  # One of these two, where votes have weights or a daemon has none.
+    ALL = "all"  # All configured daemons are there, though the last primary has lost its majority.
+    OPERATOR = "operator"  # An operator made it primary.
+
+
 @final
 class Installed(Value):
     """A new view is installed."""
@@ -136,6 +153,7 @@ class Installed(Value):
         together: tuple[Process, ...],
         cause: str,
         uneven: bool = False,
+        primary: PrimaryBasis = PrimaryBasis.NONE,
     ) -> None:
         self.view: Final = view
         self.members: Final = members
@@ -144,9 +162,10 @@ class Installed(Value):
         # Members of `together` may have received different messages: there were rifts for some of them, or
         # messages after the signal were not for all their sites.
         self.uneven: Final = uneven
+        self.primary: Final = primary
 
 
-EngineInput = SubmitMessage | Resume | Withdraw | Stop | Stalled | Tick
+EngineInput = SubmitMessage | Resume | Withdraw | ForcePrimary | Stop | Stalled | Tick
 """All inputs of an engine from the layers above and from the clock."""
 
 EngineOutput = Stamped | Delivered | Rift | TransitionalSignal | Installed
@@ -251,6 +270,7 @@ class EngineState(Value):
         view: ViewId,  # The last one installed.
         members: tuple[Process, ...],
         attempt: AttemptSnapshot | None,
+        primary: PrimaryBasis = PrimaryBasis.NONE,  # Of the view.
     ) -> None:
         self.me: Final = me
         self.phase: Final = phase
@@ -258,6 +278,7 @@ class EngineState(Value):
         self.view: Final = view
         self.members: Final = members
         self.attempt: Final = attempt
+        self.primary: Final = primary
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +301,7 @@ class Snapshot:
     last_network: NetworkSnapshot | None = None  # The network before, as it ended.
     attempt: AttemptSnapshot | None = None
     overlay: OverlaySnapshot | None = None
+    primary: PrimaryBasis = PrimaryBasis.NONE  # Of the view.
 
     @property
     def links(self) -> tuple[LinkSnapshot, ...]:

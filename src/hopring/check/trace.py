@@ -87,6 +87,7 @@ class ViewInstalled(msgspec.Struct, frozen=True, gc=False):
     members: tuple[ProcessName, ...]
     together: tuple[ProcessName, ...]  # The transitional set.
     cause: str = ""
+    primary: str = ""  # Why it is primary: first, majority, all or operator. Empty if it is not.
 
 
 class Signalled(msgspec.Struct, frozen=True, gc=False):

@@ -168,7 +168,8 @@ def _columns(event: Event) -> tuple[str, dict[str, Any]]:
             return "crash", {}
         case ViewInstalled():
             sets = {"members": process_texts(event.members), "transitional_set": process_texts(event.together)}
-            return "view", {"view": view_text(event.view), "cause": event.cause, **sets}
+            why = {"cause": event.cause, "primary": event.primary or None}
+            return "view", {"view": view_text(event.view), **why, **sets}
         case Signalled():
             return "transitional", {
                 "view": view_text(event.view),
@@ -206,7 +207,7 @@ def read_event(row: TraceRow) -> Event:
             return Crash(process, at_us)
         case "view":
             sets = read_processes(row.members), read_processes(row.transitional_set)
-            return ViewInstalled(process, at_us, read_view(row.view), *sets, row.cause or "")
+            return ViewInstalled(process, at_us, read_view(row.view), *sets, row.cause or "", row.primary or "")
         case "transitional":
             return Signalled(process, at_us, read_view(row.view), read_processes(row.transitional_set))
         case "send":

@@ -70,9 +70,10 @@ class TraceRow(msgspec.Struct, frozen=True, omit_defaults=True):
     self_discard: int | None = None  # 1 or 0.
     name: str | None = None
     wall_us: int | None = None  # The wall clock at the start of a daemon.
+    primary: str | None = None  # Why a view of daemons is primary; empty if it is not.
 
 
-LATER = ("peer", "groups", "self_discard", "name", "wall_us")
+LATER = ("peer", "groups", "self_discard", "name", "wall_us", "primary")
 """Columns that older files of this schema do not have."""
 
 COUNTS = Counters.__struct_fields__[2:-1]

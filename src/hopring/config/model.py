@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 PORT_DEFAULT: Final = 4892
 WEIGHT_DEFAULT: Final = 50_000
 WEIGHT_MAX: Final = 2**32 - 1
+VOTES_MAX: Final = 1_000
 
 
 class LinkProtocol(StrEnum):
@@ -214,6 +215,7 @@ class Daemon:
     client_port: int | None = None
     spread_port: int | None = None  # For clients of Spread.
     tls_port: int | None = None  # For clients with TLS, at the daemon's own address.
+    votes: int = 1  # Its weight in the decision which view is primary.
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +249,7 @@ class Config:
     default_weight: int = WEIGHT_DEFAULT
     default_protocol: LinkProtocol = LinkProtocol.HOP
     weights: Weights = Weights.FIXED
+    tie_site: str | None = None  # Of two halves with equal votes, the one with most of this site is primary.
     membership: MembershipTuning = MembershipTuning()
     clients: ClientTuning = ClientTuning()
     log: LogTuning = LogTuning()

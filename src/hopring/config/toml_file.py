@@ -18,6 +18,7 @@ from hopring.config.builder import ConfigBuilder, ConfigPlace
 from hopring.config.error import ConfigError, find_line, read_limited
 from hopring.config.model import (
     PORT_DEFAULT,
+    VOTES_MAX,
     WEIGHT_DEFAULT,
     WEIGHT_MAX,
     AdminTuning,
@@ -77,6 +78,7 @@ _TOP: Final = (
     "mesh",
     "default_weight",
     "default_protocol",
+    "tie_site",
     "sites",
     "links",
     "membership",
@@ -90,7 +92,7 @@ _TOP: Final = (
 _DIGEST_PREFIX: Final = b"digest\n"
 _SPREAD: Final = ("spread_slow", "spread_access", "spread_identity")
 _SITE: Final = ("daemons", "multicast", "ring")
-_DAEMON: Final = ("name", "address", "port", "client_port", "spread_port", "tls_port")
+_DAEMON: Final = ("name", "address", "port", "client_port", "spread_port", "tls_port", "votes")
 _LINK: Final = ("between", "weight", "protocol")
 _TOML_LINE: Final = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 _UNENDED: Final = ('"', "'", '"""', "'''")
@@ -182,8 +184,12 @@ def _read(top: ConfigTable) -> Config:
         top.table("clients").refuse("allow", "beside [grants], which decide alone", remedy)
     for link in top.tables("links"):
         builder.add_link(ConfigPlace(link.path), _read_link(link, builder))
+    tie_site = top.text("tie_site") if "tie_site" in top.values else None
+    if tie_site is not None and tie_site not in sites.values:
+        top.refuse("tie_site", f"there is no site {show(tie_site)}", "name one of [sites]")
     return replace(
         builder.finish(),
+        tie_site=tie_site,
         membership=_read_membership(top.table("membership")),
         clients=_read_clients(top.table("clients")),
         log=_read_log(top.table("log")),
@@ -327,6 +333,7 @@ def _read_daemon(builder: ConfigBuilder, table: ConfigTable) -> Daemon:
         client_port=_port(table, "client_port"),
         spread_port=_port(table, "spread_port"),
         tls_port=_port(table, "tls_port"),
+        votes=table.number("votes", "number of votes", 0, VOTES_MAX, default=1) or 0,
     )
 
 
@@ -372,6 +379,8 @@ def dump_toml(config: Config) -> str:
         f"default_weight = {config.default_weight}",
         f'default_protocol = "{config.default_protocol}"',
     ]
+    if config.tie_site is not None:
+        lines.append(f'tie_site = "{config.tie_site}"')
     if membership := _settings(config.membership.given(), MEMBERSHIP_SETTINGS):
         lines += ["", "[membership]", *membership]
     if clients := _clients(config.clients):
@@ -451,7 +460,8 @@ def _daemon(site_key: str, daemon: Daemon) -> list[str]:
         f"port = {daemon.port}",
     ]
     ports = {one: getattr(daemon, one) for one in ("client_port", "spread_port", "tls_port")}
-    return lines + [f"{key} = {port}" for key, port in ports.items() if port is not None]
+    lines += [f"{key} = {port}" for key, port in ports.items() if port is not None]
+    return lines + ([f"votes = {daemon.votes}"] if daemon.votes != 1 else [])
 
 
 def _link(link: LinkConfig) -> list[str]:
@@ -493,6 +503,9 @@ def _shared(config: Config) -> bytes:
     given = config.membership.given()
     window = {key: given[key] for key, default in WINDOW_DEFAULTS.items() if given.get(key, default) != default}
     shared |= {"window": window} if window else {}
+    votes = [daemon.votes for daemon in config.daemons]
+    shared |= {"votes": votes} if any(one != 1 for one in votes) else {}
+    shared |= {} if config.tie_site is None else {"tie_site": config.tie_site}
     return json.dumps(shared, sort_keys=True, separators=(",", ":")).encode()
 
 

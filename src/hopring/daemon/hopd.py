@@ -47,6 +47,7 @@ from hopring.daemon.process.environment import (
     where_clients_come,
 )
 from hopring.daemon.process.health_log import HealthLog
+from hopring.daemon.process.primary_mark import PrimaryMark
 from hopring.daemon.process.rejoin import Rejoin, RejoinParts, addresses_of, names_of, sites_of
 from hopring.daemon.process.reload import ConfigReload, tune_log
 from hopring.daemon.process.security import (
@@ -97,6 +98,7 @@ class Hopd:
         names = names_of(config)
         state = state_directory(arguments.state)
         self._counter = CounterFile(state_path(state, config.cluster, name, "views"))
+        self._mark = PrimaryMark(loop, state_path(state, config.cluster, name, "primary"), config.cluster, name)
         groups = _groups(config, me) if above is None else None
         self._loop = loop
         self._leave_by_us = NEVER
@@ -115,6 +117,7 @@ class Hopd:
             self._note,
             self._reached,
             destinations,
+            self._mark,
             keys,
             tls,
         )
@@ -154,6 +157,11 @@ class Hopd:
         loop.on_stall.append(self._health_log.stalled)
         if self._http is not None:
             where["metrics"] = "{} port {}".format(*self._http.address)
+        self._say_start(config, me, keys, where)
+        if self._clients is not None and addresses.path is None:
+            self.log.say("warning", text=NO_SOCKET)
+
+    def _say_start(self, config: Config, me: Process, keys: KeyRing | None, where: dict[str, object]) -> None:
         own = config.daemons[me.daemon]
         self.log.say(
             "start",
@@ -166,10 +174,13 @@ class Hopd:
             key="none" if keys is None else f"{keys.use:08x}",
             **where,
         )
-        for warning in (*warnings_of(config), *self._counter.warnings, *self._description.problems):
-            self.log.say("warning", text=warning)
-        if self._clients is not None and addresses.path is None:
-            self.log.say("warning", text=NO_SOCKET)
+        of_files = *self._counter.warnings, *self._mark.warnings
+        for warning in (*warnings_of(config), *of_files, *self._description.problems):
+            self._warn(warning)
+        self._mark.warn = self._warn
+
+    def _warn(self, text: str) -> None:
+        self.log.say("warning", text=text)
 
     def _open_to_view(self, config: Config, arguments: argparse.Namespace) -> None:
         """Makes the description of the daemon available to clients, by HTTP and on the admin channel."""
@@ -273,6 +284,7 @@ class Hopd:
         if self._trace is not None:
             self._trace.close()
         self._counter.wait_until_written()
+        self._mark.close()
         if self._audit is not None:
             self._audit.close()
         self.log.say("end")

@@ -19,8 +19,9 @@ from hopring.ids import DaemonId, Generation, Process, SiteId, ViewId
 from hopring.links.link import RESUME_US_MAX, LearnedPath
 from hopring.membership.events import NetworkStarted
 from hopring.membership.measuring import Measuring
-from hopring.membership.messages import NewMemb, SitePair
+from hopring.membership.messages import NewMemb, pairs
 from hopring.membership.options import MembershipOptions
+from hopring.membership.primary import Electorate
 from hopring.membership.snapshot import network_snapshot
 from hopring.ordering.destinations import Destinations
 from hopring.ordering.entry import OrderedMessage, decode_message
@@ -59,6 +60,15 @@ class LocalDaemon:
     me: Process
     cluster: int
     topology: Topology
+    votes: Mapping[DaemonId, int] = field(default_factory=dict)  # Weights of votes; 1 for those not in it.
+    tie_site: SiteId | None = None  # The site that decides between halves of equal weight.
+    marked: bool = True  # An earlier process of this daemon may have voted for a primary view.
+
+    @property
+    def electorate(self) -> Electorate:
+        """The configured daemons with their votes."""
+        site_of = {DaemonId(at): site for at, site in enumerate(self.topology.site_of)}
+        return Electorate(site_of, self.votes, self.tie_site)
 
 
 def generation_of(view: ViewId) -> Generation:
@@ -253,11 +263,6 @@ class CurrentNetwork:
         sites = {self.site_of[one.daemon] for one in members} - {mine}
         unknown_us = max(self.round_trip_us, self.options.round_trip_us)
         return max([self.round_trips_us.get(pair(mine, site), unknown_us) for site in sites], default=0)
-
-
-def pairs(cut: Iterable[SitePair]) -> tuple[Pair, ...]:
-    """The cut links of a message, as pairs of sites."""
-    return tuple([(SiteId(one), SiteId(other)) for one, other in cut])
 
 
 def sender_of(output: StackOutput, representatives: Mapping[SiteId, DaemonId]) -> DaemonId | None:

@@ -139,6 +139,12 @@ class Discovery:
         self.report_at_us = NEVER
         self._report_until_us = 0
 
+    @property
+    def wake_at_us(self) -> int:
+        """When the next probe, report or tick of a search is due."""
+        wake_us = min(self.probe_at_us, self.report_at_us)
+        return wake_us if self.gather is None else min(wake_us, self.gather.wake_at_us)
+
     # Begin and end of a search.
 
     def seek(self, counter: int, now_us: int) -> list[GatherOutput]:

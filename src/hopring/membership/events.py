@@ -46,10 +46,23 @@ class NetworkStarted(Value):
         self.ring: Final = ring  # The daemons of the own site, with this one: the receivers of SendSite.
 
 
-DriverEvent = PacketReceived | DaemonMessageReceived | StreamChanged
+@final
+class MarkPrimary(Value):
+    """This daemon is about to vote for a primary view: the driver writes its mark to disk, and reports it."""
+
+
+@final
+class PrimaryMarked(Value):
+    """The mark is on disk or, if it is not durable, cannot be written."""
+
+    def __init__(self, durable: bool) -> None:
+        self.durable: Final = durable
+
+
+DriverEvent = PacketReceived | DaemonMessageReceived | StreamChanged | PrimaryMarked
 """All that comes from the membership's driver."""
 
-DriverEffect = SendDaemonMessage | NetworkOutput | NetworkStarted
+DriverEffect = SendDaemonMessage | NetworkOutput | NetworkStarted | MarkPrimary
 """All that the driver has to carry out."""
 
 Input = EngineInput | DriverEvent

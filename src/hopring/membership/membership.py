@@ -16,32 +16,33 @@ from collections import Counter, deque
 from hopring.engine import (
     Engine,
     EngineState,
+    ForcePrimary,
     Installed,
     Resume,
     Snapshot,
     Stalled,
     Stop,
     SubmitMessage,
-    TransitionalSignal,
     Withdraw,
 )
 from hopring.errors import Drop, PeerError
 from hopring.ids import NEVER, DaemonId, Process, ViewId
 from hopring.links.events import Tick
-from hopring.membership.aru_updates import aru_updates
-from hopring.membership.current_network import CurrentNetwork, LocalDaemon, pairs, sender_of
+from hopring.membership.current_network import CurrentNetwork, LocalDaemon, sender_of
 from hopring.membership.discovery import Discovery
 from hopring.membership.events import (
     DaemonMessageReceived,
     DriverEffect,
     DriverEvent,
     Input,
+    MarkPrimary,
     NetworkOutput,
     Output,
+    PrimaryMarked,
     SendDaemonMessage,
 )
 from hopring.membership.gather import FormView, GatherOutput, KeepView
-from hopring.membership.message_flow import MessageFlow, SendWindow, deliver_before_signal, mark_delivered
+from hopring.membership.message_flow import close_view, message_flow
 from hopring.membership.messages import (
     CLOCK_AHEAD_MAX,
     DaemonAlive,
@@ -57,14 +58,15 @@ from hopring.membership.messages import (
     encode_membership_message,
     has_heard,
     newmemb,
+    pairs,
 )
 from hopring.membership.options import LEAVE_COPIES, REFUSALS_MAX, TIMEOUTS_MAX, MembershipOptions
+from hopring.membership.primary import PrimaryVoter
 from hopring.membership.snapshot import MembershipPhase, snapshot_of, state_of
-from hopring.membership.view import InstalledView, ViewAttempt, first_view
+from hopring.membership.view import ViewAttempt, first_view
 from hopring.membership.view_counter import ViewCounter
 from hopring.ordering.destinations import Destinations
 from hopring.ordering.entry import MESSAGE_HEAD_BYTES, OrderedMessage
-from hopring.ordering.order import new_order
 from hopring.routing.network import NetworkFailed
 from hopring.routing.trees import build_trees, islands
 from hopring.stack import Stack
@@ -115,18 +117,10 @@ class Membership(Engine[DriverEvent, DriverEffect]):
         everywhere = destinations or Destinations()
         self.network = CurrentNetwork(local, options, stack, self.site_of, everywhere)
         self.discovery = Discovery(local, self.site_of, self.network)
-        self.flow = MessageFlow(
-            local.me.daemon,
-            self.site,
-            self.site_of,
-            SendWindow(
-                options.window_bytes, options.window_bundles, options.queue_bytes_max, options.own_bundles
-            ),
-            aru_updates(options, self.site, (self.site,), self.view.order.agreed_line),
-            everywhere,
-            holds=destinations is not None,
-        )
+        holds = destinations is not None
+        self.flow = message_flow(local.me.daemon, self.site_of, options, self.view.order, everywhere, holds)
         self.attempt: ViewAttempt | None = None
+        self.voter = PrimaryVoter(local.electorate, local.marked)
         self.highest = self.view.id  # The highest id of an accepted attempt.
         self.deadline_us = NEVER  # When the attempt is given up, unless it makes progress.
         self.repeat_at_us = NEVER  # When NEWMEMB is sent again.
@@ -152,12 +146,8 @@ class Membership(Engine[DriverEvent, DriverEffect]):
         """When the next tick is due."""
         if self._out:
             return 0
-        discovery, stack = self.discovery, self.network.stack
-        wake_us = min(self.deadline_us, self.repeat_at_us)
-        wake_us = min(wake_us, discovery.probe_at_us)
-        wake_us = min(wake_us, discovery.report_at_us)
-        if discovery.gather is not None:
-            wake_us = min(wake_us, discovery.gather.wake_at_us)
+        stack = self.network.stack
+        wake_us = min(self.deadline_us, self.repeat_at_us, self.discovery.wake_at_us)
         if stack is not None:
             wake_us = min(wake_us, stack.wake_at_us)
             wake_us = min(wake_us, self.network.measuring.wake_at_us)
@@ -191,6 +181,11 @@ class Membership(Engine[DriverEvent, DriverEffect]):
             self._daemon_message_received(event.sender, event.message, now_us)
         elif isinstance(event, Stalled):
             self.network.stalled(event.for_us, now_us)
+        elif isinstance(event, PrimaryMarked):
+            self._mark_written(event.durable, now_us)
+        elif isinstance(event, ForcePrimary):
+            self.voter.force()
+            self._lose("an operator makes the view primary", now_us)
         elif isinstance(event, Stop):
             self._stop(now_us)
         self._send_recovery(now_us)
@@ -454,7 +449,7 @@ class Membership(Engine[DriverEvent, DriverEffect]):
         self.phase = MembershipPhase.STATETRANS
         self.discovery.stop()
         ahead = CLOCK_AHEAD_MAX * (1 + self._refusals)
-        self.attempt = ViewAttempt(message, self.view, self.site_of, self.counter, ahead)
+        self.attempt = ViewAttempt(message, self.view, self.site_of, self.counter, self.voter, ahead)
         self._send_newmemb(now_us)
         self._out.append(self.network.start(message, now_us))
         self._extend_deadline(now_us)
@@ -497,8 +492,19 @@ class Membership(Engine[DriverEvent, DriverEffect]):
                 self.stack.expect(attempt.clock)
             self.phase = MembershipPhase.EVS
             self.repeat_at_us = NEVER
+            if attempt.begin_mark():
+                self._out.append(MarkPrimary())
         if attempt.complete:
             self._install(now_us)
+
+    def _mark_written(self, durable: bool, now_us: int) -> None:
+        """The mark is on disk; if it cannot be, the members have to judge anew without this daemon's vote."""
+        self.voter.mark_written(durable)
+        if self.attempt is not None and not durable:
+            self._lose(f"daemon {self.local.me.daemon} cannot write its mark", now_us)
+        elif self.attempt is not None:
+            self._queue_recovery(self.attempt.advance(), now_us)
+            self._check_attempt(now_us)
 
     def _install_by_data(self, output: Receive | Promised | ReceiveLoose, now_us: int) -> None:
         """Data of the new view arrives: its sender knows that all members are done, so this daemon installs."""
@@ -530,27 +536,24 @@ class Membership(Engine[DriverEvent, DriverEffect]):
         attempt, stack = self.attempt, self.stack
         assert attempt is not None, "an attempt is complete"
         assert attempt.decision is not None, "and has decided"
+        assert attempt.judgement is not None, "also whether the view is primary"
         assert stack is not None, "over its network"
-        old, decision = self.view, attempt.decision
-        self._out.extend(deliver_before_signal(old, decision, self.site, attempt.new.view))
-        self._out.append(TransitionalSignal(old.id, decision.together, attempt.new.view))
-        self._out.extend(mark_delivered(old, old.after_signal(decision)))
-        members = tuple(sorted(attempt.new.members))
-        sites = {self.site_of[one.daemon] for one in members}
-        order = new_order(sites, attempt.clock, in_flight_max=self.options.in_flight_max(len(members)))
-        self.view = InstalledView(attempt.new.view, self.local.me, members, order, pairs(attempt.new.cut))
+        decision = attempt.decision
+        self._out.extend(close_view(self.view, decision, self.site, attempt.new.view))
+        self.voter.install(attempt.judgement, attempt.new.view)
+        self.view = attempt.make_view(self.options.in_flight_max(len(attempt.new.members)))
         stack.heard(attempt.clock)
         self.attempt = None
         self.phase = MembershipPhase.OP
         self.timeouts = 0
-        if len(members) > 1:
+        if len(self.view.members) > 1:
             self._refusals = 0
         self.network.stall_until_us = 0
-        self.flow.begin(self.options, order)
+        self.flow.begin(self.options, self.view.order)
         self.network.measuring.installed(now_us)
         self.deadline_us = self.repeat_at_us = NEVER
         self.discovery.end_search(self.view, now_us)
-        self._out.append(Installed(self.view.id, members, decision.together, self.cause, decision.uneven))
+        self._out.append(self.view.installation(decision, self.cause))
         self.cause = "merge"
 
     # Losses.

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from hopring.engine import Delivered, Rift, Stamped
+from hopring.engine import Delivered, Rift, Stamped, TransitionalSignal
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, SiteId, SiteMask, ViewId
 from hopring.membership.aru_updates import AruUpdates, aru_updates
@@ -280,6 +280,31 @@ class MessageFlow:
             return None
         update = self.updates.visited(self.site, visited, now_us)
         return None if update is None else Promise(update)
+
+
+def message_flow(
+    me: DaemonId,
+    site_of: Mapping[DaemonId, SiteId],
+    options: MembershipOptions,
+    order: Order,
+    destinations: Destinations,
+    holds: bool,
+) -> MessageFlow:
+    """The message flow of a daemon that starts."""
+    window = SendWindow(
+        options.window_bytes, options.window_bundles, options.queue_bytes_max, options.own_bundles
+    )
+    updates = aru_updates(options, site_of[me], order.sites, order.agreed_line)
+    return MessageFlow(me, site_of[me], site_of, window, updates, destinations, holds)
+
+
+def close_view(view: InstalledView, decision: Decision, site: SiteId, next_view: ViewId) -> list[Output]:
+    """All that is still delivered in a view that ends, with its signal."""
+    return [
+        *deliver_before_signal(view, decision, site, next_view),
+        TransitionalSignal(view.id, decision.together, next_view),
+        *mark_delivered(view, view.after_signal(decision)),
+    ]
 
 
 def deliver_before_signal(

@@ -6,6 +6,7 @@ message that does not fit its type raises `PeerError`.
 """
 
 from collections.abc import Collection, Iterable, Mapping
+from itertools import pairwise
 from typing import Annotated
 
 import msgspec
@@ -23,6 +24,11 @@ PositionFields = tuple[Count, Annotated[int, msgspec.Meta(ge=-1, lt=SITES_MAX)]]
 SitePair = tuple[Site, Site]
 LinkWeight = tuple[Site, Site, Annotated[int, msgspec.Meta(ge=1, le=WEIGHT_MAX)]]
 """A link (lower site, higher site) and its weight."""
+
+
+def pairs(cut: Iterable[SitePair]) -> tuple[tuple[SiteId, SiteId], ...]:
+    """The cut links of a message, as pairs of sites."""
+    return tuple([(SiteId(one), SiteId(other)) for one, other in cut])
 
 
 class DaemonAlive(msgspec.Struct, frozen=True, array_like=True, tag="A"):
@@ -147,6 +153,23 @@ class SiteState(msgspec.Struct, frozen=True, array_like=True):
     held: tuple[HeldRun, ...]  # Sorted by sequence.
 
 
+class VotedView(msgspec.Struct, frozen=True, array_like=True):
+    """A primary view, or an attempt to form one, with the processes that voted in it."""
+
+    view: ViewId
+    voters: tuple[Process, ...]
+
+
+class PrimaryVote(msgspec.Struct, frozen=True, array_like=True):
+    """A daemon's knowledge of primary views: its part in the decision whether the next view is one."""
+
+    last: VotedView | None = None  # The latest primary that it knows to be installed.
+    attempts: tuple[VotedView, ...] = ()  # Later attempts, noted by it or by others, that may have succeeded.
+    marked: bool = True  # An earlier process of this daemon may have voted.
+    abstains: bool = False  # It cannot write its mark, and so has no vote.
+    forced: bool = False  # An operator wants the next view to be primary.
+
+
 class StateTrans(msgspec.Struct, frozen=True, array_like=True, tag="S"):
     """STATETRANS: a daemon's state at the end of its installed view."""
 
@@ -159,6 +182,7 @@ class StateTrans(msgspec.Struct, frozen=True, array_like=True, tag="S"):
     aru: Count
     delivered: PositionFields  # The position of the last bundle that was delivered in order.
     sites: tuple[SiteState, ...]
+    vote: PrimaryVote = PrimaryVote()
 
 
 class RecoveryResend(msgspec.Struct, frozen=True, array_like=True, tag="D"):
@@ -179,6 +203,9 @@ class RecoveryDone(msgspec.Struct, frozen=True, array_like=True, tag="E"):
 
     view: ViewId
 
+
+VOTED_VIEWS_MAX = 32
+"""Limit of the primary views of one vote: more than any daemon has."""
 
 NEWMEMB_BYTES_MAX = 59_000
 """Limit of a NEWMEMB with weights, below that of a datagram."""
@@ -339,6 +366,20 @@ def check_state(state: StateTrans, site_of: Mapping[DaemonId, SiteId]) -> None:
         if one.bound > one.highest:
             raise PeerError(Drop.INCONSISTENT, f"STATETRANS bound to bundle {one.bound} of site {one.site}")
         _check_runs(one, state.clock)
+    _check_vote(state)
+
+
+def _check_vote(state: StateTrans) -> None:
+    """Refuses a vote whose views do not rise, or that names more than a cluster has."""
+    vote = state.vote
+    views = [*([] if vote.last is None else [vote.last]), *vote.attempts]
+    if len(views) > VOTED_VIEWS_MAX or any(len(one.voters) > DAEMONS_MAX for one in views):
+        raise PeerError(Drop.LIMIT, f"STATETRANS with {len(views)} primary views")
+    ids = [one.view for one in views]
+    if any(one >= other for one, other in pairwise(ids)) or any(one >= state.view for one in ids):
+        raise PeerError(Drop.INCONSISTENT, "STATETRANS with primary views that do not rise")
+    if any(not is_incarnation(one) for voted in views for one in voted.voters):
+        raise PeerError(Drop.INCONSISTENT, "STATETRANS with a voter that no header can carry")
 
 
 def check_reach(state: StateTrans, members: Collection[Process], order: Order) -> None:

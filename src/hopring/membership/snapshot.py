@@ -44,7 +44,7 @@ def state_of(membership: "Membership") -> EngineState:
     view, phase = membership.view, membership.phase
     settled = phase is MembershipPhase.OP
     attempt = _attempt(membership.attempt)
-    return EngineState(membership.local.me, phase.value, settled, view.id, view.members, attempt)
+    return EngineState(membership.local.me, phase.value, settled, view.id, view.members, attempt, view.primary)
 
 
 def snapshot_of(membership: "Membership") -> Snapshot:
@@ -69,6 +69,7 @@ def snapshot_of(membership: "Membership") -> Snapshot:
         last_network=membership.network.last_network,
         attempt=_attempt(membership.attempt),
         overlay=_overlay(membership, None if stack is None else stack.network),
+        primary=view.primary,
     )
 
 

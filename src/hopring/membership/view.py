@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from msgspec import structs
 
+from hopring.engine import Installed, PrimaryBasis
 from hopring.errors import Drop, PeerError
 from hopring.ids import NUMBER_MAX, DaemonId, Process, SiteId, SiteMask, ViewId, mask_of
 from hopring.membership.connectivity import lowest_of_sites
@@ -30,7 +31,9 @@ from hopring.membership.messages import (
     StateTrans,
     check_reach,
     check_state,
+    pairs,
 )
+from hopring.membership.primary import Judgement, PrimaryVoter, judge
 from hopring.membership.recovery import Decision, Key, decide
 from hopring.ordering.entry import Entry, decode_message, encode_message
 from hopring.ordering.order import Order, new_order
@@ -50,10 +53,15 @@ class InstalledView:
     broken: bool = False
     commit: frozenset[Process] = frozenset()
     bound: dict[SiteId, int] = field(default_factory=dict)  # By site, the last sequence it is bound to.
+    primary: PrimaryBasis = PrimaryBasis.NONE
     processes: dict[DaemonId, Process] = field(init=False)
 
     def __post_init__(self) -> None:
         self.processes = {one.daemon: one for one in self.members}
+
+    def installation(self, decision: Decision, cause: str) -> Installed:
+        """The event that begins this view."""
+        return Installed(self.id, self.members, decision.together, cause, decision.uneven, self.primary)
 
     def break_up(self) -> None:
         """The view is over: from here on only recovery changes its state."""
@@ -207,18 +215,20 @@ class ViewAttempt:
     old: InstalledView
     site_of: Mapping[DaemonId, SiteId]
     counter: int  # The highest view counter that any member has seen.
+    voter: PrimaryVoter
     clock_ahead_max: int = CLOCK_AHEAD_MAX  # How far the clock of a member from another view may be ahead.
     states: dict[Process, StateTrans] = field(default_factory=dict)
     done: set[Process] = field(default_factory=set)
     decision: Decision | None = None
     missing: dict[Key, bool] = field(default_factory=dict)  # Bundles owed to this daemon; whether with a body.
+    judgement: Judgement | None = None  # Whether the view is primary; made with the decision.
 
     def start(self) -> list[RecoveryMessage]:
         """Begins the attempt; returns the messages for the other members."""
-        state = self.old.state(self.new.view, self.counter)
+        state = structs.replace(self.old.state(self.new.view, self.counter), vote=self.voter.vote)
         self._check_own(state)
         self.states[self.old.me] = state
-        return [state, *self._advance()]
+        return [state, *self.advance()]
 
     def _check_own(self, state: StateTrans) -> None:
         """The own state passes the checks of the others, or they would leave this daemon out for good.
@@ -250,7 +260,7 @@ class ViewAttempt:
             self._recovered((SiteId(message.source), message.seq))
         elif isinstance(message, RecoveryDone):
             self.done.add(sender)
-        return self._advance()
+        return self.advance()
 
     def _check_resend(self, message: RecoveryResend) -> None:
         """Refuses a bundle that is not in the decision, if all states have arrived."""
@@ -299,6 +309,15 @@ class ViewAttempt:
         """Whether all members are bound: the view may be installed."""
         return self.decision is not None and self.done.issuperset(self.new.members)
 
+    def make_view(self, in_flight_max: int) -> InstalledView:
+        """The view that this attempt becomes."""
+        assert self.judgement is not None, "an attempt has decided before its view is installed"
+        members = tuple(sorted(self.new.members))
+        sites = {self.site_of[one.daemon] for one in members}
+        order = new_order(sites, self.clock, in_flight_max=in_flight_max)
+        cut, primary = pairs(self.new.cut), self.judgement.basis
+        return InstalledView(self.new.view, self.old.me, members, order, cut, primary=primary)
+
     @property
     def bound(self) -> bool:
         """Whether this daemon is bound to the decision."""
@@ -313,19 +332,29 @@ class ViewAttempt:
         if key in self.missing and not self.old.lacks(key, self.missing[key]):
             del self.missing[key]
 
-    def _advance(self) -> list[RecoveryMessage]:
+    def advance(self) -> list[RecoveryMessage]:
+        """Decides and binds this daemon as soon as that is possible; returns the messages to send."""
         out: list[RecoveryMessage] = []
         if self.decision is None and not self.silent:
             out = self._decide()
-        if self.decision is not None and not self.bound and not self.missing:
+        if self.decision is None or self.judgement is None or self.bound or self.missing:
+            return out
+        if self.voter.may_bind(self.judgement):
             self.old.bind(self.decision)
+            self.voter.bind(self.judgement, self.new.view)
             self.done.add(self.old.me)
             out.append(RecoveryDone(self.new.view))
         return out
 
+    def begin_mark(self) -> bool:
+        """If the view will be primary, and this daemon has no mark on disk yet: that one has to be written."""
+        return self.judgement is not None and self.voter.begin_mark(self.judgement)
+
     def _decide(self) -> list[RecoveryMessage]:
         """All states have arrived: decides, and returns the bundles that this daemon resends."""
         self.decision = decide(self.states.values(), self.old.id, self.site_of)
+        votes = {sender: state.vote for sender, state in self.states.items()}
+        self.judgement = judge(votes, self.voter.electorate)
         owed = self.decision.owed(self.site_of[self.old.me.daemon])
         self.missing = {key: body for key, body in owed.items() if self.old.lacks(key, body)}
         resends = self.decision.resends(self.old.me, self.site_of)

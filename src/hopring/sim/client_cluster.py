@@ -290,8 +290,11 @@ class SimClientCluster(SimCluster):
         groups_options: GroupsOptions | None = None,
         sealed: bool = False,
         faulty: FaultyPlan | None = None,
+        mark_us: int | None = None,
     ) -> None:
-        super().__init__(config, seed, quality, options, stack_options, link_counters_us, sealed, faulty)
+        super().__init__(
+            config, seed, quality, options, stack_options, link_counters_us, sealed, faulty, mark_us
+        )
         self.groups_options = groups_options or GroupsOptions()
         self.sessions = 0  # How many there were; session numbers are unique in the cluster.
         self.pruned: set[Key] = set()

@@ -29,8 +29,10 @@ from hopring.membership.current_network import LocalDaemon
 from hopring.membership.events import (
     DaemonMessageReceived,
     Input,
+    MarkPrimary,
     NetworkStarted,
     Output,
+    PrimaryMarked,
     SendDaemonMessage,
 )
 from hopring.membership.events import NetworkOutput as FromNetwork
@@ -93,7 +95,9 @@ class SimDaemon:
         self.sent = 0
         self._heads: dict[tuple[Family, Generation], bytes] = {}
         self.me = me
-        who = LocalDaemon(me, CLUSTER, cluster.topology)
+        who = LocalDaemon(
+            me, CLUSTER, cluster.topology, marked=cluster.mark_us is None or name in cluster.marked
+        )
         now_us = cluster.engine.now_us
         cluster.note(trace.Recover(self.process, now_us))
         self.membership = self.make_membership(who)
@@ -192,10 +196,18 @@ class SimDaemon:
             if self.streams is not None:
                 self.streams.begin(output.own, output.streams)
             self.cluster.counters[self.name] = max(self.cluster.counters[self.name], self.membership.counter)
+        elif isinstance(output, MarkPrimary):
+            assert self.cluster.mark_us is not None, "a daemon without a disk has no mark to write"
+            due_us = self.cluster.engine.now_us + self.cluster.mark_us
+            self.cluster.network.timer(self.name, due_us, self._mark_written)
         elif isinstance(output, (Stamped, Delivered, TransitionalSignal, Installed)):
             self.cluster.note(self._event(output))
             if isinstance(output, Installed):
                 self._check_routes(output.view)
+
+    def _mark_written(self) -> None:
+        self.cluster.marked.add(self.name)
+        self.driver.step(PrimaryMarked(durable=True))
 
     def _send_frames(self, own: Identity, output: object) -> None:
         if isinstance(output, SendTo):
@@ -281,7 +293,7 @@ class SimDaemon:
         if isinstance(output, Installed):
             both = self._processes(output.members), self._processes(output.together)
             why = named(output.cause, self.cluster.names, self.cluster.site_names)
-            return trace.ViewInstalled(self.process, at_us, view, *both, why)
+            return trace.ViewInstalled(self.process, at_us, view, *both, why, output.primary.value)
         assert_never(output)
 
     def _name(self, message: OrderedMessage) -> trace.MessageId:
@@ -310,8 +322,11 @@ class SimCluster:
         link_counters_us: int = 0,
         sealed: bool = False,
         faulty: FaultyPlan | None = None,
+        mark_us: int | None = None,
     ) -> None:
         self.config = config
+        # How long a disk takes to write the mark of a vote for a primary view; None: daemons have no disks.
+        self.mark_us = mark_us
         self.keys = KeyRing([CLUSTER_KEY], CLUSTER_KEY.id) if sealed else None
         self.sealed = SealedCluster(config.cluster, CLUSTER, len(config.daemons))
         self.link_counters_us = link_counters_us  # The period in which links' counters are noted; 0 is never.
@@ -335,6 +350,7 @@ class SimCluster:
             segment_bytes = stack_options.ring.segment_bytes
             self.faulty = FaultyDaemon(self.engine, seed, faulty, len(self.numbers), segment_bytes)
         self.counters = dict.fromkeys(self.numbers, 0)  # View counters, which survive a crash on disk.
+        self.marked: set[str] = set()  # Daemons whose disk has the mark of a vote for a primary view.
         self.hosts: dict[str, SimDaemon] = {}
         self.history: list[trace.Event] = []
         self.sealed_us: dict[SealedPacket, int] = {}  # When each sealed packet was first sent.

@@ -13,6 +13,7 @@ from hopring.membership.messages import (
     SiteState,
     StateTrans,
 )
+from hopring.membership.primary import Electorate, PrimaryVoter
 from hopring.membership.view import InstalledView, ViewAttempt
 from hopring.ordering.entry import OrderedMessage, encode_message
 from hopring.ordering.order import IN_FLIGHT_DEFAULT, new_order
@@ -30,7 +31,8 @@ def old_view(me: Process = A) -> InstalledView:
 
 
 def attempt_of(*members: Process, view: InstalledView | None = None) -> ViewAttempt:
-    return ViewAttempt(NewMemb(ATTEMPT, members), view or old_view(), WHERE, counter=9)
+    voter = PrimaryVoter(Electorate(WHERE, {}), marked=True)
+    return ViewAttempt(NewMemb(ATTEMPT, members), view or old_view(), WHERE, 9, voter)
 
 
 def kinds(sent: list[RecoveryMessage]) -> list[str]:

@@ -13,6 +13,7 @@ from hopring.check.properties import (
     liveness,
     order,
     placement,
+    primary,
     requests,
     safe,
     shape,
@@ -26,6 +27,7 @@ from hopring.check.properties.property import EVS_C
 SECTIONS: Final = {
     "the shape of the trace": shape.PROPERTIES,
     "views": views.PROPERTIES,
+    "primary views": primary.PROPERTIES,
     "deliveries": (*integrity.PROPERTIES, *placement.PROPERTIES),
     "order": order.PROPERTIES,
     "those who move together": (

@@ -122,6 +122,15 @@ def ignore(_event: object) -> None:
     """The default callback: does nothing."""
 
 
+class DaemonMark(Protocol):
+    """The mark of a daemon on disk: an earlier process of it may have voted for a primary view."""
+
+    marked: bool
+
+    def write(self, done: Callable[[bool], None]) -> None:
+        """Writes the mark, and then calls `done` with whether it is on disk."""
+
+
 @dataclass(frozen=True, slots=True)
 class HostSetup:
     """The parameters that a daemon's process gives to the host of an engine."""
@@ -134,6 +143,7 @@ class HostSetup:
     note: OutputHandler = ignore
     reached: Callable[[int], None] = ignore  # Told of the view counter before it is used.
     destinations: Destinations | None = None  # Of a layer above that prunes; it also has to give `Resume`.
+    mark: DaemonMark | None = None  # None: the daemon has no disk for it, and counts as marked.
     keys: KeyRing | None = None  # Without it datagrams are in the clear.
     tls: DaemonTls | None = None  # Without it TCP links are in the clear.
 

@@ -13,6 +13,7 @@ from hopring.config import Config, cluster_hash
 from hopring.config.settings import RING_SETTINGS
 from hopring.credentials.daemon_tls import DaemonTls
 from hopring.daemon.engines.host import (
+    DaemonMark,
     EngineHost,
     HostSetup,
     OutputHandler,
@@ -36,9 +37,11 @@ from hopring.links.ring.options import RingOptions
 from hopring.membership.current_network import LocalDaemon
 from hopring.membership.events import (
     DaemonMessageReceived,
+    MarkPrimary,
     NetworkOutput,
     NetworkStarted,
     Output,
+    PrimaryMarked,
     SendDaemonMessage,
 )
 from hopring.membership.membership import Membership
@@ -71,6 +74,7 @@ def membership_host(setup: HostSetup) -> EngineHost:
         note=setup.note,
         reached=setup.reached,
         destinations=setup.destinations,
+        mark=setup.mark,
         keys=setup.keys,
         tls=setup.tls,
     )
@@ -91,12 +95,14 @@ class MembershipHost(ReconfigurableHost):
         reached: Callable[[int], None] = ignore,  # Told of the view counter when an attempt begins.
         options: MembershipOptions | None = None,  # Those of the configuration, unless a test says else.
         destinations: Destinations | None = None,  # Of a layer above that prunes; it also has to say `Resume`.
+        mark: DaemonMark | None = None,  # None: there is no disk for it.
         keys: KeyRing | None = None,  # Without it datagrams are in the clear.
         tls: DaemonTls | None = None,  # Without it TCP links are in the clear.
     ) -> None:
         super().__init__(loop, up, note)
         self._reached = reached
         self._options = options
+        self._mark = mark
         self._keys = keys
         self._tls = tls
         self._sealed = 0  # How many packets this process has sealed.
@@ -115,7 +121,11 @@ class MembershipHost(ReconfigurableHost):
         self.sockets = PeerSockets(
             self._loop, config, me, stack, self._packet_received, self._connection_changed, sealing, self._tls
         )
-        local = LocalDaemon(me, cluster_hash(config), topology_of(config))
+        tie_site = None if config.tie_site is None else config.site_id(config.tie_site)
+        marked = self._mark is None or self._mark.marked
+        local = LocalDaemon(
+            me, cluster_hash(config), topology_of(config), votes_of(config), tie_site, marked=marked
+        )
         now_us = self._loop.now_us()
         options = self._options or membership_options(config)
         self.membership = Membership(local, counter, now_us, options, stack, destinations, clock)
@@ -150,12 +160,14 @@ class MembershipHost(ReconfigurableHost):
         self, config: Config, me: Process, destinations: Destinations | None, cause: str
     ) -> TransitionalSignal:
         """Begins anew with another configuration, while it is `alone`; counter and clock go on."""
-        before, sockets = self.membership, self.sockets
+        before, sockets, names = self.membership, self.sockets, self._names
         self._reached(before.counter + 1)
         self.close()
         if sockets.datagrams.sealing is not None:
             self._sealed = sockets.datagrams.sealing.counter  # No nonce is used twice.
         self._build(config, me, before.counter, before.view.order.clock, destinations)
+        numbers = {old: config.daemon_id(name) for old, name in names.items() if name in config.order_names}
+        self.membership.voter.follow(before.voter, numbers)
         self.membership.discovery.follow(before.discovery)
         self.membership.cause = cause
         self.sockets.datagrams.take_over(sockets.datagrams)
@@ -264,7 +276,13 @@ class MembershipHost(ReconfigurableHost):
                 sendings = []
                 self._reached(self.membership.counter)
                 self.sockets.begin(output.own, output.ring, output.streams)
+            elif isinstance(output, MarkPrimary):
+                assert self._mark is not None, "a daemon without a disk has no mark to write"
+                self._mark.write(self._mark_written)
         self.sockets.send(sendings)
+
+    def _mark_written(self, durable: bool) -> None:
+        self._driver.give(PrimaryMarked(durable))
 
 
 HOLD_PART: Final = 3
@@ -288,6 +306,12 @@ def _object_bytes_max(config: Config) -> int:
         for site in config.sites
     ]
     return min([*rings, *[KINDS[link.protocol].object_bytes_max(link.tuning) for link in config.all_links]])
+
+
+def votes_of(config: Config) -> dict[DaemonId, int]:
+    """The votes of daemons that have more or less than one."""
+    votes = {DaemonId(at): daemon.votes for at, daemon in enumerate(config.daemons)}
+    return {one: count for one, count in votes.items() if count != 1}
 
 
 def membership_options(config: Config) -> MembershipOptions:

@@ -95,6 +95,8 @@ def _shared(old: Config, new: Config) -> list[str]:
             [(site.name, site.multicast) for site in new.sites],
         ),
         "daemons": (_placed(old), _placed(new)),
+        "votes": (_votes(old), _votes(new)),
+        "tie_site": (old.tie_site, new.tie_site),
         "links": (
             [(link.sites, link.weight, link.protocol) for link in old.all_links],
             [(link.sites, link.weight, link.protocol) for link in new.all_links],
@@ -106,6 +108,10 @@ def _shared(old: Config, new: Config) -> list[str]:
 def _placed(config: Config) -> list[tuple[str, str, int, str]]:
     """All daemons with address and site; one may move to another site and keep its address."""
     return [(one.name, one.address, one.port, site.name) for site in config.sites for one in site.daemons]
+
+
+def _votes(config: Config) -> dict[str, int]:
+    return {one.name: one.votes for one in config.daemons if one.votes != 1}
 
 
 def _tuned(

@@ -206,9 +206,9 @@ class TraceFile:
                 return None  # Only groups use it.
             case TransitionalSignal(together=together):
                 return trace.Signalled(me, at_us, view, self._processes(together))
-            case Installed(members=members, together=together, cause=cause):
+            case Installed(members=members, together=together, cause=cause, primary=primary):
                 both = self._processes(members), self._processes(together)
-                return trace.ViewInstalled(me, at_us, view, *both, cause)
+                return trace.ViewInstalled(me, at_us, view, *both, cause, primary.value)
 
     def _name(self, sender: trace.ProcessName, number: int) -> trace.MessageId:
         # The trace is of daemons: a message of any session counts as one of its daemon.

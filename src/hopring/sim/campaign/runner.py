@@ -64,7 +64,7 @@ class WorldRun:
     def _make_cluster(self, link_counters_us: int) -> SimCluster:
         world = self.world
         parts = world.config, world.seed, world.quality, world.membership, world.stack
-        return SimCluster(*parts, link_counters_us, world.sealed, world.faulty)
+        return SimCluster(*parts, link_counters_us, world.sealed, world.faulty, world.mark_us)
 
     def _load(self) -> Workload:
         return Workload(self.world, self.cluster)
@@ -273,7 +273,9 @@ class ClientWorldRun(WorldRun):
         parts = world.config, world.seed, world.quality, world.membership, world.stack
         clients = world.clients
         options = GroupsOptions(linger_us=clients.linger_us, groups_bytes_max=clients.groups_bytes_max)
-        self.clients = SimClientCluster(*parts, link_counters_us, options, world.sealed, world.faulty)
+        self.clients = SimClientCluster(
+            *parts, link_counters_us, options, world.sealed, world.faulty, world.mark_us
+        )
         return self.clients
 
     def _load(self) -> Workload:

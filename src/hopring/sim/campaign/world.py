@@ -91,6 +91,10 @@ RELAPSES: Final = (5, 8)
 MEASURED: Final = (0, 10)
 """The seeds whose worlds have measured weights, and paths with different and changing delays."""
 
+DISKS: Final = (4, 5)
+"""The seeds whose daemons have disks, and so may found a primary view before all of them are there."""
+
+MARK_US: Final = 2_000
 MEASURE_US: Final = 10_000
 PATHS_CHANGE_US: Final = (0, CHAOS_US // 3, 2 * CHAOS_US // 3)
 NEARNESS: Final = (5, 2, 1)
@@ -180,6 +184,7 @@ class SimWorld:
     paths: tuple[PathDelay, ...] = ()  # Paths whose delay differs from the others'.
     sealed: bool = False  # Datagrams are sealed, and an attacker without the key is on the network.
     faulty: FaultyPlan | None = None  # A daemon that has the key and sends wrong packets.
+    mark_us: int | None = None  # How long disks take to write a mark; None: daemons have no disks.
 
     @property
     def settle_us(self) -> int:
@@ -250,7 +255,7 @@ WITH_CLIENTS: Final = WorldKind(clients=True)
 
 def draw_world(seed: int, kind: WorldKind = PLAIN) -> SimWorld:
     """The world of a seed; all kinds of it have the same daemons and paths."""
-    world = replace(_draw_daemons(seed), sealed=kind.sealed)
+    world = replace(_draw_daemons(seed), sealed=kind.sealed, mark_us=MARK_US if _has(DISKS, seed) else None)
     if _has(MEASURED, seed):
         world = _with_measured_weights(world)
     if kind.sealed and _has(FAULTY, seed):

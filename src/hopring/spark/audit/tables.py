@@ -41,7 +41,7 @@ DAEMON_STAYS: Final = _WHO | {
     **{"ends": NUMBER, "members": SET, "together": SET, "cut": NUMBER, "signals": NUMBER},
     **{"misplaced_signal": NUMBER, "signal_together": SET, "ended": FLAG, "daemon": TEXT, "alive": FLAG},
     **{"self": SET, "group_name": TEXT, "earlier_view": TEXT, "before_view": TEXT, "after_view": TEXT},
-    **{"before_members": SET, "after_together": SET},
+    **{"before_members": SET, "after_together": SET, "primary": TEXT},
 }
 DAEMON_VIEWS: Final = _VIEW | {"nth": NUMBER, "installed": SET, "ended": SET, "signalled": SET}
 MOVES: Final = _VIEW | {"id": NUMBER, "process": TEXT, "after_view": TEXT, "self": SET, "companions": SET}

@@ -267,7 +267,7 @@ BUGS: Final[tuple[Bug, ...]] = (
         "dummies-kept",
         "rule 34",
         "the dummies of an attempt's holes enter the store, and stay there when the attempt fails",
-        ("hopring.membership.view:ViewAttempt._advance", _dummies_kept),
+        ("hopring.membership.view:ViewAttempt.advance", _dummies_kept),
     ),
     bug(
         "companions-skipped",

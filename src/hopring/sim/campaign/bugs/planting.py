@@ -142,4 +142,6 @@ def all_bugs() -> dict[str, Bug]:
     return {one.name: one for one in bugs}
 
 
-BUG_MODULES: Final = tuple(f"{__package__}.{part}_bugs" for part in ("order", "membership", "group", "sealing"))
+BUG_MODULES: Final = tuple(
+    f"{__package__}.{part}_bugs" for part in ("order", "membership", "primary", "group", "sealing")
+)

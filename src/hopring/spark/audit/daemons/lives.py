@@ -19,7 +19,8 @@ from hopring.check.properties.sql import LIVES_MAX
 from hopring.spark.audit.reading import Ends
 
 SMALL: Final = """
-SELECT run, process, daemon, position, kind, view, members, transitional_set, file, row
+SELECT run, process, daemon, position, kind, view, members, transitional_set, file, row,
+       coalesce(primary, '') AS primary
 FROM audit_trace WHERE kind IN ('recover', 'crash', 'view', 'transitional')
 """
 
@@ -59,6 +60,7 @@ class DaemonStay:
     begins: int
     members: int
     together: int
+    primary: str = ""  # Why its view is primary.
     ends: int = FOREVER
     before: "DaemonStay | None" = None
     after: "DaemonStay | None" = None
@@ -152,7 +154,8 @@ def _follow(life: DaemonLife, numbers: Numbers) -> list[DaemonStay]:
             view = move["view"]
             times[view] += 1
             members = _set(move["members"], numbers)
-            stays.append(DaemonStay(life, len(stays), times[view], view, move["position"], members, together))
+            place = len(stays), times[view], view, move["position"]
+            stays.append(DaemonStay(life, *place, members, together, move["primary"]))
         else:
             _signal(stays[-1], move, together)
     for before, after in pairwise(stays):
@@ -192,7 +195,7 @@ def life_rows(lives: Iterable[DaemonLife]) -> Iterator[Fields]:
 def stay_rows(stays: Iterable[DaemonStay]) -> Iterator[Fields]:
     """A row for each stay, with columns of the stays before and after it."""
     plain = ("id", "view_id", "stay", "nth", "view", "begins", "ends", "members", "together", "cut", "signals")
-    more = ("misplaced_signal", "signal_together", "ended")
+    more = ("misplaced_signal", "signal_together", "ended", "primary")
     for stay in stays:
         life, before, after = stay.life, stay.before, stay.after
         yield {name: getattr(stay, name) for name in (*plain, *more)} | {
