@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from hopring.local.process import ClusterError, NotSettled
     from hopring.services import AGREED, CAUSAL, FIFO, RELIABLE, SAFE, UNRELIABLE, Service
     from hopring.session.options import SlowPolicy
-    from hopring.session.protocol import DaemonPhase, LinkProtocolName, LinkUse, WeightsName
+    from hopring.session.protocol import DaemonPhase, LinkProtocolName, LinkUse, PrimaryName, WeightsName
 
 __version__ = "0.1.0"
 
@@ -123,6 +123,7 @@ __all__ = [
     "NotMember",
     "NotSettled",
     "Place",
+    "PrimaryName",
     "Quorum",
     "Receipt",
     "Reconnect",
@@ -181,7 +182,7 @@ _NAMES = {
     "hopring.local.process": "ClusterError NotSettled",
     "hopring.services": "AGREED CAUSAL FIFO RELIABLE SAFE UNRELIABLE Service",
     "hopring.session.options": "SlowPolicy",
-    "hopring.session.protocol": "DaemonPhase LinkProtocolName LinkUse WeightsName",
+    "hopring.session.protocol": "DaemonPhase LinkProtocolName LinkUse PrimaryName WeightsName",
 }
 """The public names by the module that defines them."""
 

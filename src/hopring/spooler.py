@@ -181,6 +181,7 @@ def _view_body(view: View) -> RecordedView:
         view.cause,
         None if view.who is None else _members([view.who])[0],
         tuple([tuple([members[one] for one in some]) for some in view.sets]),
+        view.primary,
     )
 
 

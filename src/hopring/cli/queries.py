@@ -117,11 +117,16 @@ def _print_view(shown: DaemonView, daemon: str, as_json: bool) -> None:
             "age_s": round(shown.age_seconds, 3),
             "daemon": daemon,
             "members": shown.members,
+            "primary": shown.primary,
+            "primary_by": shown.primary_by,
             "cause": shown.cause,
         }
         click.echo(json.dumps(facts))
     else:
-        say(f"{when}  {shown.text}  {len(shown.members)}: {' '.join(shown.members)}  ({shown.cause})")
+        primary = f"primary by {shown.primary_by}" if shown.primary else "not primary"
+        say(
+            f"{when}  {shown.text}  {len(shown.members)}: {' '.join(shown.members)}  {primary}  ({shown.cause})"
+        )
 
 
 _NUMBER_WIDTH = 10  # The largest weight has ten digits.

@@ -91,6 +91,9 @@ class View:
     cause: ViewCause
     who: Member | None  # The member that joined, left or disconnected.
     sets: tuple[tuple[Member, ...], ...]  # After a change of network: the members by their previous views.
+    primary: bool = False
+    """Whether the daemons' view is primary: of several sides of a split at most one is. If only this changes,
+    there is a view with the same members, whose cause is the network."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +259,7 @@ def view_of(view: protocol.ViewNotice) -> View:
         view.cause,
         None if view.who is None else _member(view.who),
         tuple([tuple([members[index] for index in some]) for some in view.sets]),
+        view.primary,
     )
 
 

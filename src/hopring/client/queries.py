@@ -24,6 +24,7 @@ from hopring.session.protocol import (
     LinkUse,
     MembersPage,
     NoAnswer,
+    PrimaryName,
     ViewAnswer,
     WeightLine,
     WeightsName,
@@ -63,6 +64,12 @@ class DaemonView:
     members: tuple[str, ...]
     cause: str
     age_seconds: float
+    primary_by: PrimaryName = ""  # Why the view is primary; empty if it is not.
+
+    @property
+    def primary(self) -> bool:
+        """Whether the view is primary: of several sides of a split at most one is."""
+        return bool(self.primary_by)
 
     @property
     def text(self) -> str:
@@ -167,7 +174,7 @@ def view(after: DaemonView | None) -> Query[DaemonView]:
     if after is not None and not isinstance(after, DaemonView):
         raise WrongType("after", got(after), "give a DaemonView that `view` has returned, or None")
     answer = _expect(ViewAnswer, (yield "view", "", "" if after is None else after.text))
-    return DaemonView(answer.id, answer.members, answer.cause, answer.age_us / 1e6)
+    return DaemonView(answer.id, answer.members, answer.cause, answer.age_us / 1e6, answer.primary)
 
 
 def daemon() -> Query[DaemonFacts]:

@@ -109,6 +109,7 @@ def _view(body: RecordedView, group: str) -> View:
         body.cause,
         None if body.who is None else _member(body.who),
         tuple([tuple([members[place] for place in some]) for some in body.sets]),
+        body.primary,
     )
 
 

@@ -107,6 +107,8 @@ class GroupView:
     cause: Cause
     who: GroupMember | None = None  # The member that joined, left or disconnected.
     sets: tuple[tuple[GroupMember, ...], ...] = ()  # After a change of network: the members by last view.
+    primary: bool = False  # Whether the daemons' view is.
+    same: bool = False  # Nothing but `primary` has changed.
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,11 +42,16 @@ class MergedGroup:
 
     name: GroupName
     origins: dict[Origin, set[GroupMember]] = field(default_factory=dict)
+    flags: set[bool] = field(default_factory=set)  # Whether its members were last shown a primary view.
 
     @property
     def changed(self) -> bool:
-        """Whether the group needs a new view."""
+        """Whether the group's members, or what they know of them, have changed."""
         return len(self.origins) > 1 or any(origin.closing_path for origin in self.origins)
+
+    def needs_view(self, primary: bool) -> bool:
+        """Whether the group needs a new view, in a view of daemons that is primary or not."""
+        return self.changed or self.flags != {primary}
 
     def is_torn(self, last: GroupViewId) -> bool:
         """Whether members of this last view have different closing paths."""
@@ -94,7 +99,8 @@ class GroupsExchange:
         first = next(iter(parts.values()), part)
         if sender not in self.members or part.part >= part.parts or part.parts > PARTS_MAX:
             raise PeerError(Drop.INCONSISTENT, f"part {part.part} of {part.parts} of GROUPS")
-        if (first.parts, first.version) != (part.parts, part.version) or part.part in parts:
+        same = (first.parts, first.version, first.primary) == (part.parts, part.version, part.primary)
+        if not same or part.part in parts:
             raise PeerError(Drop.INCONSISTENT, "parts of GROUPS that do not agree")
         if self.alike and (part.groups or part.interested):
             raise PeerError(Drop.INCONSISTENT, "GROUPS with groups, in a view whose daemons know the same")
@@ -115,6 +121,7 @@ class GroupsExchange:
                 for entry in part.groups:
                     group = merged.setdefault(GroupName(entry.group), MergedGroup(GroupName(entry.group)))
                     members = group.origins.setdefault(Origin(entry.id, entry.closing_path), set())
+                    group.flags.add(part.primary)
                     for session, name in entry.members:
                         members.add(GroupMember(sender.daemon, name, sender.incarnation, session))
         return [merged[name] for name in sorted(merged)]
@@ -170,6 +177,7 @@ def groups_parts(
     interested: Collection[GroupName],
     version: int,
     bytes_max: int,
+    primary: bool,
 ) -> list[GroupsPart]:
     """This daemon's GROUPS, in parts of about `bytes_max`."""
     packed: list[tuple[list[LocalGroup], list[str]]] = [([], [])]
@@ -197,7 +205,7 @@ def groups_parts(
     for name in sorted(set(interested) - known):
         part_for(_cost(name))[1].append(name)
     return [
-        GroupsPart(view, at, len(packed), version, tuple(entries), tuple(names))
+        GroupsPart(view, at, len(packed), version, tuple(entries), tuple(names), primary)
         for at, (entries, names) in enumerate(packed)
     ]
 

@@ -105,6 +105,7 @@ class Groups:
         self.state = GroupsState.GOP
         self.view: ViewId | None = None  # RMemb_id; None until the first.
         self.members: frozenset[Process] = frozenset()  # RMemb.
+        self.primary = False  # Whether the daemons' view is.
         self.drops: Counter[Drop] = Counter()
         numbers = {name: DaemonId(at) for at, name in enumerate(names)}
         self.interest = InterestTable(me.daemon, site_of, numbers)
@@ -345,11 +346,12 @@ class Groups:
         together = frozenset(event.together)
         left, self.view = self.view, event.view
         self.members = frozenset(event.members)
+        self.primary = bool(event.primary)
         self.backpressure.begin()
         self._one_site = len({self._site_of[one.daemon] for one in self.members}) == 1
         if signal is None or left is None:
             assert self.views.ids.view == NO_VIEW, "every view but the first follows a signal"
-            self.views.begin_unchanged(event.view)
+            self.views.begin_unchanged(event.view, self.primary)
             self._resume()
             return
         # The exchange of GROUPS failed for all that stay together: groups still have the views before it.
@@ -362,7 +364,7 @@ class Groups:
         self.interest.keep({one.daemon for one in together})
         alike = together == self.members and self.state is GroupsState.GTRANS and not event.uneven
         if alike and len(self.members) == 1:
-            self.views.begin_unchanged(event.view)
+            self.views.begin_unchanged(event.view, self.primary)
             self._resume()
         else:
             self._gather(event.view, alike)
@@ -379,14 +381,15 @@ class Groups:
         self.state = GroupsState.GGATHER
         self._exchange = GroupsExchange(view, self.members, alike)
         if alike:
-            self._parts = [GroupsPart(view, 0, 1, self.own.version)]
+            self._parts = [GroupsPart(view, 0, 1, self.own.version, primary=self.views.primary)]
             self._daemon_messages.append(_submission(self._parts[0]))
             return
         self._exchanged = sorted(self.own.for_exchange())
         self.interest.stop_pruning()
         local, version = self.table.in_order(), self.own.version
         bytes_max = self.options.groups_bytes_max
-        self._parts = groups_parts(view, self.me, local, self._exchanged, version, bytes_max)
+        shown = self.views.primary
+        self._parts = groups_parts(view, self.me, local, self._exchanged, version, bytes_max, shown)
         # Messages left in the queue are of a failed exchange, or an interest that GROUPS includes.
         self._daemon_messages.clear()
         self._emit(Withdraw())
@@ -404,9 +407,9 @@ class Groups:
         self._exchange = None
         self._parts = []
         if exchange.alike:
-            self.views.begin_unchanged(exchange.view)
+            self.views.begin_unchanged(exchange.view, self.primary)
         else:
-            self.views.compute_notify(exchange.view, exchange.merge())
+            self.views.compute_notify(exchange.view, exchange.merge(), self.primary)
             self.interest.agree(exchange.interests())
             self.requests.known(self._exchanged)
         self._catch_up()

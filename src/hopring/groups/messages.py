@@ -108,6 +108,7 @@ class GroupsPart(msgspec.Struct, frozen=True, array_like=True, tag="G"):
     version: Version  # The version of the sender's interest.
     groups: tuple[LocalGroup, ...] = ()
     interested: tuple[Group, ...] = ()  # Further groups whose messages the sender wants.
+    primary: bool = False  # What its sessions were last shown of the daemons' view.
 
 
 GroupMessage = GroupJoin | GroupLeave | GroupKill | GroupInterest | GroupHold | GroupPresence | GroupsPart

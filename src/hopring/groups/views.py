@@ -107,6 +107,7 @@ class GroupViews:
     table: GroupTable
     ids: ViewNumbering
     together: frozenset[Process] | None = None  # TMemb; None while the daemons' view is whole.
+    primary: bool = False  # Whether the daemons' view is, as sessions were last shown.
     diverged: dict[GroupName, DivergedGroup] = field(default_factory=dict)  # Groups that closed at a rift.
     out: list[Output] = field(default_factory=list)
 
@@ -227,42 +228,49 @@ class GroupViews:
                 group.id, group.closing_path = aside.id, (self.ids.view,)
         self.diverged.clear()
 
-    def begin_unchanged(self, view: ViewId) -> None:
-        """A new view without newcomers, in which all know the same: closing groups get their view."""
+    def begin_unchanged(self, view: ViewId, primary: bool) -> None:
+        """A new view without newcomers, in which all know the same: closing groups get their view.
+
+        All groups do if the daemons' view has become primary, or is not any more.
+        """
         self.ids = ViewNumbering(view)
+        turned, self.primary = self.primary is not primary, primary
         for group in self.table.in_order():
-            if group.closing_path:
+            if group.closing_path or turned:
+                same = not group.closing_path
                 group.closing_path = ()
                 group.id = self.ids.network
                 members = group.listed()
-                self._show(group.local, group, members, Cause.NETWORK, sets=(members,))
+                self._show(group.local, group, members, Cause.NETWORK, sets=(members,), same=same)
 
-    def compute_notify(self, view: ViewId, merged: Collection[MergedGroup]) -> None:
+    def compute_notify(self, view: ViewId, merged: Collection[MergedGroup], primary: bool) -> None:
         """All GROUPS have arrived: replaces the table and shows new views; unchanged groups keep theirs."""
         self.ids = ViewNumbering(view)
+        self.primary = primary
+        fresh = [one for one in merged if one.needs_view(primary)]
+        kept = {one.name: next(iter(one.origins)).last for one in merged if not one.needs_view(primary)}
         mine = {
             name: Origin(group.id, group.closing_path)
             for name, group in self.table.groups.items()
             if group.local
         }
         new_id = self.ids.network
-        self.table.replace(
-            [(one.name, new_id if one.changed else next(iter(one.origins)).last, one.members) for one in merged]
-        )
-        for one in merged:
-            if one.changed and one.name in mine:
+        self.table.replace([(one.name, kept.get(one.name, new_id), one.members) for one in merged])
+        for one in fresh:
+            if one.name in mine:
                 group, origin = self.table.groups[one.name], mine[one.name]
                 together = one.together(origin)
                 if origin.closing_path and one.is_torn(origin.last):
                     self._show_parting(group, origin, together, one.parting_step(origin))
-                self._show(group.local, group, together, Cause.NETWORK, sets=one.sets)
+                same = not one.changed
+                self._show(group.local, group, together, Cause.NETWORK, sets=one.sets, same=same)
 
     def _show_parting(
         self, group: GroupEntry, origin: Origin, together: tuple[GroupMember, ...], step: int
     ) -> None:
         """Shows members of one closing path themselves first, if others of their last view have another one."""
         last = parting_id(origin.closing_path, self.ids.view, step)
-        view = GroupView(group.name, last, together, together, Cause.NETWORK, None, (together,))
+        view = GroupView(group.name, last, together, together, Cause.NETWORK, None, (together,), self.primary)
         self.out.append(ShowView(group.local, view))
 
     def _show(
@@ -273,7 +281,9 @@ class GroupViews:
         cause: Cause,
         who: GroupMember | None = None,
         sets: tuple[tuple[GroupMember, ...], ...] = (),
+        same: bool = False,
     ) -> None:
         if sessions:
-            view = GroupView(group.name, self._shown(group), group.listed(), together, cause, who, sets)
+            parts = group.name, self._shown(group), group.listed(), together, cause, who, sets
+            view = GroupView(*parts, self.primary, same)
             self.out.append(ShowView(sessions, view))

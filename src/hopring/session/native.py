@@ -72,6 +72,7 @@ class Native:
             shown.cause.value,
             None if shown.who is None else member_entry(shown.who, daemons),
             tuple([tuple([index[one] for one in some]) for some in shown.sets]),
+            shown.primary,
         )
         return shared_frame(encode_control(notice))
 

@@ -161,6 +161,7 @@ class ViewNotice(ControlMessage, frozen=True):
     cause: ViewCause
     who: MemberEntry | None
     sets: tuple[MemberIndexes, ...]
+    primary: bool = False  # Whether the daemons' view is.
 
 
 class SignalNotice(ControlMessage, frozen=True):
@@ -281,6 +282,9 @@ LinkProtocolName = LinkName
 DaemonPhase = Literal["op", "search", "statetrans", "evs", "gone"]
 """The membership's phases."""
 
+PrimaryName = Literal["", "first", "majority", "weighted", "all", "operator"]
+"""Why a view of daemons is primary; the empty one says that it is not."""
+
 WeightsName = Literal["fixed", "measured"]
 LinkUse = Literal["tree", "spare", "unused", "cut", "absent"]
 """The use of a link in the daemon's network: in a tree; only measured; neither; cut; or a site is absent."""
@@ -318,6 +322,7 @@ class ViewAnswer(ControlMessage, frozen=True, tag="view"):
     cause: Text
     age_us: Count  # Since it was installed.
     present: bool  # Whether it is the latest.
+    primary: PrimaryName = ""  # Why it is primary; empty if it is not.
 
 
 class LinkLine(ControlMessage, frozen=True):

@@ -184,7 +184,8 @@ class Queries:
         later = self._later(after) if after else 1
         event, at_us = self._views[-later]
         members = tuple([self.groups.names[one.daemon] for one in event.members])
-        return ViewAnswer(event.view, members, event.cause[:1024], now_us - at_us, later == 1)
+        parts = event.cause[:1024], now_us - at_us, later == 1
+        return ViewAnswer(event.view, members, *parts, event.primary.value)
 
 
 def view_text(view: ViewId) -> str:

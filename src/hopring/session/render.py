@@ -106,7 +106,10 @@ def is_wanted(session: ConnectedSession, shown: GroupOutput, me: Process) -> boo
     """Whether a session gets an output.
 
     Messages go to all. Without membership a session sees only its own joins and leaves, in the native dialect.
+    Primary views are unknown to Spread: its clients see no view in which nothing else has changed.
     """
+    if isinstance(shown, ShowView) and shown.view.same and not session.dialect.native:
+        return False
     if session.membership or isinstance(shown, DeliverBundle):
         return True
     if not session.dialect.native:

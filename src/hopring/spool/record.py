@@ -111,6 +111,7 @@ class RecordedView(msgspec.Struct, frozen=True):
     cause: ViewCause
     who: RecordedMember | None
     sets: tuple[tuple[int, ...], ...]
+    primary: bool = False  # False too in spools of before there were primary views.
 
 
 class RecordedTransition(msgspec.Struct, frozen=True):

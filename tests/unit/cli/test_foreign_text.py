@@ -89,7 +89,9 @@ def answering(monkeypatch: pytest.MonkeyPatch) -> None:
         "members": lambda *_, **__: SimpleNamespace(
             group=EVIL, id=SimpleNamespace(view=view, signed=1), members=[one]
         ),
-        "view": lambda *_, **__: SimpleNamespace(text="1.2", members=[EVIL], cause=EVIL, age_seconds=1.0),
+        "view": lambda *_, **__: SimpleNamespace(
+            text="1.2", members=[EVIL], cause=EVIL, age_seconds=1.0, primary=True, primary_by=EVIL
+        ),
         "link_weights": lambda **_: SimpleNamespace(
             links=[
                 SimpleNamespace(sites=[EVIL], protocol=EVIL, configured=1, measured=None, agreed=None, use=EVIL)

@@ -41,7 +41,7 @@ def test_groups_in_parts_are_the_same_as_in_one(
             table.add(group, member(ME, f"s{session}", session))
         table.add(group, member(NEAR, "near", 1))
     interested = {GroupName(name) for name in wanted}
-    group_messages = groups_parts(view_id(3), ME, table.in_order(), interested, 4, bytes_max)
+    group_messages = groups_parts(view_id(3), ME, table.in_order(), interested, 4, bytes_max, primary=False)
     whole = GroupsExchange(view_id(3), frozenset([ME]))
     for group_message in reversed(group_messages):
         assert not whole.complete

@@ -298,7 +298,7 @@ def nobody_is_waited_for(patch: pytest.MonkeyPatch) -> None:
         if not alike:
             gather(self, view, alike)
             return
-        self.views.begin_unchanged(view)
+        self.views.begin_unchanged(view, primary=False)
         self._resume()
 
     patch.setattr(Groups, "_gather", at_once)

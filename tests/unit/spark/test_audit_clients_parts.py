@@ -135,9 +135,9 @@ def test_in_one_history_daemons_are_reported_before_their_clients() -> None:
 @pytest.mark.parametrize(
     ("names", "words"),
     [
-        (NAMES, "one history: all 25 properties hold"),
+        (NAMES, "one history: all 27 properties hold"),
         (CLIENT_NAMES, "one history: all 26 properties of clients hold"),
-        ((*NAMES, *CLIENT_NAMES), "one history: all 25 properties of daemons and 26 of clients hold"),
+        ((*NAMES, *CLIENT_NAMES), "one history: all 27 properties of daemons and 26 of clients hold"),
     ],
 )
 def test_the_report_names_the_properties_that_hold_for_daemons_and_clients(

@@ -28,7 +28,7 @@ def small(process: str, *moves: str) -> list[dict[str, Any]]:
         rows.append(
             {
                 **{"run": "", "process": process, "daemon": process[0], "position": position, "kind": kind},
-                **{"view": view or None, "file": "f", "row": position},
+                **{"view": view or None, "file": "f", "row": position, "primary": ""},
                 "members": list(sets[0]) if kind == "view" and sets else None,
                 "transitional_set": list(sets[-1]) if sets else None,
             }

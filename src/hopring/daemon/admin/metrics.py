@@ -137,6 +137,7 @@ class Metrics:
         missing = len(description.problems)
         yield single("listeners_missing", "gauge", "Optional listeners whose place was taken.", missing)
         yield single("view_size", "gauge", "Daemons of the view.", len(snapshot.members))
+        yield single("view_primary", "gauge", "1 if the view is primary.", int(bool(snapshot.primary)))
         yield from self._daemons_by_site(snapshot)
         yield single("views_total", "counter", "Views installed.", self._views)
         yield single(

@@ -131,7 +131,7 @@ class HealthLog:
             fields["came"] = self._list(came)
         if gone:
             fields["gone"] = self._list(gone)
-        self._log.say("view", **fields, cause=event.cause)
+        self._log.say("view", **fields, primary=event.primary.value or "no", cause=event.cause)
 
     def _list(self, processes: Sequence[Process]) -> str:
         return ",".join(self._names[process.daemon] for process in processes)

@@ -50,7 +50,7 @@ class PrimaryMark:
             os.write(self._pipe[1], _FAILED)
 
     def close(self) -> None:
-        """Reports nothing any more."""
+        """Ends the wait for a mark that is being written."""
         if self._pipe is not None:
             self._loop.unregister(self._pipe[0])
             os.close(self._pipe[0])
