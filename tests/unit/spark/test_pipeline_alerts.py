@@ -6,6 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
+pytest.importorskip("pyspark", reason="needs Spark: make spark")
+
 from hopring.spark.audit.witness import AuditViolation
 from hopring.spark.errors import ForeignInput
 
