@@ -30,7 +30,7 @@ CAUGHT = {
     "mark-forgotten": (97, "R6(2) primary chain"),
     "unstamped-lost": (20003, "I5 what a daemon takes it sends"),
     "unreliable-late": (20001, "2.19 sane view delivery"),
-    "unreliable-twice": (20009, "2.5 no duplication"),
+    "unreliable-twice": (20018, "2.5 no duplication"),
 }
 
 

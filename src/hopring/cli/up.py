@@ -123,19 +123,26 @@ def up(
             spread=spread_port if spread else False,
             keys=keys,
         ) as cluster:
-            if as_json:
-                click.echo(json.dumps(where(cluster)))
-            else:
-                for name, url in sorted(where(cluster).items()):
-                    say(f"{name}  {url}" + (f"  {cluster.spread(name)}" if spread else ""))
-            first = f"{next(iter(sites))}1"
-            option = "" if port == CLIENT_PORT_DEFAULT else f" --at {cluster.url(first)}"
-            say(f"hop: try `hop sub news{option}` and `hop pub news hello{option}`", err=True)
-            say(f"hop: watch it with `hop monitor --admin {cluster.admin_directory}`", err=True)
-            say(f"hop: files are in {cluster.directory}; Ctrl-C ends all daemons", err=True)
-            hold(cluster)
+            # Once somebody can know that the daemons run, Ctrl-C is the usual end.
+            try:
+                _announce(cluster, as_json, spread, port, f"{next(iter(sites))}1")
+                hold(cluster)
+            except KeyboardInterrupt:
+                say("hop: ending all daemons", err=True)
     except ClusterError as error:
         raise Failure(str(error)) from None
+
+
+def _announce(cluster: Cluster, as_json: bool, spread: bool, port: int, first: str) -> None:
+    if as_json:
+        click.echo(json.dumps(where(cluster)))
+    else:
+        for name, url in sorted(where(cluster).items()):
+            say(f"{name}  {url}" + (f"  {cluster.spread(name)}" if spread else ""))
+    option = "" if port == CLIENT_PORT_DEFAULT else f" --at {cluster.url(first)}"
+    say(f"hop: try `hop sub news{option}` and `hop pub news hello{option}`", err=True)
+    say(f"hop: watch it with `hop monitor --admin {cluster.admin_directory}`", err=True)
+    say(f"hop: files are in {cluster.directory}; Ctrl-C ends all daemons", err=True)
 
 
 def where(cluster: Cluster) -> dict[str, str]:
@@ -144,18 +151,15 @@ def where(cluster: Cluster) -> dict[str, str]:
 
 
 def hold(cluster: Cluster) -> None:
-    """Prints changes of views and ended daemons on stderr until Ctrl-C, which is no failure."""
+    """Prints changes of views and ended daemons on stderr, until Ctrl-C."""
     shown: dict[str, object] = {}
-    try:
-        while True:
-            for name in cluster.daemons:
-                told = _look(cluster, name)
-                if shown.get(name) != told:
-                    shown[name] = told
-                    say(f"{time.strftime('%H:%M:%S')} {name}  {told}", err=True)
-            time.sleep(LOOK_SECONDS)
-    except KeyboardInterrupt:
-        say("hop: ending all daemons", err=True)
+    while True:
+        for name in cluster.daemons:
+            told = _look(cluster, name)
+            if shown.get(name) != told:
+                shown[name] = told
+                say(f"{time.strftime('%H:%M:%S')} {name}  {told}", err=True)
+        time.sleep(LOOK_SECONDS)
 
 
 def _look(cluster: Cluster, name: str) -> str:

@@ -131,7 +131,7 @@ def test_a_broken_property_is_at_the_top_with_its_witness(tmp_path: Path) -> Non
 
     assert "1 of 27 properties is broken" in found.page_text
     assert found.page_text.count("us2 delivered ams1:2 at 14.2 s in view 3") == 2
-    assert found.page_text.count("✓ holds") == 24
+    assert found.page_text.count("✓ holds") == 26
     assert found.count("path", class_="crash") == 3
     assert found.count("path", class_="start") == 3
 
