@@ -10,12 +10,12 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.spark.upkeeping import GROUPS
 from tests.support.waiting import until
 
 from hopring.spool.reading import bounds
 
 dataset = pytest.importorskip("pyarrow.dataset", reason="needs Spark: make spark")
+upkeeping = pytest.importorskip("tests.spark.upkeeping", reason="needs Spark: make spark")
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.long]
 
 REPOSITORY = Path(__file__).parents[2]
@@ -45,7 +45,7 @@ def read(root: Path) -> dict[str, list[int]]:
     """The offsets that somebody finds who lists the table now, by group."""
     place = root / "out" / "bronze" / "records" / "spool=eu"
     table = dataset.dataset(place, format="parquet", partitioning="hive").to_table(columns=["group", "offset"])
-    found: dict[str, list[int]] = {group: [] for group in GROUPS}
+    found: dict[str, list[int]] = {group: [] for group in upkeeping.GROUPS}
     for row in table.to_pylist():
         found[row["group"]].append(row["offset"])
     return {group: sorted(offsets) for group, offsets in found.items()}
@@ -94,6 +94,8 @@ def test_kills_lose_nothing_and_show_nothing_twice(tmp_path: Path) -> None:
     assert run.communicate()[0] == "through\n"
 
     print(f"{during} of {KILLS} kills during upkeep, {committed(tmp_path)} records of each group")
-    assert read(tmp_path) == {group: [*range(bounds(tmp_path / "eu" / group).end)] for group in GROUPS}
+    assert read(tmp_path) == {
+        group: [*range(bounds(tmp_path / "eu" / group).end)] for group in upkeeping.GROUPS
+    }
     assert len(list((tmp_path / "out" / "bronze").rglob("batch=*"))) <= 3
     assert during
