@@ -47,10 +47,10 @@ def ledger_of(growing: Growing) -> StreamLedger:
     return msgspec.json.decode(file.read_bytes(), type=StreamLedger) if file.exists() else StreamLedger()
 
 
-def is_to_be_repeated(growing: Growing) -> bool:
-    """Whether Spark will repeat a batch of records that has been taken in already."""
-    taken = ledger_of(growing).batches
-    return any(batch > last_committed(Store(growing.out), spool) for spool, batch in taken.items())
+def to_be_repeated(growing: Growing) -> set[tuple[str, int]]:
+    """Spools and batches that were taken in and that Spark will repeat, because it has not committed them."""
+    taken = ledger_of(growing).batches.items()
+    return {(spool, batch) for spool, batch in taken if batch > last_committed(Store(growing.out), spool)}
 
 
 def killed(growing: Growing, after: str, seconds: float, refresh_seconds: float) -> bool:
@@ -85,19 +85,24 @@ def killed(growing: Growing, after: str, seconds: float, refresh_seconds: float)
 def check(spark: Any, root: Path, kills: int, seconds_max: float, refresh_seconds: float, seed: int) -> None:
     """Kills a stream whose input grows, lets the last one end, and compares its tables with those of a run."""
     growing, dice = Growing(root), random.Random(seed)
-    at_work = repeated = 0
+    at_work = moved = 0
+    repeated: set[tuple[str, int]] = set()  # A batch may be left so by several kills, and counts once.
     for step in range(kills):
         growing.grow(step, kills + 1)
+        before = ledger_of(growing).passes
         # Right after records were taken in, Spark has not yet committed their batch.
         after, most = (("batches", 0.0), ("passes", 2.0), ("start", seconds_max))[step % 3]
         at_work += killed(growing, after, dice.uniform(0.0, most), refresh_seconds)
-        repeated += is_to_be_repeated(growing)
+        moved += ledger_of(growing).passes > before
+        repeated |= to_be_repeated(growing)
     growing.grow(kills, kills + 1)
     run(spark, growing.options())
     whole = growing.options(out=root / "whole", stream=False, until_idle=False)
     run(spark, whole)
 
-    print(f"{at_work} of {kills} streams killed at work, with a batch to be repeated: {repeated}")
+    print(
+        f"{at_work} of {kills} streams killed at work, {moved} after a pass; batches repeated: {len(repeated)}"
+    )
     assert at_work == kills
     assert repeated
     assert compare(growing.out, whole.out) == []
