@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.hopd.one_daemon import SECONDS_MAX, alone
 from tests.support.keys import DAYS
 from tests.support.waiting import until
 from tests.unit.daemon.free_ports import free_base_port
@@ -150,3 +151,18 @@ def test_keys_are_added_used_and_dropped_by_reloads_without_a_view_change(tmp_pa
                 f"{new:08x}",
                 [f"{new:08x}"],
             )
+
+
+def test_a_daemon_whose_packet_numbers_end_says_so_in_one_line_with_the_remedy(tmp_path: Path) -> None:
+    config = local_config({"eu": 2}, base_port=free_base_port(4))
+    keys = make_keys(tmp_path / "keys")
+    config = replace(config, security=SecurityTuning(str(keys.root)))
+    with alone(config, tmp_path, "eu1", module="tests.hopd.hopd_at_its_last_packets") as daemon:
+        code = daemon.process.wait(SECONDS_MAX)
+        log = daemon.log()
+
+    assert code == 1
+    said = "hopd: this process has sent 2^63 packets, all that its keys allow; start the daemon again"
+    assert log.splitlines().count(said) == 1
+    assert "Traceback" not in log
+    assert log.splitlines()[-1].endswith(" end")

@@ -64,6 +64,7 @@ from hopring.groups.groups import Groups
 from hopring.ids import NEVER, Incarnation, Process
 from hopring.printable import printable
 from hopring.sealing.keys import KeyRing
+from hopring.sealing.sealer import CountersUsedUp
 from hopring.session.events import AccessNote
 
 DRAIN_US_MAX: Final = 2_000_000
@@ -341,7 +342,12 @@ def run(words: Sequence[str], above: Above | None = None, engine: str = DEFAULT_
         end_with_descriptor(loop, STDIN, hopd.leave)
     keep_memory()
     spare_the_collector()
-    loop.run()
+    try:
+        loop.run()
+    except CountersUsedUp as error:
+        # No packet may be sent any more, not even a farewell; whoever restarts the daemon gives it other keys.
+        print(f"hopd: {error}", file=sys.stderr)
+        hopd.failed = True
     hopd.close()
     loop.close()
     return HopdExit.FAILURE if hopd.failed else HopdExit.OK

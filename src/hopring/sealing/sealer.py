@@ -19,6 +19,7 @@ from typing import Final, NamedTuple, final
 
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from hopring.errors import HopError
 from hopring.ids import DaemonId, Process
 from hopring.sealing.keys import EPOCH_SHIFT, ClusterKey
 from hopring.sealing.packet import (
@@ -61,8 +62,11 @@ class SealedCluster(NamedTuple):
     daemons: int
 
 
-class CountersUsedUp(Exception):
-    """This process has sent as many packets as its keys allow."""
+class CountersUsedUp(HopError):
+    """This process has sent as many packets as its keys allow; the next one has other keys."""
+
+    def __init__(self) -> None:
+        super().__init__("this process has sent 2^63 packets, all that its keys allow; start the daemon again")
 
 
 @final
@@ -216,7 +220,7 @@ class PacketSealer:
     def _next_counter(self) -> int:
         self.counter += 1
         if self.counter >= COUNTER_MAX:
-            raise CountersUsedUp("this process has used all numbers of packets: start it again")
+            raise CountersUsedUp
         return self.counter
 
     def _own_key(self, counter: int) -> _OwnKey:
