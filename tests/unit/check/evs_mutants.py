@@ -16,6 +16,7 @@ from hopring.check.properties.integrity import DELIVERY_INTEGRITY, NO_DUPLICATIO
 from hopring.check.properties.liveness import MEMBERSHIP_PRECISION, TERMINATION
 from hopring.check.properties.order import AGREED_ORDER, CAUSAL_ORDER, FIFO_ORDER, ONE_ORDER
 from hopring.check.properties.placement import SAME_VIEW, SANE_VIEW
+from hopring.check.properties.primary import PRIMARY_AGREEMENT, PRIMARY_CHAIN
 from hopring.check.properties.requests import SELF_DELIVERY
 from hopring.check.properties.safe import SAFE_AFTER_SIGNAL, SAFE_BEFORE_SIGNAL
 from hopring.check.properties.shape import ONE_LIFE, ONE_STAMP, SENT_ONCE
@@ -103,6 +104,25 @@ class Sound:
             for other in self.history.views[stay.view].values():
                 if stay.after and other.after and other is not stay and stay.after.view == other.after.view:
                     yield stay, other
+
+
+def takes_its_view_for_primary_alone(sound: Sound) -> Iterator[Edit]:
+    for place, stay in sound.views():
+        if len(sound.history.views[stay.view]) > 1:
+            yield {place: [replace(stay.installed, primary="all")]}
+
+
+def founds_a_second_primary(sound: Sound) -> Iterator[Edit]:
+    views = sorted(sound.history.views.items())
+    for (_, before), (_, after) in combinations(views, 2):
+        members = [next(iter(stays.values())).members for stays in (before, after)]
+        if 2 * len(members[0] & members[1]) <= len(members[0]):
+            both = (("first", before), ("majority", after))
+            yield {
+                sound.events.index(stay.installed): [replace(stay.installed, primary=why)]
+                for why, stays in both
+                for stay in stays.values()
+            }
 
 
 def delivers_twice(sound: Sound) -> Iterator[Edit]:
@@ -357,6 +377,8 @@ MUTANTS: dict[Callable[[Sound], Iterator[Edit]], str] = {
     sees_other_members: MEMBERSHIP_AGREEMENT.name,
     starts_in_company: TRANSITIONAL_SET.name,
     forgets_a_companion: TRANSITIONAL_SET.name,
+    takes_its_view_for_primary_alone: PRIMARY_AGREEMENT.name,
+    founds_a_second_primary: PRIMARY_CHAIN.name,
     delivers_twice: NO_DUPLICATION.name,
     delivers_what_nobody_sent: DELIVERY_INTEGRITY.name,
     delivers_as_another_service: DELIVERY_INTEGRITY.name,
