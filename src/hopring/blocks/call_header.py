@@ -3,9 +3,9 @@
 It is one header of a message (wire/envelope.py) with a reserved name, so members that watch a group see it as
 text:
 
-    hop-call: q.<caller>.<serial>.<low>.<flags>     a request; flags: a, sent again; g, reply to the group
-    hop-call: r.<caller>.<serial>.<result>.<flags>  a reply; result: o, f, t or b; flags: a, from the cache
-    hop-call: f.<caller>.<number>                   a fence: a message of a caller to itself
+    hop-call: q.<caller>.<serial>.<low>.<sending>.<flags>  a request; flags: g, reply to the group
+    hop-call: r.<caller>.<serial>.<result>.<flags>         a reply; flags: a, from the cache
+    hop-call: f.<caller>.<number>                          a fence: a message of a caller to itself
 
 Invariants  `decode_call` returns None for anything that `encode_call` does not write.
 """
@@ -34,8 +34,13 @@ class RequestMark(NamedTuple):
     caller: str  # Unique for the life of the caller's session object, across its connections.
     serial: int
     low: int  # The caller has no open calls below this serial.
-    again: bool = False
+    sending: int = 1  # Above 1, it was sent before, perhaps by an earlier connection.
     to_group: bool = False
+
+    @property
+    def again(self) -> bool:
+        """Whether it was sent before."""
+        return self.sending > 1
 
 
 class ReplyMark(NamedTuple):
@@ -62,8 +67,7 @@ _RESULTS: Final = {one.value: one for one in ReplyResult}
 def encode_call(mark: CallMark) -> str:
     """The value of the header."""
     if isinstance(mark, RequestMark):
-        flags = ("a" if mark.again else "") + ("g" if mark.to_group else "")
-        return f"q.{mark.caller}.{mark.serial}.{mark.low}.{flags}"
+        return f"q.{mark.caller}.{mark.serial}.{mark.low}.{mark.sending}.{'g' if mark.to_group else ''}"
     if isinstance(mark, ReplyMark):
         return f"r.{mark.caller}.{mark.serial}.{mark.result.value}.{'a' if mark.again else ''}"
     return f"f.{mark.caller}.{mark.number}"
@@ -80,11 +84,11 @@ def decode_call(text: str) -> CallMark | None:
         if serial is None or result is None or not (again or not parts[4]):
             return None
         return ReplyMark(caller, serial, result, again)
-    if kind == "q" and len(parts) == 5:
-        low, flags = _number(parts[3]), parts[4]
-        if serial is None or low is None or low > serial or flags not in ("", "a", "g", "ag"):
+    if kind == "q" and len(parts) == 6:
+        low, sending, flags = _number(parts[3]), _number(parts[4]), parts[5]
+        if serial is None or low is None or low > serial or sending is None or flags not in ("", "g"):
             return None
-        return RequestMark(caller, serial, low, "a" in flags, "g" in flags)
+        return RequestMark(caller, serial, low, sending, flags == "g")
     return FenceMark(caller, serial) if kind == "f" and len(parts) == 3 and serial is not None else None
 
 

@@ -107,10 +107,10 @@ Input = (
 
 @dataclass(frozen=True, slots=True)
 class SendCall:
-    """Send the request of this call, marked if it is sent again."""
+    """Send the request of this call."""
 
     serial: int
-    again: bool
+    sending: int  # From 1; servers reply to where the highest one came from.
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ class OpenCall:
     wait: int | Quorum
     deadline_us: int
     patient: bool
-    sent: bool = False  # Its request was sent, perhaps by an earlier connection.
+    sendings: int = 0  # How often its request was sent, by this connection and earlier ones.
     placed: bool = False  # Its last request has its place, and the receipt has come.
     servers: dict[str, Member] | None = None  # At the places of its requests, by private group.
     count: int = 0  # Of servers, where they are not listed.
@@ -255,8 +255,11 @@ class Caller:
         self._open[event.group] += 1
         if event.deadline_us != NEVER:
             heappush(self._deadlines, (event.deadline_us, event.serial))
-        call.sent = self._connected
-        return [SendCall(event.serial, False)] if call.sent else []
+        return [self._send(call)] if self._connected else []
+
+    def _send(self, call: OpenCall) -> SendCall:
+        call.sendings += 1
+        return SendCall(call.serial, call.sendings)
 
     def _placed(self, event: CallPlaced, now_us: int) -> list[Output]:
         out: list[Output] = []
@@ -373,7 +376,7 @@ class Caller:
             if len(absent) < len(owing) and event.view_counter > call.view_counter:
                 # The network parted the group since: request or reply may have been lost.
                 call.placed, call.view_counter = False, event.view_counter
-                out.append(SendCall(serial, True))
+                out.append(self._send(call))
         return out + self._suspect(suspects)
 
     def _suspect(self, suspects: dict[int, set[str]]) -> list[Output]:
@@ -406,7 +409,4 @@ class Caller:
 
     def _resume(self) -> list[Output]:
         self._connected = True
-        out: list[Output] = [SendCall(call.serial, call.sent) for call in self.calls.values()]
-        for call in self.calls.values():
-            call.sent = True
-        return out
+        return [self._send(call) for call in self.calls.values()]

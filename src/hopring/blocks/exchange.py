@@ -131,7 +131,7 @@ class CallExchange:
         self.has_requests = False  # Whether a handler has something to do.
         self._open = Caller()
         self._serial = 0
-        self._to_send: deque[tuple[int, bool]] = deque()
+        self._to_send: deque[tuple[int, int]] = deque()  # Serials, each with the number of its sending.
         self._replies: deque[OutgoingMessage] = deque()
         self._fences: deque[int] = deque()
         self._tickets: list[tuple[Ticket, tuple[int, ...]]] = []
@@ -170,7 +170,7 @@ class CallExchange:
         call = ActiveCall(serial, group, servers, service, data, headers, to_group, wanted, seconds)
         limit_bytes = core.welcomed.message_bytes_max
         if len(data) > limit_bytes - ENVELOPE_BYTES_MAX:
-            room_bytes = limit_bytes - len(self._body(call, again=True)) + len(data)
+            room_bytes = limit_bytes - len(self._body(call, SERIAL_MAX)) + len(data)
             if len(data) > room_bytes:
                 raise MessageTooLarge(len(data), room_bytes)
         self._serial = serial
@@ -350,7 +350,7 @@ class CallExchange:
     def _carry_out(self, outputs: list[calling.Output]) -> None:
         for output in outputs:
             if isinstance(output, calling.SendCall):
-                self._to_send.append((output.serial, output.again))
+                self._to_send.append((output.serial, output.sending))
             elif isinstance(output, calling.AcceptReply):
                 call = self.calls.get(output.serial)
                 if call is not None:
@@ -400,12 +400,12 @@ class CallExchange:
         serials: list[int] = []
         first: ActiveCall | None = None
         size_bytes = 0
-        for serial, again in self._to_send:
+        for serial, sending in self._to_send:
             call = self.calls.get(serial)
             if call is None:
                 continue  # It was abandoned.
             first = first or call
-            body = self._body(call, again)
+            body = self._body(call, sending)
             other = call.servers != first.servers or call.service is not first.service
             full = size_bytes + len(body) > BUNDLE_BYTES_AIM or len(bodies) >= BUNDLE_REQUESTS_MAX
             if bodies and (other or full):
@@ -422,13 +422,13 @@ class CallExchange:
         sent = set(serials)
         while self._to_send and (self._to_send[0][0] in sent or self._to_send[0][0] not in self.calls):
             self._to_send.popleft()
-        sending = OutgoingMessage((first.servers,), b"", first.service, enveloped=True)
-        self._tickets.append((outgoing.append_requests(sending, bodies), tuple(serials)))
+        requests = OutgoingMessage((first.servers,), b"", first.service, enveloped=True)
+        self._tickets.append((outgoing.append_requests(requests, bodies), tuple(serials)))
         return True
 
-    def _body(self, call: ActiveCall, again: bool) -> bytes:
+    def _body(self, call: ActiveCall, sending: int) -> bytes:
         low = min(self._open.low, call.serial)
-        mark = RequestMark(self.caller, call.serial, low, again, call.to_group)
+        mark = RequestMark(self.caller, call.serial, low, sending, call.to_group)
         return self._enveloped(mark, call.data, call.headers)
 
     def _enveloped(self, mark: CallMark, data: bytes, headers: Mapping[str, str] | None = None) -> bytes:

@@ -8,8 +8,10 @@ Invariants  a handler gets a request at most once; all replies but the first to 
 Limits      a reply that fell out of the cache is forgotten, and so is a caller that was silent for longest; a
             repeated request that may be one of these is refused as too old, never done again.
 
-A request without the mark `again` is new: the order delivers a message at most once. So only marked requests
-need the cache. A marked request of a caller that is not known is new here, too, unless a caller was forgotten.
+A request is repeated by another connection of its caller, which the first one may follow in the order: its
+daemon may have kept it while the network changed. So serials decide, not the mark. Only of a caller that is not
+known a request without the mark counts as new, even if callers were forgotten: otherwise no new caller would
+be served any more.
 """
 
 from collections import OrderedDict
@@ -78,6 +80,7 @@ class ServedRequest:
 
     reply_to: str
     to_group: bool
+    sending: int  # The highest that came.
     mark: ReplyMark | None = None  # None while it is being handled.
     data: bytes = b""
 
@@ -116,25 +119,27 @@ class Server:
         record = self.callers.get(key)
         had = None if record is None else record.served.get(mark.serial)
         if had is not None:
-            return self._repeat(had, reply_to)
-        if mark.again and self._may_be_forgotten(record, mark.serial):
+            return self._repeat(had, mark, reply_to)
+        if self._may_be_forgotten(record, mark):
             return [SendReply(reply_to, ReplyMark(mark.caller, mark.serial, ReplyResult.TOO_OLD), b"")]
         if self.waiting >= WAITING_MAX:
             return [SendReply(reply_to, ReplyMark(mark.caller, mark.serial, ReplyResult.BUSY), b"")]
         record = self._record(key, mark.serial)
         self._drop_below(record, mark.low)
-        record.served[mark.serial] = ServedRequest(reply_to, mark.to_group)
+        record.served[mark.serial] = ServedRequest(reply_to, mark.to_group, mark.sending)
         self.waiting += 1
         return [RunHandler(key, mark.serial, mark.again)]
 
-    def _repeat(self, had: ServedRequest, reply_to: str) -> list[Output]:
+    def _repeat(self, had: ServedRequest, mark: RequestMark, reply_to: str) -> list[Output]:
+        if mark.sending <= had.sending:
+            return []  # A late one of an earlier connection: nobody waits there.
+        had.sending, had.reply_to = mark.sending, reply_to
         if had.mark is None:  # The reply follows, to where the caller is now.
-            had.reply_to = reply_to
             return []
         return [SendReply(reply_to, had.mark._replace(again=True), had.data)]
 
-    def _may_be_forgotten(self, record: CallerRecord | None, serial: int) -> bool:
-        return self.forgot_callers if record is None else serial <= record.floor
+    def _may_be_forgotten(self, record: CallerRecord | None, mark: RequestMark) -> bool:
+        return mark.again and self.forgot_callers if record is None else mark.serial <= record.floor
 
     def _record(self, key: CallerKey, serial: int) -> CallerRecord:
         record = self.callers.pop(key, None)

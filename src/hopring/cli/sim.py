@@ -82,6 +82,7 @@ def _campaign_facts(
         "start": seeds.start,
         "clients": kind.clients,
         "sealed": kind.sealed,
+        "calls": kind.calls,
         "violations": tally.violations,
         "failed_seeds": [one.seed for one in tally.failed],
         "failures": [_failure(one) for one in tally.failed],
@@ -174,6 +175,7 @@ _Seed = click.IntRange(min=0)
 )
 @click.option("--shrink", metavar="S", type=_Seed, help="Find the fewest faults that still break this world.")
 @click.option("--clients", is_flag=True, help="Add clients: sessions that join groups and send to them.")
+@click.option("--calls", is_flag=True, help="Add clients, some of which send requests to each other.")
 @click.option(
     "--sealed", is_flag=True, help="Seal all datagrams, with an attacker who has no key on the network."
 )
@@ -190,6 +192,7 @@ def sim(
     trace: Path | None,
     shrink: int | None,
     clients: bool,
+    calls: bool,
     sealed: bool,
     bug_name: str | None,
     bugs: bool,
@@ -209,7 +212,12 @@ def sim(
     """
     _check_usage(seeds, seed, shrink, bugs, bug_name, trace)
     bug = _bug(bug_name)
-    kind = WorldKind(clients or (bug is not None and bug.clients), sealed or (bug is not None and bug.sealed))
+    calls = calls or (bug is not None and bug.calls)
+    kind = WorldKind(
+        clients or calls or (bug is not None and bug.clients),
+        sealed or (bug is not None and bug.sealed),
+        calls,
+    )
     if bug is not None and compiled.active():
         _again_interpreted()
     if bugs:

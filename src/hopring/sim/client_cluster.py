@@ -138,8 +138,21 @@ class SimClientDaemon(SimDaemon):
         asks = trace.AsksEnd(self._client(session), self.home.engine.now_us)
         self._ask(Disconnect(session), asks)
 
-    def send(self, key: BundleKey, sizes: tuple[int, ...], places: tuple[int, ...] = ()) -> None:
-        """Sends messages of these sizes in one bundle; `places` names the group of each if it is mixed."""
+    def next_name(self, session: int) -> bytes:
+        """The name of the next message of a session."""
+        return NAME.pack(*self.me, session, self._numbers.get(session, 0) + 1)
+
+    def send(
+        self,
+        key: BundleKey,
+        sizes: tuple[int, ...],
+        places: tuple[int, ...] = (),
+        payloads: tuple[bytes, ...] = (),
+    ) -> None:
+        """Sends messages of these sizes in one bundle; `places` names the group of each if it is mixed.
+
+        Without payloads the messages contain zeros.
+        """
         if not self.groups.accepts(key.session):
             return
         client, bodies = self._client(key.session), []
@@ -147,7 +160,8 @@ class SimClientDaemon(SimDaemon):
         for at, size in enumerate(sizes):
             groups = (key.groups[places[at]],) if key.mixed else key.groups
             number = self._numbers[key.session] = self._numbers.get(key.session, 0) + 1
-            bodies.append(NAME.pack(*self.me, key.session, number) + bytes(size))
+            payload = payloads[at] if payloads else bytes(size)
+            bodies.append(NAME.pack(*self.me, key.session, number) + payload)
             name = trace.MessageId(self.name, self.me.incarnation, number, key.session)
             parts = client, self.home.engine.now_us, groups, name, key.service, size, key.self_discard
             self.home.note(trace.ClientSent(*parts))
@@ -174,6 +188,8 @@ class SimClientDaemon(SimDaemon):
         if isinstance(output, (Stamped, Delivered)):
             self._note_message(output)
             self._tell(output)
+            if isinstance(output, Delivered):
+                self.home.ordered(self, output)
         elif isinstance(output, Rift):
             self._tell(output)
         elif isinstance(output, (TransitionalSignal, Installed)):
@@ -270,6 +286,7 @@ class SimClientDaemon(SimDaemon):
             parts = self.home.engine.now_us, bundle.groups_of(place), name, bundle.key.service, ord
             for one in output.sessions:
                 self.home.note(trace.ClientDelivered(self._client(one), *parts))
+                self.home.heard(self, one, output, place)
 
     def _members(self, members: tuple[GroupMember, ...]) -> tuple[trace.ProcessName, ...]:
         names = self.home.names
@@ -304,6 +321,12 @@ class SimClientCluster(SimCluster):
     def make_host(self, name: str, incarnation: Incarnation) -> SimClientDaemon:
         """Creates a daemon with groups and sessions."""
         return SimClientDaemon(self, name, incarnation)
+
+    def heard(self, host: SimClientDaemon, session: int, output: DeliverBundle, at: int) -> None:
+        """Called for each message that a session gets, for clusters whose clients react to messages."""
+
+    def ordered(self, host: SimClientDaemon, output: Delivered) -> None:
+        """Called when a daemon has delivered a message of its engine, for such clusters."""
 
     def client_host(self, name: str) -> SimClientDaemon:
         """The running daemon of this name."""

@@ -47,7 +47,7 @@ def known(*members: Member, view: int = 1) -> ServersKnown:
 
 def started(wait: int | Quorum = 1, deadline_us: int = NEVER, patient: bool = False) -> Caller:
     caller = Caller()
-    assert caller.step(StartCall(1, "g", wait, deadline_us, patient), 0) == [SendCall(1, False)]
+    assert caller.step(StartCall(1, "g", wait, deadline_us, patient), 0) == [SendCall(1, 1)]
     return caller
 
 
@@ -189,7 +189,7 @@ def test_after_a_change_of_the_network_the_request_is_sent_again_to_those_who_ar
     caller.step(placed(ANN, BOB), 0)
     asked(caller, POLL_US)
 
-    assert caller.step(known(ANN, view=3), POLL_US) == [SendCall(1, True), SendFence(1)]
+    assert caller.step(known(ANN, view=3), POLL_US) == [SendCall(1, 2), SendFence(1)]
     assert caller.step(placed(ANN, CAT, view=3), 300_000) == [SendFence(2)]
     assert caller.step(ReplyArrived(1, reply(ANN, again=True)), 300_000) == [
         AcceptReply(1, reply(ANN, again=True))
@@ -215,7 +215,7 @@ def test_after_a_lost_connection_all_open_requests_are_sent_again_in_their_order
     assert caller.step(CallsInterrupted(), 2) == []
     assert caller.wake_at_us == NEVER
     assert caller.step(StartCall(3, "g", 1), 3) == []
-    assert caller.step(CallsResumed(), 4) == [SendCall(1, True), SendCall(2, True), SendCall(3, False)]
+    assert caller.step(CallsResumed(), 4) == [SendCall(1, 2), SendCall(2, 2), SendCall(3, 1)]
     assert caller.step(placed(BOB, view=2), 5) == []
     assert caller.step(ReplyArrived(1, reply(BOB)), 6)[1:] == [CallEnded(1, CallOutcome.ENOUGH, (), 2)]
 

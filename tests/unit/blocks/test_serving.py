@@ -20,13 +20,13 @@ KEY = ("ann", CALLER)
 
 def request(
     serial: int,
-    again: bool = False,
+    sending: int = 1,
     low: int = 1,
     to: str = "#ann#d1",
     key: tuple[str, str] = KEY,
     group: bool = False,
 ) -> RequestArrived:
-    return RequestArrived(key, RequestMark(key[1], serial, low, again, group), to)
+    return RequestArrived(key, RequestMark(key[1], serial, low, sending, group), to)
 
 
 def done(serial: int, data: bytes = b"done", key: tuple[str, str] = KEY) -> HandlerEnded:
@@ -56,20 +56,31 @@ def test_a_repeated_request_is_answered_from_the_cache_to_where_the_caller_is_no
     server.step(request(1))
     server.step(done(1))
 
-    for _ in range(2):
-        assert server.step(request(1, again=True, to="#ann#d2")) == answer(1, again=True, to="#ann#d2")
+    for sending in (2, 3):
+        assert server.step(request(1, sending, to="#ann#d2")) == answer(1, again=True, to="#ann#d2")
+
+
+def test_a_late_request_of_an_earlier_connection_changes_nothing() -> None:
+    """Its daemon kept it while the network changed, and the repetition came by another daemon."""
+    server = Server()
+    assert server.step(request(1, sending=2, to="#ann#d2")) == [RunHandler(KEY, 1, True)]
+    assert server.step(request(1, to="#ann#d1")) == []
+    assert server.step(done(1)) == answer(1, to="#ann#d2")
+    assert server.step(request(1, to="#ann#d1")) == []
+    server.step(request(2, low=2, to="#ann#d2"))
+    assert server.step(request(1, to="#ann#d1")) == answer(1, ReplyResult.TOO_OLD, b"")
 
 
 def test_a_request_that_is_repeated_while_it_is_handled_is_answered_once() -> None:
     server = Server()
     server.step(request(1))
 
-    assert server.step(request(1, again=True, to="#ann#d2")) == []
+    assert server.step(request(1, sending=2, to="#ann#d2")) == []
     assert server.step(done(1)) == answer(1, to="#ann#d2")
 
 
 def test_a_repeated_request_that_is_new_here_is_handled_as_such() -> None:
-    assert Server().step(request(5, again=True, low=3)) == [RunHandler(KEY, 5, True)]
+    assert Server().step(request(5, sending=2, low=3)) == [RunHandler(KEY, 5, True)]
 
 
 def test_replies_to_the_group_go_there_once() -> None:
@@ -77,7 +88,7 @@ def test_replies_to_the_group_go_there_once() -> None:
     server.step(request(1, group=True))
 
     assert server.step(done(1)) == answer(1, group=True)
-    assert server.step(request(1, again=True, group=True)) == answer(1, again=True)
+    assert server.step(request(1, sending=2, group=True)) == answer(1, again=True)
 
 
 def test_an_error_is_cached_like_a_reply() -> None:
@@ -85,7 +96,7 @@ def test_an_error_is_cached_like_a_reply() -> None:
     server.step(request(1))
     server.step(HandlerEnded(KEY, 1, ReplyResult.FAILED, b"no"))
 
-    assert server.step(request(1, again=True)) == answer(1, ReplyResult.FAILED, b"no", again=True)
+    assert server.step(request(1, sending=2)) == answer(1, ReplyResult.FAILED, b"no", again=True)
 
 
 def test_what_the_caller_has_is_forgotten_and_then_too_old() -> None:
@@ -96,8 +107,8 @@ def test_what_the_caller_has_is_forgotten_and_then_too_old() -> None:
     server.step(request(4, low=3))
 
     assert server.replies == 1
-    assert server.step(request(2, again=True)) == answer(2, ReplyResult.TOO_OLD, b"")
-    assert server.step(request(3, again=True)) == answer(3, again=True)
+    assert server.step(request(2, sending=2)) == answer(2, ReplyResult.TOO_OLD, b"")
+    assert server.step(request(3, sending=2)) == answer(3, again=True)
 
 
 def test_the_cache_forgets_the_oldest_replies_first() -> None:
@@ -107,9 +118,9 @@ def test_the_cache_forgets_the_oldest_replies_first() -> None:
         server.step(done(serial))
 
     assert server.replies == 2
-    assert server.step(request(1, again=True)) == answer(1, ReplyResult.TOO_OLD, b"")
-    assert server.step(request(2, again=True)) == answer(2, again=True)
-    assert server.step(request(9, again=True)) == [RunHandler(KEY, 9, True)]
+    assert server.step(request(1, sending=2)) == answer(1, ReplyResult.TOO_OLD, b"")
+    assert server.step(request(2, sending=2)) == answer(2, again=True)
+    assert server.step(request(9, sending=2)) == [RunHandler(KEY, 9, True)]
 
 
 def test_the_cache_is_bounded_in_bytes() -> None:
@@ -119,7 +130,7 @@ def test_the_cache_is_bounded_in_bytes() -> None:
         server.step(done(serial, bytes(REPLIES_BYTES_MAX // 2)))
 
     assert server.replies_bytes == REPLIES_BYTES_MAX
-    assert server.step(request(1, again=True)) == answer(1, ReplyResult.TOO_OLD, b"")
+    assert server.step(request(1, sending=2)) == answer(1, ReplyResult.TOO_OLD, b"")
 
 
 def test_after_a_caller_was_forgotten_no_repeated_request_of_an_unknown_one_is_done() -> None:
@@ -130,7 +141,7 @@ def test_after_a_caller_was_forgotten_no_repeated_request_of_an_unknown_one_is_d
         server.step(done(1, key=key))
 
     assert list(server.callers) == keys[1:]
-    (refused,) = server.step(request(1, again=True, key=keys[0]))
+    (refused,) = server.step(request(1, sending=2, key=keys[0]))
     assert isinstance(refused, SendReply)
     assert refused.mark.result is ReplyResult.TOO_OLD
     # A request without the mark is new for certain.
@@ -141,7 +152,7 @@ def test_another_session_cannot_use_up_the_serials_of_a_caller() -> None:
     server = Server()
     server.step(request(1, key=("eve", CALLER)))
 
-    assert server.step(request(1, again=True)) == [RunHandler(KEY, 1, True)]
+    assert server.step(request(1, sending=2)) == [RunHandler(KEY, 1, True)]
 
 
 def test_too_many_waiting_requests_are_refused_and_not_remembered() -> None:
@@ -152,7 +163,7 @@ def test_too_many_waiting_requests_are_refused_and_not_remembered() -> None:
     last = WAITING_MAX + 1
     assert server.step(request(last)) == answer(last, ReplyResult.BUSY, b"")
     server.step(done(1))
-    assert server.step(request(last, again=True)) == [RunHandler(KEY, last, True)]
+    assert server.step(request(last, sending=2)) == [RunHandler(KEY, last, True)]
 
 
 def test_in_random_histories_no_request_is_done_twice_and_limits_hold() -> None:
@@ -173,7 +184,7 @@ def test_in_random_histories_no_request_is_done_twice_and_limits_hold() -> None:
             key = dice.choice(keys)
             if serials[key] and dice.random() < 0.5:
                 serial = dice.randint(max(1, serials[key] - 10), serials[key])
-                outputs = server.step(request(serial, again=True, key=key))
+                outputs = server.step(request(serial, sending=2, key=key))
             else:
                 serials[key] += 1
                 outputs = server.step(request(serials[key], low=max(1, serials[key] - 5), key=key))

@@ -11,15 +11,17 @@ from traceback import extract_tb
 
 import msgspec
 
+from hopring.check.calls import check_calls
 from hopring.check.history import index
 from hopring.check.judge import check_evs, check_evs_c
 from hopring.check.properties.order import FIFO_ORDER
 from hopring.check.properties.property import Verdict, broken
 from hopring.check.trace import Event, MessageDelivered, MessageSent, ProcessName, Recover, ViewInstalled
 from hopring.groups.groups import GroupsOptions, GroupsState
+from hopring.sim.call_cluster import SimCallCluster
 from hopring.sim.campaign.fault_injector import FaultInjector, sides
 from hopring.sim.campaign.fault_schedule import CHAOS_US
-from hopring.sim.campaign.workload import ClientWorkload, Workload, session_of
+from hopring.sim.campaign.workload import CallWorkload, ClientWorkload, Workload, session_of
 from hopring.sim.campaign.world import PLAIN, SimWorld, WorldKind, draw_world
 from hopring.sim.client_cluster import SimClientCluster, SimClientDaemon
 from hopring.sim.cluster import SimCluster, SimDaemon
@@ -328,6 +330,30 @@ class ClientWorldRun(WorldRun):
         return []
 
 
+class CallWorldRun(ClientWorldRun):
+    """One run of a world with clients that call each other."""
+
+    def _make_cluster(self, link_counters_us: int) -> SimClientCluster:
+        world = self.world
+        assert world.clients is not None, "a world with clients"
+        parts = world.config, world.seed, world.quality, world.membership, world.stack
+        clients = world.clients
+        options = GroupsOptions(linger_us=clients.linger_us, groups_bytes_max=clients.groups_bytes_max)
+        self.calls = SimCallCluster(*parts, link_counters_us, options, world.sealed, world.faulty)
+        self.clients = self.calls
+        return self.calls
+
+    def _load(self) -> Workload:
+        return CallWorkload(self.world, self.calls)
+
+    def _further_checks(self, quiet: bool) -> list[Verdict]:
+        """The properties of requests and replies, too."""
+        if self.world.faulty is not None:
+            return super()._further_checks(quiet)
+        verdicts = check_calls(self.calls.call_history, quiet)
+        return [*super()._further_checks(quiet), *[verdict for verdict in verdicts if not verdict]]
+
+
 def _table(host: SimClientDaemon) -> dict[str, object]:
     groups = host.groups.table.groups.values()
     return {str(group.name): (group.id, frozenset(group.members), group.closing_path) for group in groups}
@@ -340,7 +366,8 @@ def run_seed(seed: int, kind: WorldKind = PLAIN) -> WorldOutcome:
 
 def run_world(world: SimWorld, link_counters_us: int = 0) -> WorldOutcome:
     """Runs a world and judges it; with a period, its history has the links' counters too."""
-    run = (WorldRun if world.clients is None else ClientWorldRun)(world, link_counters_us)
+    kind = CallWorldRun if world.agents else WorldRun if world.clients is None else ClientWorldRun
+    run = kind(world, link_counters_us)
     try:
         run.live()
         return run.judge()

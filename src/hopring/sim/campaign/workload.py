@@ -9,6 +9,7 @@ from typing import Final
 from hopring.groups.private_groups import private_group
 from hopring.ids import GroupName
 from hopring.services import Service
+from hopring.sim.call_cluster import SimCallCluster
 from hopring.sim.campaign.fault_schedule import BREAKS, CHAOS_US, Fault
 from hopring.sim.campaign.world import HEALED_US, ClientLoad, SimWorld
 from hopring.sim.client_cluster import SimClientCluster, SimClientDaemon
@@ -115,15 +116,20 @@ class ClientWorkload(Workload):
         if name not in self._hosts.hosts or self._hosts.network.host(name).state is not HostState.RUNNING:
             return
         host, dice = self._hosts.client_host(name), self._acts
-        few = len(host.sessions) < self._clients.sessions
-        if not host.sessions or (few and dice.random() < self._clients.changes):
+        sessions = self._sessions(host)
+        few = len(sessions) < self._clients.sessions
+        if not sessions or (few and dice.random() < self._clients.changes):
             self._come(name)
             return
-        session = dice.choice(sorted(host.sessions))
+        session = dice.choice(sessions)
         if dice.random() < self._clients.changes:
             self._change(host, session)
         else:
             self._send_to_groups(host, session, service, size)
+
+    def _sessions(self, host: SimClientDaemon) -> list[int]:
+        """The sessions of a daemon that this workload may use."""
+        return sorted(host.sessions)
 
     def _come(self, name: str) -> None:
         if name not in self._hosts.hosts or self._hosts.network.host(name).state is not HostState.RUNNING:
@@ -162,3 +168,41 @@ class ClientWorkload(Workload):
             host.send(key.replace(mixed=True), sizes, tuple(places))
         else:
             host.send(key, sizes)
+
+
+CALLS_PER_SECOND: Final = 60
+MOVES: Final = 0.03
+"""The share of actions of agents that are moves to another daemon; the others are calls."""
+
+
+class CallWorkload(ClientWorkload):
+    """Agents call each other, and move from daemon to daemon, beside other clients."""
+
+    def __init__(self, world: SimWorld, cluster: SimCallCluster) -> None:
+        super().__init__(world, cluster)
+        self._cluster_of_agents = cluster
+        self._calls = generator(world.seed, "calls")
+        self._agents = cluster.start_agents(world.agents, generator(world.seed, "agents' choices"))
+
+    def plan(self) -> None:
+        """Schedules calls until shortly after the heal."""
+        super().plan()
+        if self._world.load.per_second:
+            self._plan_call()
+
+    def _plan_call(self) -> None:
+        at_us = self._hosts.engine.now_us + int(self._calls.expovariate(CALLS_PER_SECOND) * 1_000_000)
+        if at_us < CHAOS_US + HEALED_US // 4:
+            self._hosts.engine.at(at_us, self._act)
+
+    def _act(self) -> None:
+        agent = self._calls.choice(self._agents)
+        if self._calls.random() < MOVES:
+            agent.move()
+        else:
+            agent.call()
+        self._plan_call()
+
+    def _sessions(self, host: SimClientDaemon) -> list[int]:
+        agents = self._cluster_of_agents.agents
+        return [one for one in super()._sessions(host) if (host.process, one) not in agents]

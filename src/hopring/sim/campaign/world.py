@@ -185,6 +185,7 @@ class SimWorld:
     sealed: bool = False  # Datagrams are sealed, and an attacker without the key is on the network.
     faulty: FaultyPlan | None = None  # A daemon that has the key and sends wrong packets.
     mark_us: int | None = None  # How long disks take to write a mark; None: daemons have no disks.
+    agents: int = 0  # Clients that call each other.
 
     @property
     def settle_us(self) -> int:
@@ -242,15 +243,19 @@ class WorldKind:
 
     clients: bool = False
     sealed: bool = False  # Cluster keys, and an attacker who has none.
+    calls: bool = False  # Clients, and some of them call each other.
 
     @property
     def options(self) -> str:
         """The options of `hop sim` for it."""
-        return " --clients" * self.clients + " --sealed" * self.sealed
+        clients = " --calls" if self.calls else " --clients" * self.clients
+        return clients + " --sealed" * self.sealed
 
 
 PLAIN: Final = WorldKind()
 WITH_CLIENTS: Final = WorldKind(clients=True)
+WITH_CALLS: Final = WorldKind(clients=True, calls=True)
+AGENTS: Final = (2, 4, 6)
 
 
 def draw_world(seed: int, kind: WorldKind = PLAIN) -> SimWorld:
@@ -259,8 +264,18 @@ def draw_world(seed: int, kind: WorldKind = PLAIN) -> SimWorld:
     if _has(MEASURED, seed):
         world = _with_measured_weights(world)
     if kind.sealed and _has(FAULTY, seed):
-        world = _with_faulty_daemon(world, kind.clients)
-    return _with_clients(world) if kind.clients else world
+        world = _with_faulty_daemon(world, kind.clients or kind.calls)
+    if kind.clients or kind.calls:
+        world = _with_clients(world)
+    return _with_agents(world) if kind.calls else world
+
+
+def _with_agents(world: SimWorld) -> SimWorld:
+    """Callers and servers, in addition to the other clients, whose load is small then."""
+    assert world.clients is not None, "a world with clients"
+    agents = generator(world.seed, "agents").choice(AGENTS)
+    clients = replace(world.clients, sessions=1)
+    return replace(world, agents=agents, clients=clients, load=replace(world.load, per_second=10, sizes=SMALL))
 
 
 def _with_faulty_daemon(world: SimWorld, clients: bool) -> SimWorld:

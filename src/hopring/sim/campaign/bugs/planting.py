@@ -48,6 +48,7 @@ class Bug:
     patches: tuple[Patch, ...]
     clients: bool = False  # Whether only a world with clients can show it.
     sealed: bool = False  # Whether only a world with sealed datagrams can show it.
+    calls: bool = False  # Whether only a world with requests and replies can show it.
 
 
 @dataclass(slots=True)
@@ -65,6 +66,11 @@ def bug(name: str, breaks: str, story: str, *patches: tuple[str, Callable[[Any],
 def client_bug(name: str, breaks: str, story: str, *patches: tuple[str, Callable[[Any], Any]]) -> Bug:
     """A bug that only a world with clients can show."""
     return replace(bug(name, breaks, story, *patches), clients=True)
+
+
+def call_bug(name: str, breaks: str, story: str, *patches: tuple[str, Callable[[Any], Any]]) -> Bug:
+    """A bug that only a world with requests and replies can show."""
+    return replace(bug(name, breaks, story, *patches), calls=True)
 
 
 @contextmanager
@@ -142,6 +148,5 @@ def all_bugs() -> dict[str, Bug]:
     return {one.name: one for one in bugs}
 
 
-BUG_MODULES: Final = tuple(
-    f"{__package__}.{part}_bugs" for part in ("order", "membership", "primary", "group", "sealing")
-)
+_PARTS: Final = ("order", "membership", "primary", "group", "sealing", "call")
+BUG_MODULES: Final = tuple(f"{__package__}.{part}_bugs" for part in _PARTS)
