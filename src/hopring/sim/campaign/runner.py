@@ -269,13 +269,15 @@ UNDERSTOOD = "I10 daemons understand each other's group messages"
 class ClientWorldRun(WorldRun):
     """One run of a world with clients."""
 
+    _kind_of_cluster: type[SimClientCluster] = SimClientCluster
+
     def _make_cluster(self, link_counters_us: int) -> SimClientCluster:
         world = self.world
         assert world.clients is not None, "a world with clients"
         parts = world.config, world.seed, world.quality, world.membership, world.stack
         clients = world.clients
         options = GroupsOptions(linger_us=clients.linger_us, groups_bytes_max=clients.groups_bytes_max)
-        self.clients = SimClientCluster(
+        self.clients = self._kind_of_cluster(
             *parts, link_counters_us, options, world.sealed, world.faulty, world.mark_us
         )
         return self.clients
@@ -333,15 +335,13 @@ class ClientWorldRun(WorldRun):
 class CallWorldRun(ClientWorldRun):
     """One run of a world with clients that call each other."""
 
-    def _make_cluster(self, link_counters_us: int) -> SimClientCluster:
-        world = self.world
-        assert world.clients is not None, "a world with clients"
-        parts = world.config, world.seed, world.quality, world.membership, world.stack
-        clients = world.clients
-        options = GroupsOptions(linger_us=clients.linger_us, groups_bytes_max=clients.groups_bytes_max)
-        self.calls = SimCallCluster(*parts, link_counters_us, options, world.sealed, world.faulty)
-        self.clients = self.calls
-        return self.calls
+    _kind_of_cluster = SimCallCluster
+
+    @property
+    def calls(self) -> SimCallCluster:
+        """The cluster, as one with agents."""
+        assert isinstance(self.clients, SimCallCluster), "made by this class"
+        return self.clients
 
     def _load(self) -> Workload:
         return CallWorkload(self.world, self.calls)
