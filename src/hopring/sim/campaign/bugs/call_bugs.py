@@ -50,25 +50,25 @@ def _never_repeated(known: Callable[..., list[CallerOutput]]) -> Any:
 BUGS: Final[tuple[Bug, ...]] = (
     call_bug(
         "call-answered-twice",
-        "a repeated reply says so",
+        "RMP trap 23: a repeated reply says so",
         "a server answers a repeated request as if it were the first time",
         ("hopring.blocks.serving:Server._repeat", _unmarked),
     ),
     call_bug(
         "reply-to-another-call",
-        "a reply has the serial of its request",
+        "RMP trap 23: replies are cached by caller and serial",
         "a server sends a reply under the last serial of the caller",
         ("hopring.blocks.serving:Server._ended", _of_the_newest),
     ),
     call_bug(
         "forgotten-call-done",
-        "a forgotten request is refused, not done",
+        "RMP trap 23: a forgotten request is refused, not done",
         "a server does a late request whose reply it has dropped",
         ("hopring.blocks.serving:Server._may_be_forgotten", _no_floor),
     ),
     call_bug(
         "parted-call-not-repeated",
-        "a request is sent again after the network has parted the group",
+        "RMP trap 23: a request is sent again after the network has parted the group",
         "a caller waits for ever for a reply that a split has swallowed",
         ("hopring.blocks.caller:Caller._known", _never_repeated),
     ),
