@@ -58,7 +58,7 @@ def test_it_starts_installs_its_first_view_and_ends_cleanly_on_sigterm(
     daemon: subprocess.Popen[str], tmp_path: Path
 ) -> None:
     assert " eu1 start version=" in next_line(daemon)
-    assert " size=1 members=eu1 cause=start" in next_line(daemon)
+    assert " size=1 members=eu1 primary=no cause=start" in next_line(daemon)
     daemon.send_signal(signal.SIGTERM)
     _, said = daemon.communicate(timeout=SECONDS_MAX)
 

@@ -151,7 +151,7 @@ def where(cluster: Cluster) -> dict[str, str]:
 
 
 def hold(cluster: Cluster) -> None:
-    """Prints changes of views and ended daemons on stderr, until Ctrl-C."""
+    """Prints changes of views and ended daemons on stderr, until Ctrl-C is raised."""
     shown: dict[str, object] = {}
     while True:
         for name in cluster.daemons:

@@ -217,12 +217,15 @@ def _judge_again(directory: Path, as_json: bool) -> Exit:
 
 
 def _hold(cluster: Cluster) -> None:
-    for name, url in where(cluster).items():
-        say(f"hop: {name} is at {url}", err=True)
-    ours = any(url.endswith(f":{CLIENT_PORT_DEFAULT}") for url in where(cluster).values())
-    option = "" if ours else f" --at {cluster.url(cluster.daemons[0])}"
-    say(f"hop: try `hop sub news{option}` and `hop pub news hello{option}`; Ctrl-C ends it", err=True)
-    hold(cluster)
+    try:
+        for name, url in where(cluster).items():
+            say(f"hop: {name} is at {url}", err=True)
+        ours = any(url.endswith(f":{CLIENT_PORT_DEFAULT}") for url in where(cluster).values())
+        option = "" if ours else f" --at {cluster.url(cluster.daemons[0])}"
+        say(f"hop: try `hop sub news{option}` and `hop pub news hello{option}`; Ctrl-C ends it", err=True)
+        hold(cluster)
+    except KeyboardInterrupt:
+        say("hop: ending all daemons", err=True)
 
 
 def _directory(out: Path | None) -> Path:

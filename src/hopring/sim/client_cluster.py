@@ -10,6 +10,7 @@ from struct import Struct
 from typing import Final
 
 from hopring.check import trace
+from hopring.compiled import mypyc_attr
 from hopring.config.model import Config
 from hopring.engine import Delivered, Installed, Resume, Rift, Stamped, TransitionalSignal, Withdraw
 from hopring.errors import PeerError
@@ -293,6 +294,7 @@ class SimClientDaemon(SimDaemon):
         return tuple([trace.ProcessName(names[one.daemon], one.incarnation, one.session) for one in members])
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class SimClientCluster(SimCluster):
     """A simulated cluster whose daemons serve clients."""
 

@@ -9,6 +9,7 @@ from struct import Struct
 from typing import Final, assert_never
 
 from hopring.check import trace
+from hopring.compiled import mypyc_attr
 from hopring.config.model import Config
 from hopring.engine import (
     Delivered,
@@ -309,6 +310,7 @@ class SimDaemon:
         return tuple([trace.ProcessName(names[one.daemon], one.incarnation) for one in processes])
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class SimCluster:
     """All daemons of a configuration, starting, crashing and coming back."""
 
