@@ -3,7 +3,7 @@
 The run is recorded as events of `check.trace`, which the checkers of extended virtual synchrony judge.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping
 from struct import Struct
 from typing import Final, assert_never
@@ -105,6 +105,7 @@ class SimDaemon:
         cluster.network.bind(self.address, self._receive)
         self._group = f"site {self.membership.site}"
         cluster.network.join(self._group, self.address)
+        self._stream_events: deque[StreamChanged] = deque()  # One for each timer that hands over the next.
         self.streams: SimTcpLinks | None = None
         if any(KINDS[plan.protocol].over_stream for plan in cluster.topology.links.values()):
             self.streams = SimTcpLinks(cluster.network, me.daemon, CLUSTER, cluster.names, self._from_stream)
@@ -227,8 +228,12 @@ class SimDaemon:
 
     def _from_stream(self, generation: Generation, neighbour: DaemonId, event: StreamEvent) -> None:
         """Hands the event over by a timer of the same moment: outputs may still be carried out now."""
-        happened = StreamChanged(generation, neighbour, event)
-        self.cluster.network.timer(self.name, self.cluster.engine.now_us, self.driver.step, happened)
+        self._stream_events.append(StreamChanged(generation, neighbour, event))
+        self.cluster.network.timer(self.name, self.cluster.engine.now_us, self._next_stream_event)
+
+    def _next_stream_event(self) -> None:
+        # Timers of a host that is late come out of order when it is late no more; events of a stream do not.
+        self.driver.step(self._stream_events.popleft())
 
     def _datagrams(self, own: Identity, family: Family, frames: tuple[Frame, ...], to: DaemonId) -> list[bytes]:
         if self.cluster.faulty is not None:
