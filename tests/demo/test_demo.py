@@ -46,8 +46,6 @@ def hop(*arguments: object) -> "subprocess.CompletedProcess[str]":
 
 
 def start(directory: Path, *arguments: str) -> "subprocess.Popen[str]":
-    # A shell starts its background jobs with SIGINT ignored, and their children inherit that.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     return subprocess.Popen(
         [*HOP, "demo", "--out", str(directory), *arguments],
         stdout=subprocess.PIPE,
@@ -110,6 +108,9 @@ def test_the_demonstration_passes_its_checks_and_a_corrupted_trace_does_not(tmp_
     assert [len(judged["verdicts"]) > 20 for judged in facts["judged"]] == [True, True]
     assert [judged["events"] > 1000 for judged in facts["judged"]] == [True, True]
     assert [set(change["seconds"]) for change in facts["changes"]] == [{"eu", "us ap"}, {"eu us ap"}]
+    # Four of six daemons are a majority, and the two others are not.
+    split, merge = [change["primary"] for change in facts["changes"]]
+    assert (split, merge) == ({"eu": False, "us ap": True}, {"eu us ap": True})
     assert {(one["service"], one["phase"]) for one in facts["latencies"]} == {
         (service, phase) for service in ("agreed", "safe") for phase in ("together", "apart", "together again")
     }

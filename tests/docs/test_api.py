@@ -11,7 +11,7 @@ import pytest
 
 import hopring
 from hopring import sync
-from hopring.client.sequence import COLUMNS
+from hopring.client.receiving.sequence import COLUMNS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "api.md").read_text()
 SYNC_ONLY = {"poll", "fileno", "handle_requests"}
@@ -84,7 +84,17 @@ def test_members_of_sessions_and_groups_with_their_arguments(name: str) -> None:
     [
         *("Message", "View", "Transition", "Reconnected", "ReconnectGap", "Member"),
         *("Gap", "SlowWarning", "GroupInfo", "GroupMembers", "DaemonView"),
-        *("DaemonFacts", "LinkFacts", "LinkWeights", "WeighedLink", "Place", "ViewId", "GroupViewId"),
+        *(
+            "DaemonFacts",
+            "ConfiguredDaemon",
+            "LockInfo",
+            "LinkFacts",
+            "LinkWeights",
+            "WeighedLink",
+            "Place",
+            "ViewId",
+            "GroupViewId",
+        ),
         *("Receipt", "EventSequence", "MessageRun", "Taken", "Reconnect"),
     ],
 )

@@ -20,10 +20,10 @@ from hopring.session.options import Slow
 PAGE = (Path(__file__).parents[2] / "docs" / "api.md").read_text()
 PUBLIC = {name: getattr(hopring, name) for name in hopring.__all__}
 MODULES = (hopring, sync)
-ELSEWHERE = ("hopring.config", "hopring.check.trace")
-"""Modules whose values `Cluster` returns, as the page says."""
+ELSEWHERE = ("hopring.config", "hopring.check.trace", "hopring.check.rmp.peer_events")
+"""Modules whose values `Cluster` and `Peers` return, as the page says."""
 
-MADE_BY_CALLS = {"Session", "Group", "Connecting", "Joining", "Cluster", "Serving"}
+MADE_BY_CALLS = {"Job", "Session", "Group", "Connecting", "Joining", "Cluster", "Serving"}
 """Classes whose `__init__` is not for users."""
 
 SPECIAL = {"__init__", "__iter__", "__aiter__", "__enter__", "__aenter__", "__await__"}
@@ -122,7 +122,16 @@ def test_times_are_floats_in_seconds_everywhere(module: ModuleType) -> None:
 def test_groups_and_sessions_have_the_same_verbs(module: Any) -> None:
     of_sessions = {
         *("join", "groups", "view", "daemon_facts", "link_weights", "close", "abort"),
-        *("daemon", "private_group", "message_bytes_max", "joined", "dropped_again", "connected", "ended"),
+        *(
+            "daemon",
+            "private_group",
+            "message_bytes_max",
+            "joined",
+            "dropped_again",
+            "expired",
+            "connected",
+            "ended",
+        ),
         *("poll", "fileno", "handle_requests"),
     }
     session = {name for name in dir(module.Session) if not name.startswith("_")}

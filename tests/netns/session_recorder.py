@@ -11,7 +11,7 @@ from typing import Protocol
 from hopring import Event
 from hopring.check import trace
 from hopring.client.core import ClientCore
-from hopring.client.stream import EventStream
+from hopring.client.receiving.stream import EventStream
 from hopring.local import recorder
 from hopring.local.recorder import now_us
 

@@ -1,4 +1,4 @@
-"""Ten simulated minutes at full load with 5 % loss: a separate program, so that its memory can be measured.
+"""Simulated minutes at full load with 5 % loss: a separate program, so that its memory can be measured.
 
 Full load means that the window is the limit: senders never let their queue run dry, and at every sample every
 daemon has used its whole window. The window is small and the sites are far apart, because a window is used once

@@ -40,6 +40,10 @@ class DemoClient:
         """The daemons of the members of its view."""
         return daemons_of(self.views[group].members) if group in self.views else []
 
+    def primary(self, group: str) -> bool:
+        """Whether its view of a group is primary."""
+        return group in self.views and self.views[group].primary
+
     def is_with(self, daemons: set[str]) -> bool:
         """Whether its views of all groups have members at exactly these daemons."""
         return all(set(self.members(group)) == daemons for group in GROUPS)

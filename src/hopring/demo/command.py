@@ -11,11 +11,13 @@ import click
 import msgspec
 
 from hopring import __version__
+from hopring.check.rmp.peer_trace import PeerTraceError
 from hopring.check.trace_files import TraceError
 from hopring.cli.terminal import Exit, Failure, say
 from hopring.cli.up import hold, where
 from hopring.demo import summary
 from hopring.demo.figures import DemoFigures, DemoResult, changes
+from hopring.demo.peers import has_peers, judge_peers, lines_of, perform_with_peers
 from hopring.demo.scenario import DELAYS, PATIENCE, SITES
 from hopring.demo.screen import DemoScreen
 from hopring.demo.story import DemoStory
@@ -64,6 +66,13 @@ PHASE_SECONDS_DEFAULT: Final = 4.0
     type=click.Path(file_okay=False, path_type=Path),
     help="Directory for traces and logs.  [default: out/demo-TIME]",
 )
+@click.option(
+    "--engine",
+    type=click.Choice(["hop", "rmp"]),
+    default="hop",
+    show_default=True,
+    help="Daemons in three sites, or five peers without daemons, which are split three to two.",
+)
 @click.option("--no-spark", is_flag=True, help="Leave out the pipeline on Spark and its report.")
 @click.option("--hold", "holds", is_flag=True, help="Keep the cluster up afterwards, until Ctrl-C.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of text.")
@@ -80,24 +89,32 @@ def demo(
     seconds: float,
     limit: float | None,
     out: Path | None,
+    engine: str,
     no_spark: bool,
     holds: bool,
     as_json: bool,
     judged: Path | None,
 ) -> None:
-    """Split and merge three sites, and judge what clients saw.
+    """Split and merge three sites, or five peers, and judge what was seen.
 
     Six daemons run as processes of their own; packets between the sites are delayed in front of their sockets.
     A client at each of them sends Agreed and Safe messages to groups. The network is cut, and healed again. At
     the end the histories of clients and daemons are judged by the properties of extended virtual synchrony.
     Exit code 1 means that one is broken, or that views did not come in time.
 
+    With --engine rmp five peers form a group that needs a majority. Three go on after a split, and two are
+    suspended until they come back as new members. The traces of all are judged by the properties of rings.
+
     Then the pipeline on Spark makes a report of what was recorded: one page, with pictures. It takes about a
     minute more; where Spark or Java is not installed, it says what to install.
     """
     if judged is not None:
-        ctx.exit(_judge_again(judged, as_json))
+        ctx.exit(_judge_peers_again(judged, as_json) if has_peers(judged) else _judge_again(judged, as_json))
     directory = _directory(out)
+    if engine == "rmp":
+        if holds:
+            raise click.UsageError("--hold is for daemons: peers end with their programs")
+        ctx.exit(_demonstrate_peers(directory, seconds, as_json))
     began_seconds = time.monotonic()
     limit = limit or LIMIT_SECONDS_DEFAULT + 3 * max(0.0, seconds - PHASE_SECONDS_DEFAULT)
     with DemoScreen(quiet=as_json) as screen:
@@ -126,6 +143,36 @@ def demo(
     ctx.exit(Exit.OK if facts.ok else Exit.FAILURE)
 
 
+def _demonstrate_peers(directory: Path, seconds: float, as_json: bool) -> Exit:
+    with DemoScreen(quiet=as_json) as screen:
+        try:
+            facts = perform_with_peers(directory, screen, seconds)
+        except* HopError as errors:
+            raise Failure(str(errors.exceptions[0])) from None
+        if not as_json:
+            screen.show(*lines_of(facts))
+    if as_json:
+        click.echo(msgspec.json.encode(facts))
+    return Exit.OK if facts.ok else Exit.FAILURE
+
+
+def _judge_peers_again(directory: Path, as_json: bool) -> Exit:
+    try:
+        events, verdicts = judge_peers(directory)
+    except PeerTraceError as error:
+        raise Failure(str(error)) from None
+    broken = {one.property: one.witness for one in verdicts if not one}
+    if as_json:
+        click.echo(
+            msgspec.json.encode({"events": events, "held": len(verdicts) - len(broken), "broken": broken})
+        )
+    else:
+        for name, witness in broken.items():
+            say(f"! {name} is broken: {witness}")
+        say(f"{len(verdicts) - len(broken)} properties hold in {events} events of all traces")
+    return Exit.FAILURE if broken else Exit.OK
+
+
 def _perform(
     cluster: Cluster, screen: DemoScreen, seconds: float, began_seconds: float, limit: float
 ) -> DemoStory:
@@ -149,7 +196,7 @@ def _judged(cluster: Cluster, screen: DemoScreen, story: DemoStory, began_second
         seconds=round(time.monotonic() - began_seconds, 1),
         flows=figures.flows(),
         latencies=figures.latencies(),
-        changes=changes(story.arrivals),
+        changes=changes(story.arrivals, story.primary),
         reached=figures.reached(),
         clients=figures.clients(),
         judged=judged,

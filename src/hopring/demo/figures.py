@@ -70,6 +70,7 @@ class ViewChangeTimes:
 
     phase: str
     seconds: dict[str, float]  # By side.
+    primary: dict[str, bool]  # By side: whether its views were primary.
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,10 +194,12 @@ class DemoFigures:
         return 0.0
 
 
-def changes(arrivals: dict[str, dict[str, int]]) -> list[ViewChangeTimes]:
-    """The times of view changes, in seconds."""
+def changes(arrivals: dict[str, dict[str, int]], primary: dict[str, dict[str, bool]]) -> list[ViewChangeTimes]:
+    """The times of view changes, in seconds, and which sides had primary views after them."""
     return [
-        ViewChangeTimes(phase, {side: round(wait_us / 1e6, 2) for side, wait_us in sides.items()})
+        ViewChangeTimes(
+            phase, {side: round(wait_us / 1e6, 2) for side, wait_us in sides.items()}, primary[phase]
+        )
         for phase, sides in arrivals.items()
         if sides
     ]

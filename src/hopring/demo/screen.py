@@ -35,6 +35,9 @@ class ShownClient(Protocol):
     def members(self, group: str) -> list[str]:
         """The members of its view of a group."""
 
+    def primary(self, group: str) -> bool:
+        """Whether its view of a group is primary."""
+
 
 class DemoScreen:
     """A context manager, so that the terminal gets its cursor back."""
@@ -100,13 +103,14 @@ class DemoScreen:
         words = f"  {TRADES} is closing; still together  "
         self._line(Text.assemble("at ", _daemons([at]), words, _daemons(members)))
 
-    def view(self, at: str, members: Sequence[str], together: Sequence[str]) -> None:
-        """Prints a new view and who came to it together."""
-        words = Text.assemble(
-            "at ", _daemons([at]), f"  {TRADES} has a new view of           ", _daemons(members)
-        )
+    def view(self, at: str, members: Sequence[str], together: Sequence[str], primary: bool) -> None:
+        """Prints a new view, who came to it together, and whether it is primary."""
+        kind = "has a new primary view of   " if primary else "has a new view of           "
+        words = Text.assemble("at ", _daemons([at]), f"  {TRADES} {kind}", _daemons(members))
         if set(together) != set(members):
             words.append("; came together  ").append_text(_daemons(together))
+        if not primary:
+            words.append("; not primary", style="bold")
         self._line(words)
 
     def show_clients(self, clients: Sequence[ShownClient]) -> None:
@@ -132,6 +136,11 @@ class DemoScreen:
             self._out.print(Text.assemble((f"{seconds:6.2f} s  ", "dim"), text))
 
 
+def yes_or_no(value: bool) -> str:
+    """The word for a flag in a table."""
+    return "yes" if value else "no"
+
+
 def _daemons(names: Sequence[str]) -> Text:
     words = Text()
     for at, name in enumerate(names):
@@ -143,9 +152,11 @@ def _table(clients: Sequence[ShownClient]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="dim")
     table.add_column("client at")
     table.add_column(f"its view of {TRADES}", min_width=24)
+    table.add_column("primary")
     for header in ("sent", "agreed got", "safe got"):
         table.add_column(header, justify="right")
     for one in clients:
         counts = (one.sent, one.got[AGREED], one.got[SAFE])
-        table.add_row(_daemons([one.daemon]), _daemons(one.members(TRADES)), *[str(count) for count in counts])
+        view = _daemons(one.members(TRADES)), Text(yes_or_no(one.primary(TRADES)))
+        table.add_row(_daemons([one.daemon]), *view, *[str(count) for count in counts])
     return table

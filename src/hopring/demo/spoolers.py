@@ -11,7 +11,7 @@ from typing import Final
 from hopring.check.trace import ClientEvent, ProcessName
 from hopring.client.blocking import Session, connect
 from hopring.client.events import Message, View
-from hopring.client.sequence import EventSequence
+from hopring.client.receiving.sequence import EventSequence
 from hopring.demo.clients import DemoClient
 from hopring.demo.scenario import GROUPS, SITES
 from hopring.errors import HopError

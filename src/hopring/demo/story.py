@@ -12,6 +12,7 @@ from hopring.demo.scenario import (
     AGAIN,
     APART,
     CALM,
+    GROUPS,
     MERGING,
     QUIET,
     SIDES,
@@ -19,6 +20,7 @@ from hopring.demo.scenario import (
     TOGETHER,
     TRADES,
     side_of,
+    site_of,
 )
 from hopring.demo.screen import DemoScreen
 from hopring.demo.spoolers import SiteSpooler, site_spoolers
@@ -47,6 +49,10 @@ class DemoStory:
         self.spoolers = site_spoolers(cluster)  # By site.
         self.marks: Marks = []
         self.arrivals: dict[str, dict[str, int]] = {SPLITTING: {}, MERGING: {}}  # When each side had its view.
+        self.primary: dict[str, dict[str, bool]] = {
+            SPLITTING: {},
+            MERGING: {},
+        }  # Whether a side's views are.
         self.problems: list[str] = []
         self.history: list[trace.Event] = []
         """The events of all daemons and clients while all clients were there, one trace after the other."""
@@ -136,12 +142,14 @@ class DemoStory:
         await self._arrive(SPLITTING, side_of)
         self._mark(APART)
         await self._calm(calm_phases_left=2)
+        self._note_primary(SPLITTING)
         self._mark(MERGING)
         self._screen.heal()
         await asyncio.to_thread(self._cluster.heal)
         await self._arrive(MERGING, lambda _daemon: tuple(site for side in SIDES for site in side))
         self._mark(AGAIN)
         await self._calm(calm_phases_left=1)
+        self._note_primary(MERGING)
 
     async def _arrive(self, phase: str, side: Callable[[str], tuple[str, ...]]) -> None:
         """Waits until each client is in one view with its side, and records when each side was complete."""
@@ -158,6 +166,12 @@ class DemoStory:
             return len(self.arrivals[phase]) == len(sides)
 
         await self._until(complete, f"the views after {phase}")
+
+    def _note_primary(self, phase: str) -> None:
+        """Records which sides are primary after a phase: all of the views of all of their clients."""
+        for side in self.arrivals[phase]:
+            there = [one for one in self.clients if site_of(one.daemon) in side.split()]
+            self.primary[phase][side] = all(one.primary(group) for one in there for group in GROUPS)
 
     async def _rest(self) -> None:
         """Waits until every message is delivered everywhere, in one view of all."""
@@ -214,7 +228,7 @@ class DemoStory:
         if isinstance(event, Transition):
             self._screen.signal(client.daemon, members)
         elif isinstance(event, View):
-            self._screen.view(client.daemon, members, daemons_of(event.together))
+            self._screen.view(client.daemon, members, daemons_of(event.together), event.primary)
 
     async def _keep_showing(self) -> None:
         while True:

@@ -33,6 +33,7 @@ from hopring.demo.figures import (
     ViewChangeTimes,
 )
 from hopring.demo.scenario import DELAYS, GROUPS, SITES
+from hopring.demo.screen import yes_or_no
 from hopring.errors import HopError
 from hopring.spark import session
 from hopring.spark.audit.reading import Ends
@@ -225,9 +226,11 @@ def _table(*left: str, right: tuple[str, ...]) -> Table:
 
 def _changes(changes: list[ViewChangeTimes]) -> Table:
     table = _table("", "side", right=("all have their views",))
+    table.add_column("primary")
     for change in changes:
         for side, seconds in change.seconds.items():
-            table.add_row(change.phase, side, f"after {seconds:.2f} s")
+            primary = yes_or_no(change.primary.get(side, False))
+            table.add_row(change.phase, side, f"after {seconds:.2f} s", primary)
     return table
 
 

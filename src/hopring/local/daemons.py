@@ -17,7 +17,7 @@ import msgspec
 
 from hopring.check import trace
 from hopring.check.trace_files import TraceRow, events
-from hopring.config import ClientRight, Config, LinkProtocol, SecurityTuning, dump_toml
+from hopring.config import ClientRight, Config, LinkProtocol, SecurityTuning, SpoolTuning, dump_toml
 from hopring.credentials.directory import KeyDirectory
 from hopring.local.plan import (
     PATIENCE_DEFAULT,
@@ -34,6 +34,9 @@ from hopring.local.process import ClusterError, DaemonFiles, DaemonProcess
 
 KEY_DAYS: Final = 90
 """For how long certificates of a cluster's own keys are valid: longer than `hop doctor` warns of their end."""
+
+SPOOL_SYNC_US: Final = 20_000
+"""How often spoolers of a cluster sync: those who try things out should not have to wait for a second."""
 
 STARTS_MAX: Final = 5
 """How often other ports are tried when another process takes one first."""
@@ -73,10 +76,27 @@ class LocalDaemons:
             self._starts += 1
             self.directory.mkdir(parents=True, exist_ok=True)
             config = with_ports(self.config, self._first_daemon(), **self._plan.wished_ports)
-            self.config = replace(config, security=SecurityTuning(str(self._keys())))
+            self.config = replace(config, security=SecurityTuning(str(self._keys())), spool=self._spool())
             self._file.write_text(dump_toml(self.config))
             for name in self.names:
                 self.processes[name] = DaemonProcess(name, self._places(name))
+
+    def _spool(self) -> SpoolTuning:
+        if not self._plan.spool:
+            return SpoolTuning()
+        first = tuple([f"{site}1" for site in self._plan.sites])
+        directory = str(self._spools.absolute() / "{name}")
+        return SpoolTuning(directory, self._plan.spool, first, sync_us=SPOOL_SYNC_US)
+
+    @property
+    def _spools(self) -> Path:
+        return self.directory / "spool"
+
+    def spool_directory(self, name: str) -> Path:
+        """The directory of the spools that a daemon writes; ValueError if it writes none."""
+        if self._plan.spool and name in [f"{site}1" for site in self._plan.sites]:
+            return self._spools / self._known(name)
+        raise ValueError(f"daemon {name} writes no spools; with spool=[...] the first of each site does")
 
     def _keys(self) -> Path:
         """The directory of the cluster's keys; made for this cluster unless the plan names one."""
@@ -352,6 +372,7 @@ class ClusterBase:
         spread: bool | int = False,
         allow: Collection[str] = (),
         keys: str | Path | None = None,
+        spool: Names = (),
     ) -> None:
         """The sites, by name, with their numbers of daemons: eu1, eu2 and so on.
 
@@ -362,7 +383,8 @@ class ClusterBase:
         Spread clients too; a number is the port of the first one. `allow` is what clients may ask for although
         it costs others something: "block" and "priority".
         The daemons encrypt what they send to each other, with the keys of the directory `keys`, or with keys
-        that are made for this cluster alone.
+        that are made for this cluster alone. `spool` are groups, and patterns of them: the first daemon of each
+        site writes them to spools in `directory`.
         """
         wanted = LinkProtocol(protocol)
         self._plan = ClusterPlan(
@@ -373,6 +395,7 @@ class ClusterBase:
             client_port=client_port,
             spread=spread,
             allow=tuple([ClientRight(right) for right in allow]),
+            spool=(spool,) if isinstance(spool, str) else tuple(spool),
             keys=None if keys is None else Path(keys),
         )
         self._directory = None if directory is None else Path(directory).absolute()
@@ -417,6 +440,10 @@ class ClusterBase:
     def spread(self, daemon: str) -> str:
         """The address for Spread clients of a daemon, in their notation: 4803@127.0.0.1."""
         return self._core.spread(daemon)
+
+    def spool_directory(self, daemon: str) -> Path:
+        """The directory of the spools of a daemon; ValueError if it writes none."""
+        return self._core.spool_directory(daemon)
 
     @property
     def admin_directory(self) -> Path:

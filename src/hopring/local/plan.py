@@ -40,6 +40,7 @@ class ClusterPlan:
     client_port: int | None = None  # Of the first daemon.
     spread: bool | int = False  # Whether Spread clients are served; a number is the port of the first daemon.
     allow: tuple[ClientRight, ...] = ()  # Of clients.
+    spool: tuple[str, ...] = ()  # Groups, and patterns of them, that the first daemon of each site spools.
     keys: Path | None = None  # A directory of `hop keys`; without it the cluster has keys of its own.
 
     @property

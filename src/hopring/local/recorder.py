@@ -10,6 +10,7 @@ from struct import Struct
 from typing import Final
 
 from hopring.check import trace
+from hopring.check.block_kinds import noted
 from hopring.client.events import Event, Member, Message, Transition, View
 from hopring.groups.names import GroupViewId
 from hopring.ids import ViewId
@@ -46,7 +47,12 @@ class Recorder:
         self._note(lambda me: trace.AsksLeave(me, at_us, group))
 
     def note_send(
-        self, groups: Sequence[str], service: Service, body: bytes = b"", self_discard: bool = False
+        self,
+        groups: Sequence[str],
+        service: Service,
+        body: bytes = b"",
+        self_discard: bool = False,
+        resilience: int = 0,
     ) -> bytes:
         """The client sends a message; returns its bytes: the name and the body."""
         assert self.process is not None, "it has seen a view"
@@ -55,7 +61,7 @@ class Recorder:
         name = trace.MessageId(me.daemon, me.incarnation, self._sent, me.session)
         daemon = me.daemon.encode()
         data = _NAME.pack(me.incarnation, me.session, self._sent, len(daemon)) + daemon + body
-        parts = me, now_us(), tuple(groups), name, service, len(data), self_discard
+        parts = me, now_us(), tuple(groups), name, service, len(data), self_discard, resilience
         self.events.append(trace.ClientSent(*parts))
         return data
 
@@ -108,6 +114,19 @@ class Recorder:
             self._early.append(make)
         else:
             self.events.append(make(self.process))
+
+
+class BlockLog:
+    """The record of one block by this program, for the trace. Note events in the order in which they happen."""
+
+    def __init__(self, block: str) -> None:
+        """The name is that of the record: of its block, or any other that no record of the trace has."""
+        self.events: list[trace.BlockNoted] = []
+        self._process = trace.ProcessName(block, 1)
+
+    def note(self, event: object) -> None:
+        """An event of the block, such as `LockTaken`, with the time of `now_us`."""
+        self.events.append(noted(self._process, event))
 
 
 def message_name(data: bytes) -> trace.MessageId:

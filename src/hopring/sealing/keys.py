@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from hopring.errors import HopError
 from hopring.ids import Process
+from hopring.wire.rmp.ids import PeerProcess, encode_process
 
 KEY_BYTES: Final = 32
 KEYS_MAX: Final = 2
@@ -24,6 +25,7 @@ KEYS_MAX: Final = 2
 EPOCH_SHIFT: Final = 32
 """A sender's key is changed after 2^32 packets, well below the limits of AES-GCM."""
 
+_EPOCH: Final = Struct("<Q")
 _SENDER: Final = Struct("<HQQ")  # daemon, incarnation, epoch
 
 
@@ -49,6 +51,11 @@ class ClusterKey:
         """The cipher of everything that this process sends in this epoch."""
         who = _SENDER.pack(sender.daemon, sender.incarnation, epoch)
         return AESGCM(_derive(self._secret, b"hopring datagrams" + who + cluster, KEY_BYTES))
+
+    def peer_key(self, domain: bytes, sender: PeerProcess, epoch: int) -> AESGCM:
+        """The cipher of everything that this process without a daemon sends in this epoch."""
+        who = encode_process(sender) + _EPOCH.pack(epoch)
+        return AESGCM(_derive(self._secret, b"hopring peers" + who + domain, KEY_BYTES))
 
 
 class KeyRing:

@@ -34,19 +34,13 @@ EVERYBODY: Final = DaemonId(0xFFFF)
 
 _HEAD: Final = Struct("<2sBBIHQIHQ")
 HEAD_BYTES: Final = _HEAD.size
-_RECEIVER: Final = Struct("<H")
 COUNTER_AT: Final = HEAD_BYTES - 8
-END_BYTES: Final = _RECEIVER.size + 8
-START_BYTES: Final = HEAD_BYTES - END_BYTES
+START_BYTES: Final = COUNTER_AT - 2
 """Bytes of a head before receiver and counter: the same in all packets of one form, process and key."""
 
-_END_AND_NONCE: Final = Struct("<HQI")
-NONCE_AT: Final = 2
-"""Where the nonce, the counter and four zero bytes, begins in the result of `encode_end`."""
-
-WHOLE: Final = bytes(4)
-REST: Final = b"\1\0\0\0"
-"""The end of the nonce of a train's second ciphertext; that of any other one is WHOLE."""
+NONCE_BYTES: Final = 12
+REST: Final = 1 << 64
+"""Added to the counter in the nonce of a train's second ciphertext; that of any other one is the counter."""
 
 _PLACE: Final = Struct("<BBI")
 PLACE_BYTES: Final = _PLACE.size
@@ -59,8 +53,7 @@ TRAIN_START_BYTES: Final = SEGMENT_OVERHEAD_BYTES + TAG_BYTES
 
 TRAIN_BYTES_MIN: Final = TRAIN_START_BYTES + TAG_BYTES
 
-_RIDER: Final = Struct("<HH")
-RIDER_BYTES: Final = _RIDER.size
+RIDER_BYTES: Final = 4
 
 _START: Final = MAGIC + bytes([SEALED_VERSION])
 _VERSION_END: Final = len(_START)
@@ -109,13 +102,11 @@ def encode_head(head: SealedHead) -> bytes:
     return _HEAD.pack(MAGIC, SEALED_VERSION, *head)
 
 
-def decode_head(datagram: bytes | memoryview, cluster: int) -> SealedHead:
+def decode_head(datagram: bytes, cluster: int) -> SealedHead:
     """The head of a sealed datagram, or the reason why it is none."""
-    start = bytes(datagram[:_VERSION_END])
-    if start != _START:
-        _refuse_start(start)
     if len(datagram) < HEAD_BYTES:
-        raise PeerError(Drop.TRUNCATED, f"{len(datagram)} bytes hold no sealed head of {HEAD_BYTES}")
+        refuse_short(datagram)
+    _refuse_start_of(datagram)
     _, _, form, its_cluster, sender, incarnation, key, receiver, counter = _HEAD.unpack_from(datagram)
     if its_cluster != cluster:
         raise PeerError(Drop.CLUSTER, f"cluster hash {its_cluster:08x}, ours is {cluster:08x}")
@@ -127,24 +118,53 @@ def decode_head(datagram: bytes | memoryview, cluster: int) -> SealedHead:
     )
 
 
-def encode_end(receiver: DaemonId, counter: int) -> bytes:
-    """Receiver and counter, the last END_BYTES of a head; from NONCE_AT to the end it is the cipher's nonce."""
-    return _END_AND_NONCE.pack(receiver, counter, 0)
+# Called for each packet: compiled, these are a few instructions each; a call of `Struct` takes hundreds.
 
 
-def counter_of(head: bytes) -> int:
-    """The counter of a head, whose start may be known although its end was cut off."""
-    if len(head) < HEAD_BYTES:
-        raise PeerError(Drop.TRUNCATED, f"{len(head)} bytes hold no sealed head of {HEAD_BYTES}")
-    return int.from_bytes(head[COUNTER_AT:HEAD_BYTES], "little")
+def nonce_of(counter: int) -> bytes:
+    """The 96-bit nonce of the packet with this number; begins with the last eight bytes of its head."""
+    return counter.to_bytes(NONCE_BYTES, "little")
 
 
-def receiver_bytes(receiver: DaemonId) -> bytes:
-    """A receiver as it stands in a head, from START_BYTES to COUNTER_AT."""
-    return _RECEIVER.pack(receiver)
+def finish_head(start: bytes, receiver: DaemonId, nonce: bytes) -> bytes:
+    """A head, from its first START_BYTES and the rest, which differs from packet to packet."""
+    return start + receiver.to_bytes(2, "little") + nonce[:8]
 
 
-def _refuse_start(start: bytes) -> NoReturn:
+def receiver_of(datagram: bytes) -> int:
+    """The receiver in a head of which HEAD_BYTES are there."""
+    return datagram[START_BYTES] | datagram[START_BYTES + 1] << 8
+
+
+def counter_of(datagram: bytes) -> int:
+    """The counter in a head of which HEAD_BYTES are there."""
+    return (
+        datagram[COUNTER_AT]
+        | datagram[COUNTER_AT + 1] << 8
+        | datagram[COUNTER_AT + 2] << 16
+        | datagram[COUNTER_AT + 3] << 24
+        | datagram[COUNTER_AT + 4] << 32
+        | datagram[COUNTER_AT + 5] << 40
+        | datagram[COUNTER_AT + 6] << 48
+        | datagram[COUNTER_AT + 7] << 56
+    )
+
+
+def encode_rider(daemon: DaemonId, size: int) -> bytes:
+    """The end of a shared datagram: the daemon that the last frames are for, and their bytes."""
+    return (daemon | size << 16).to_bytes(RIDER_BYTES, "little")
+
+
+def refuse_short(datagram: bytes) -> NoReturn:
+    """The reason why these bytes, too few, are no head."""
+    _refuse_start_of(datagram)
+    raise PeerError(Drop.TRUNCATED, f"{len(datagram)} bytes hold no sealed head of {HEAD_BYTES}")
+
+
+def _refuse_start_of(datagram: bytes) -> None:
+    start = datagram[:_VERSION_END]
+    if start == _START:
+        return
     if len(start) < _VERSION_END:
         raise PeerError(Drop.TRUNCATED, f"a datagram of {len(start)} bytes")
     if start[:2] != MAGIC:
@@ -159,22 +179,13 @@ def sender_bytes(datagram: bytes) -> bytes:
     return datagram[_SENDER_AT:_SENDER_END]
 
 
-def nonce_of(head: bytes, part: bytes = WHOLE) -> bytes:
-    """The 96-bit nonce of the packet with this head, or of one part of it."""
-    return head[COUNTER_AT:HEAD_BYTES] + part
-
-
-def encode_rider(daemon: DaemonId, size: int) -> bytes:
-    """The end of a shared datagram: the daemon that the last frames are for, and their bytes."""
-    return _RIDER.pack(daemon, size)
-
-
 def split_rider(clear: bytes, me: DaemonId) -> bytes:
     """What a shared datagram has for this daemon."""
     end = len(clear) - RIDER_BYTES
     if end < 0:
         raise PeerError(Drop.TRUNCATED, f"a shared datagram of {len(clear)} bytes")
-    daemon, size = _RIDER.unpack_from(clear, end)
+    # Cheaper than a call of `unpack_from`.
+    daemon, size = clear[end] | clear[end + 1] << 8, clear[end + 2] | clear[end + 3] << 8
     if size > end:
         raise PeerError(Drop.LENGTH, f"{size} of {end} bytes are for one daemon")
     return clear[:end] if daemon == me else clear[: end - size]

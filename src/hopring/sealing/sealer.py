@@ -23,10 +23,8 @@ from hopring.errors import HopError
 from hopring.ids import DaemonId, Process
 from hopring.sealing.keys import EPOCH_SHIFT, ClusterKey
 from hopring.sealing.packet import (
-    END_BYTES,
     EVERYBODY,
     HEAD_BYTES,
-    NONCE_AT,
     OVERHEAD_BYTES,
     PLACE_BYTES,
     REST,
@@ -35,10 +33,10 @@ from hopring.sealing.packet import (
     TAG_BYTES,
     Form,
     SealedHead,
-    encode_end,
     encode_head,
     encode_place,
     encode_rider,
+    finish_head,
     join_train,
     nonce_of,
     train_heads,
@@ -73,8 +71,8 @@ class CountersUsedUp(HopError):
 class _OwnKey:
     """What this process seals with in one epoch: a cipher, and the first bytes of the heads."""
 
-    def __init__(self, epoch: int, cipher: AESGCM, datagram: bytes, train: bytes, shared: bytes) -> None:
-        self.epoch: Final = epoch
+    def __init__(self, end: int, cipher: AESGCM, datagram: bytes, train: bytes, shared: bytes) -> None:
+        self.end: Final = end  # The first number that is not of this epoch.
         self.cipher: Final = cipher
         self.datagram: Final = datagram
         self.train: Final = train
@@ -94,6 +92,7 @@ class PacketSealer:
         self._own: _OwnKey | None = None
         # By `_link`: the highest packet, and how often more to seal singly.
         self._tops: dict[int, int] = {}
+        self._ring_top = -1  # The highest packet of the ring that came from others.
         self._singly: dict[int, int] = {}
 
     @property
@@ -104,6 +103,7 @@ class PacketSealer:
     def begin(self) -> None:
         """Another network begins, whose links count their packets anew."""
         self._tops.clear()
+        self._ring_top = -1
         self._singly.clear()
 
     # Frames of links.
@@ -114,11 +114,10 @@ class PacketSealer:
         """Packs frames of a link into datagrams of version 1 and seals these."""
         wire_bytes = segment_bytes + OVERHEAD_BYTES
         if _fit(frames, segment_bytes):
-            return [
-                Train(self._seal(clear, to), wire_bytes)
-                for train in encode(head, frames, segment_bytes)
-                for clear in train.datagrams()
-            ]
+            trains = encode(head, frames, segment_bytes)
+            if len(trains) == 1 and len(trains[0].buffer) <= segment_bytes:
+                return [Train(self._seal(trains[0].buffer, to), wire_bytes)]
+            return [Train(self._seal(clear, to), wire_bytes) for train in trains for clear in train.datagrams()]
         if self._is_repeat(family, to, frames):
             return [
                 Train(b"".join([self._seal(one, to) for one in train.datagrams()]), wire_bytes)
@@ -132,7 +131,7 @@ class PacketSealer:
             if segment_bytes < size <= longest:
                 sealed = self._seal_train(encode_long(head, frame), to, chunk_bytes)
                 return [Train(sealed, wire_bytes)]
-        trains: list[Train] = []
+        trains = []
         for train in encode(head, frames, longest):
             for clear in train.datagrams():
                 if len(clear) <= segment_bytes:
@@ -150,25 +149,25 @@ class PacketSealer:
         if both is None:
             return None
         clear, size = both
-        counter = self._next_counter()
-        own = self._own_key(counter)
-        end = encode_end(EVERYBODY, counter)
-        start = own.shared + end[:END_BYTES]
-        sealed = start + own.cipher.encrypt(end[NONCE_AT:], clear + encode_rider(to, size), start)
+        own = self._number_packet()
+        nonce = nonce_of(self.counter)
+        sealed_head = finish_head(own.shared, EVERYBODY, nonce)
+        sealed = sealed_head + own.cipher.encrypt(nonce, clear + encode_rider(to, size), sealed_head)
         return Train(sealed, len(sealed))
 
-    def saw_packets(self, family: Family, frames: Sequence[Frame]) -> None:
-        """Notes packets of a ring that others have sent: this daemon may be asked to repeat them."""
+    def saw_packets(self, frames: tuple[Frame, ...]) -> None:
+        """Notes packets of the ring that others have sent: this daemon may be asked to repeat them."""
         for frame in frames:
-            if isinstance(frame, (Data, Segment)):
-                link = _link(family, EVERYBODY)
-                if frame.seq > self._tops.get(link, -1):
-                    self._tops[link] = frame.seq
+            if isinstance(frame, (Data, Segment)) and frame.seq > self._ring_top:
+                self._ring_top = frame.seq
 
     def _is_repeat(self, family: Family, to: DaemonId, frames: Sequence[Frame]) -> bool:
         """Whether these frames repeat packets, or others to the same receiver did so a short time ago."""
         link = _link(family, to)
-        top = highest = self._tops.get(link, -1)
+        top = self._tops.get(link, -1)
+        if family is Family.RING and to == EVERYBODY:
+            top = max(top, self._ring_top)
+        highest = top
         repeats = False
         for frame in frames:
             if isinstance(frame, Segment):
@@ -191,48 +190,51 @@ class PacketSealer:
         return Train(sealed, len(sealed))
 
     def _seal(self, clear: bytes, to: DaemonId) -> bytes:
-        counter = self._next_counter()
-        own = self._own_key(counter)
-        end = encode_end(to, counter)
-        head = own.datagram + end[:END_BYTES]
-        return head + own.cipher.encrypt(end[NONCE_AT:], clear, head)
+        own = self._number_packet()
+        nonce = nonce_of(self.counter)
+        head = finish_head(own.datagram, to, nonce)
+        return head + own.cipher.encrypt(nonce, clear, head)
 
     def _seal_train(self, clear: LongDatagram, to: DaemonId, chunk_bytes: int) -> bytes:
-        counter = self._next_counter()
-        own = self._own_key(counter)
-        end = encode_end(to, counter)
-        head = own.train + end[:END_BYTES]
+        own = self._number_packet()
+        nonce = nonce_of(self.counter)
+        head = finish_head(own.train, to, nonce)
         sealed_bytes = len(clear.start) + len(clear.rest) + 2 * TAG_BYTES
         count = -(-sealed_bytes // chunk_bytes)
         aad = head + encode_place(0, count, sealed_bytes)
-        start = own.cipher.encrypt(end[NONCE_AT:], clear.start, aad)
-        rest = own.cipher.encrypt(nonce_of(head, REST), clear.rest, aad + start)
+        start = own.cipher.encrypt(nonce, clear.start, aad)
+        rest = own.cipher.encrypt(nonce_of(self.counter | REST), clear.rest, aad + start)
         return join_train(train_heads(head, count, sealed_bytes, count), start, rest, chunk_bytes)
 
     def _seal_handshake(self, form: Form, key: ClusterKey, body: bytes, to: DaemonId) -> Train:
-        counter = self._next_counter()
-        end = encode_end(to, counter)
-        head = self._start(form, key) + end[:END_BYTES]
-        cipher = key.sender_key(self._name, self.me, counter >> EPOCH_SHIFT)
-        sealed = head + cipher.encrypt(end[NONCE_AT:], body, head)
+        self._number_packet()
+        nonce = nonce_of(self.counter)
+        head = finish_head(self._start(form, key), to, nonce)
+        cipher = key.sender_key(self._name, self.me, self.counter >> EPOCH_SHIFT)
+        sealed = head + cipher.encrypt(nonce, body, head)
         return Train(sealed, len(sealed))
 
-    def _next_counter(self) -> int:
+    def _number_packet(self) -> _OwnKey:
+        """Gives the next packet its number, which `counter` then is; returns what to seal it with."""
+        own = self._own
         self.counter += 1
-        if self.counter >= COUNTER_MAX:
-            raise CountersUsedUp
-        return self.counter
+        if own is None or self.counter >= own.end:
+            own = self._own = self._own_key(self.counter)
+        return own
 
     def _own_key(self, counter: int) -> _OwnKey:
-        own = self._own
-        if own is None or own.epoch != counter >> EPOCH_SHIFT:
-            key, epoch = self._key, counter >> EPOCH_SHIFT
-            starts = [self._start(form, key) for form in (Form.DATAGRAM, Form.TRAIN, Form.SHARED)]
-            own = self._own = _OwnKey(epoch, key.sender_key(self._name, self.me, epoch), *starts)
-        return own
+        _check_number(counter)
+        key, epoch = self._key, counter >> EPOCH_SHIFT
+        starts = [self._start(form, key) for form in (Form.DATAGRAM, Form.TRAIN, Form.SHARED)]
+        return _OwnKey((epoch + 1) << EPOCH_SHIFT, key.sender_key(self._name, self.me, epoch), *starts)
 
     def _start(self, form: Form, key: ClusterKey) -> bytes:
         return encode_head(SealedHead(form, self._cluster.hash, *self.me, key.id, EVERYBODY, 0))[:START_BYTES]
+
+
+def _check_number(counter: int) -> None:
+    if counter >= COUNTER_MAX:
+        raise CountersUsedUp
 
 
 def _fit(frames: Sequence[Frame], segment_bytes: int) -> bool:

@@ -32,7 +32,6 @@ from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, Process
 from hopring.sealing.keys import EPOCH_SHIFT, KEYS_MAX, KeyRing
 from hopring.sealing.packet import (
-    COUNTER_AT,
     EVERYBODY,
     HEAD_BYTES,
     PLACE_BYTES,
@@ -48,7 +47,8 @@ from hopring.sealing.packet import (
     decode_place,
     encode_place,
     nonce_of,
-    receiver_bytes,
+    receiver_of,
+    refuse_short,
     sender_bytes,
     split_rider,
     split_train,
@@ -83,7 +83,6 @@ SECRET_BYTES: Final = 32
 # receiver's incarnation, nonce, number of key ids; then the ids
 _HANDSHAKE: Final = Struct("<Q16sB")
 _KEY_ID: Final = Struct("<I")
-_TO_ALL: Final = receiver_bytes(EVERYBODY)
 
 
 class SealingSnapshot(NamedTuple):
@@ -152,7 +151,6 @@ class Sealing(PacketSealer):
         self.replies: list[tuple[DaemonId, Train]] = []
         """Challenges, responses and announcements that the driver sends and takes out."""
         self._number: Final = me.daemon
-        self._to_me: Final = receiver_bytes(me.daemon)
         self._ring = ring
         self._announces = len(ring.keys) > 1  # While two keys are live.
         self._secret = secret
@@ -214,16 +212,16 @@ class Sealing(PacketSealer):
     def open(self, buffer: memoryview, segment_bytes: int, now_us: int) -> list[Opened]:
         """The datagrams of version 1 in one receive buffer, bad packets as the errors to count."""
         if len(buffer) <= segment_bytes:
-            one = self._opened(buffer.tobytes(), now_us)
+            one = self.open_datagram(buffer.tobytes(), now_us)
             return [] if one is None else [one]
         whole = self._open_whole(buffer, segment_bytes, now_us)
         if whole is not None:
             return [whole]
         starts = range(0, len(buffer), segment_bytes)
-        every = [self._opened(buffer[at : at + segment_bytes].tobytes(), now_us) for at in starts]
+        every = [self.open_datagram(buffer[at : at + segment_bytes].tobytes(), now_us) for at in starts]
         return [one for one in every if one is not None]
 
-    def _opened(self, datagram: bytes, now_us: int) -> Opened | None:
+    def open_datagram(self, datagram: bytes, now_us: int) -> Opened | None:
         """What a datagram holds, or completes; None if that is nothing yet, or nothing for those above."""
         try:
             return self._open_one(datagram, now_us)
@@ -231,16 +229,20 @@ class Sealing(PacketSealer):
             return error.with_traceback(None)  # Frames would be kept with it.
 
     def _open_one(self, datagram: bytes, now_us: int) -> Opened | None:
-        origin = self._origins.get(datagram[:START_BYTES]) or self._origin(datagram)
+        if len(datagram) < HEAD_BYTES:
+            refuse_short(datagram)
+        origin = self._origins.get(datagram[:START_BYTES])
+        if origin is None:
+            origin = self._origin(datagram)
+        self._check_receiver(receiver_of(datagram), origin)
+        counter = counter_of(datagram)
         head = datagram[:HEAD_BYTES]
-        counter = counter_of(head)
-        self._check_receiver(head[START_BYTES:COUNTER_AT], origin)
         if origin.is_train:
             return self._assemble(origin, counter, head, datagram, now_us)
         life = origin.life
         if life is not None and not life.window.is_new(counter):
             self._refuse_replay(origin, counter)
-        clear = self._decrypt(origin, counter, nonce_of(head), datagram[HEAD_BYTES:], head)
+        clear = self._decrypt(origin, counter, nonce_of(counter), datagram[HEAD_BYTES:], head)
         if origin.is_handshake:
             self._shake(origin, counter, clear, now_us)
             return None
@@ -273,10 +275,9 @@ class Sealing(PacketSealer):
             raise PeerError(Drop.KEY, f"key {head.key:08x}, which this daemon does not have")
         return Process(head.sender, head.incarnation)
 
-    def _check_receiver(self, receiver: bytes, origin: _Origin) -> None:
-        if receiver != self._to_me and (receiver != _TO_ALL or origin.is_handshake):
-            number = int.from_bytes(receiver, "little")
-            raise PeerError(Drop.FOREIGN_SENDER, f"a packet for daemon {number}")
+    def _check_receiver(self, receiver: int, origin: _Origin) -> None:
+        if receiver != self._number and (receiver != EVERYBODY or origin.is_handshake):
+            raise PeerError(Drop.FOREIGN_SENDER, f"a packet for daemon {receiver}")
 
     def _decrypt(
         self, origin: _Origin, counter: int, nonce: bytes, sealed: bytes | memoryview, aad: bytes
@@ -309,6 +310,8 @@ class Sealing(PacketSealer):
     def _open_whole(self, buffer: memoryview, segment_bytes: int, now_us: int) -> Opened | None:
         """Opens a buffer that is exactly one sealed train in its order; None if it is anything else."""
         full = (len(buffer) - 1) // segment_bytes
+        if len(buffer) < HEAD_BYTES:
+            return None
         head = buffer[:HEAD_BYTES].tobytes()
         origin = self._origins.get(head[:START_BYTES])
         if origin is None or not origin.is_train or segment_bytes <= HEAD_BYTES + PLACE_BYTES:
@@ -316,12 +319,13 @@ class Sealing(PacketSealer):
         sealed_bytes = len(buffer) - (full + 1) * (HEAD_BYTES + PLACE_BYTES)
         if full > SEGMENTS_MAX or not TRAIN_BYTES_MIN <= sealed_bytes <= SEALED_BYTES_MAX:
             return None
-        if head[START_BYTES:COUNTER_AT] not in (self._to_me, _TO_ALL):
+        if receiver_of(head) not in (self._number, EVERYBODY):
             return None
         heads, sealed = split_train(buffer, segment_bytes, full)
         if heads != train_heads(head, full + 1, sealed_bytes, full + 1):
             return None
-        return self._open_train(origin, counter_of(head), sealed, heads[: HEAD_BYTES + PLACE_BYTES], now_us)
+        aad = heads[: HEAD_BYTES + PLACE_BYTES]
+        return self._open_train(origin, counter_of(head), sealed, aad, now_us)
 
     def _assemble(
         self, origin: _Origin, counter: int, head: bytes, datagram: bytes, now_us: int
@@ -358,9 +362,9 @@ class Sealing(PacketSealer):
             if not life.window.is_new(counter):
                 self._refuse_replay(origin, counter)
             first = sealed[:TRAIN_START_BYTES]
-            start = self._decrypt(origin, counter, nonce_of(aad), first, aad)
+            start = self._decrypt(origin, counter, nonce_of(counter), first, aad)
             others = memoryview(sealed)[TRAIN_START_BYTES:]
-            rest = self._decrypt(origin, counter, nonce_of(aad, REST), others, aad + first)
+            rest = self._decrypt(origin, counter, nonce_of(counter | REST), others, aad + first)
         except PeerError as error:
             return error.with_traceback(None)
         self._heard(origin, life, counter, now_us)

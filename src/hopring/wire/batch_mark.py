@@ -1,7 +1,7 @@
 """Batch marks: the part of an application's batch that a bundle has, to recognize a batch that is sent again.
 
 A mark is in the bundle, between the names of groups and the bodies, so each receiver of the messages has their
-numbers. Daemons ignore it; receivers drop messages that they have had before (client/dedup.py).
+numbers. Daemons ignore it; receivers drop messages that they have had before (client/receiving/dedup.py).
 
 Invariant   a mark has a name of 1 to APP_BYTES_MAX bytes, a batch up to BATCH_MAX, and a first index such that
             the index of the last message of its bundle is below INDEXES.

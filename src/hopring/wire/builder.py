@@ -57,13 +57,18 @@ class BundleBuilder:
         return body_bytes + COLUMNS_BYTES + names_bytes
 
     def accepts(
-        self, groups: tuple[GroupName, ...], service: Service, self_discard: bool, enveloped: bool = False
+        self,
+        groups: tuple[GroupName, ...],
+        service: Service,
+        self_discard: bool,
+        enveloped: bool = False,
+        resilience: int = 0,
     ) -> bool:
         """Whether a message with these properties may be added, if it fits."""
         key = self.key
         if self.finished or key.service is not service or key.self_discard is not self_discard:
             return False
-        if key.enveloped is not enveloped:
+        if key.enveloped is not enveloped or key.resilience != resilience:
             return False
         if groups in self._index_of:
             return True

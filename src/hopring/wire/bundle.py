@@ -2,10 +2,10 @@
 
 A bundle is a head, the columns of its messages (offsets, types, hints, and group indexes if it is mixed), the
 names of its groups, the fields that only Spread clients use, a mark if it is of a batch (wire/batch_mark.py),
-and then all bodies. Each message of a mixed bundle goes to one of the groups, by its group index; otherwise
-every message goes to all groups. Offsets and bodies are Arrow's binary layout, and the offsets start at a
-multiple of 8, so that both can be mapped without a copy. Daemons read the head; they never parse a body.
-Sequence and stamp are not part of the bundle: they come with the fragments (wire.routed).
+its resilience if it has one, and then all bodies. Each message of a mixed bundle goes to one of the groups, by
+its group index; otherwise every message goes to all groups. Offsets and bodies are Arrow's binary layout, and
+the offsets start at a multiple of 8, so that both can be mapped without a copy. Daemons read the head; they
+never parse a body. Sequence and stamp are not part of the bundle: they come with the fragments (wire.routed).
 
 Invariant   offsets rise from 0 to the bytes of all bodies, so a decoded `Bundle` may be sliced by them.
 Limit       columns are mapped in place, so the machine has to be little-endian.
@@ -41,7 +41,12 @@ _MIXED: Final = 0x04
 _SPREAD: Final = 0x08
 _ENVELOPED: Final = 0x10
 _LISTED: Final = 0x20
-_FLAGS_MAX: Final = 0x3F
+_RESILIENT: Final = 0x40
+RETAINED_FLAG: Final = 0x80
+_FLAGS_AT: Final = 1
+RETAINED_BYTES_MAX: Final = 16 * 1024
+"""The largest body that is retained, its envelope included."""
+_RESILIENCE_BYTES: Final = 1
 
 MESSAGES_MAX: Final = 4096
 GROUPS_MAX: Final = 128
@@ -71,7 +76,7 @@ def bundle_bytes_of(message_bytes_max: int) -> int:
     columns_bytes = _OFFSET_BYTES + MESSAGES_MAX * COLUMNS_BYTES
     # A bundle with a mark goes to one group; the mark is shorter than the names of other groups could be.
     names_bytes = GROUPS_MAX * (1 + GROUP_NAME_BYTES_MAX)
-    return BUNDLE_HEAD_BYTES + columns_bytes + names_bytes + message_bytes_max
+    return BUNDLE_HEAD_BYTES + columns_bytes + names_bytes + _RESILIENCE_BYTES + message_bytes_max
 
 
 assert MARK_BYTES_MAX <= (GROUPS_MAX - 1) * (1 + GROUP_NAME_BYTES_MAX), "names of others are longer than a mark"
@@ -103,6 +108,8 @@ class BundleKey(Value):
         spread_groups: bytes = b"",
         enveloped: bool = False,
         listed: bool = False,
+        resilience: int = 0,
+        retained: bool = False,
     ) -> None:
         self.daemon: Final = daemon
         self.session: Final = session  # Its number at the daemon.
@@ -121,6 +128,10 @@ class BundleKey(Value):
         self.spread_groups: Final = spread_groups
         self.enveloped: Final = enveloped  # Each body begins with an envelope (wire/envelope.py).
         self.listed: Final = listed  # Its receipt lists the members of its group, of which it has one.
+        self.resilience: Final = (
+            resilience  # How many lost daemons it survives, or MAJORITY (ordering/holders.py).
+        )
+        self.retained: Final = retained  # Daemons keep it for those who join its group later.
 
 
 @final
@@ -221,7 +232,7 @@ def bundle_parts(
     mark = b"" if key.mark is None else _mark(key, len(bodies))
     head = _HEAD.pack(
         key.service,
-        _flags(key),
+        flags_of(key),
         key.channel,
         len(mark),
         key.daemon,
@@ -241,6 +252,9 @@ def bundle_parts(
         spread,
         mark,
     ]
+    if key.resilience:
+        assert key.service.may_be_resilient, "check the service first"
+        front.append(bytes([key.resilience]))
     return BundleParts([*front, *bodies], sum(map(len, front)) + bodies_bytes)
 
 
@@ -278,9 +292,11 @@ def _spread(key: BundleKey) -> bytes:
     return bytes([key.spread_bits, count]) + key.spread_groups
 
 
-def _flags(key: BundleKey) -> int:
+def flags_of(key: BundleKey) -> int:
+    """The flags of a bundle in its head."""
     content = (_MIXED if key.mixed else 0) | (_SPREAD if _is_spread(key) else 0)
     content |= (_ENVELOPED if key.enveloped else 0) | (_LISTED if key.listed else 0)
+    content |= (_RESILIENT if key.resilience else 0) | (RETAINED_FLAG if key.retained else 0)
     return (SELF_DISCARD_FLAG if key.self_discard else 0) | (_BIG_ENDIAN if key.big_endian else 0) | content
 
 
@@ -336,8 +352,6 @@ def decode_bundle(buffer: bytes | memoryview) -> Bundle:
     service = SERVICES.get(number)
     if service is None:
         raise PeerError(Drop.UNKNOWN_TYPE, f"service {number}")
-    if flags > _FLAGS_MAX:
-        raise PeerError(Drop.INCONSISTENT, f"bundle with flags {flags:#04x}")
     if channel >= CHANNELS_MAX or daemon >= DAEMONS_MAX:
         raise PeerError(Drop.LIMIT, f"bundle of daemon {daemon} on channel {channel}")
     _check_amounts(groups, names_bytes, count, bodies_bytes)
@@ -355,7 +369,8 @@ def decode_bundle(buffer: bytes | memoryview) -> Bundle:
                 Drop.INCONSISTENT, "bundle of a Spread client that is mixed or has a mark or envelopes"
             )
         mark_at += _spread_bytes(view, spread_at, names_bytes)
-    bodies_at = mark_at + mark_bytes
+    resilience_at = mark_at + mark_bytes
+    bodies_at = resilience_at + (_RESILIENCE_BYTES if flags & _RESILIENT else 0)
     if size != bodies_at + bodies_bytes:
         raise PeerError(Drop.LENGTH, f"bundle of {bodies_at + bodies_bytes} bytes in {size}")
     offsets = view[BUNDLE_HEAD_BYTES:types_at].cast("i")
@@ -363,6 +378,11 @@ def decode_bundle(buffer: bytes | memoryview) -> Bundle:
     names = decode_groups(bytes(view[names_at:spread_at]), groups)
     if (mark_bytes or flags & _LISTED) and groups != 1:
         raise PeerError(Drop.INCONSISTENT, f"bundle with a mark or a list of members for {groups} groups")
+    resilience = view[resilience_at] if flags & _RESILIENT else 0
+    if flags & _RESILIENT and (not resilience or not service.may_be_resilient):
+        raise PeerError(Drop.INCONSISTENT, f"bundle of service {service} with resilience {resilience}")
+    if flags & RETAINED_FLAG:
+        _check_retained(service, names, count, bodies_bytes, mark_bytes)
     if mixed:
         _check_group_indexes(bytes(view[group_indexes_at:names_at]), groups, service)
     return Bundle(
@@ -374,12 +394,14 @@ def decode_bundle(buffer: bytes | memoryview) -> Bundle:
             flags & SELF_DISCARD_FLAG != 0,
             channel,
             flags & _BIG_ENDIAN != 0,
-            decode_mark(bytes(view[mark_at:bodies_at]), count) if mark_bytes else None,
+            decode_mark(bytes(view[mark_at:resilience_at]), count) if mark_bytes else None,
             mixed,
             view[spread_at] if flags & _SPREAD else 0,
             bytes(view[spread_at + _SPREAD_HEAD_BYTES : mark_at]),
             flags & _ENVELOPED != 0,
             flags & _LISTED != 0,
+            resilience,
+            flags & RETAINED_FLAG != 0,
         ),
         offsets,
         view[types_at:hints_at].cast("H"),
@@ -388,6 +410,21 @@ def decode_bundle(buffer: bytes | memoryview) -> Bundle:
         view[bodies_at:],
         view,
     )
+
+
+def is_retained(bundle: bytes | memoryview) -> bool:
+    """Whether the head says that the message is retained; it is not checked here."""
+    return len(bundle) > _FLAGS_AT and bundle[_FLAGS_AT] & RETAINED_FLAG != 0
+
+
+def _check_retained(
+    service: Service, groups: tuple[GroupName, ...], count: int, bodies_bytes: int, mark_bytes: int
+) -> None:
+    """A value that is retained is one short message with a place in the order, to one group with members."""
+    if not service.total or len(groups) != 1 or groups[0].startswith("#") or count != 1 or mark_bytes:
+        raise PeerError(Drop.INCONSISTENT, f"a retained bundle of {count} messages to {len(groups)} groups")
+    if bodies_bytes > RETAINED_BYTES_MAX:
+        raise PeerError(Drop.LIMIT, f"a retained message of {bodies_bytes} bytes")
 
 
 def peek_groups(buffer: memoryview) -> tuple[GroupName, ...]:

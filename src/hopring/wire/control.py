@@ -5,7 +5,7 @@ each carries the sender's clock, the last clock received from the other end, and
 ends measure a round trip, whatever the protocol of the link.
 """
 
-from struct import Struct
+from struct import Struct, unpack
 from typing import Final, final
 
 from hopring.errors import Drop, PeerError
@@ -13,8 +13,9 @@ from hopring.ids import SITES_MAX, DaemonId, SiteId
 from hopring.value import Value
 from hopring.wire.objects import OBJECT_HEAD_BYTES, ObjectType, encode_object
 
-# source, seq, lts, aru
+# source, seq, lts, aru; the lines of the site's daemons may follow
 _UPDATE: Final = Struct("<BQQQ")
+_LINE_BYTES: Final = 8
 # source, daemon, serial, fragment index, fragment count
 _CONTROL: Final = Struct("<BHIHH")
 CONTROL_OVERHEAD_BYTES: Final = OBJECT_HEAD_BYTES + _CONTROL.size
@@ -24,14 +25,16 @@ CONTROL_OVERHEAD_BYTES: Final = OBJECT_HEAD_BYTES + _CONTROL.size
 class Update(Value):
     """A site's promise (ARU_Update): the sequence of its last bundle, the lowest stamp of later ones, its ARU.
 
-    `lts` holds only for daemons that have all bundles of the site up to `seq`.
+    `lts` holds only for daemons that have all bundles of the site up to `seq`. While resilient bundles wait for
+    holders, `lines` has the line of each daemon of the site, in the order of its ring: it has everything below.
     """
 
-    def __init__(self, source: SiteId, seq: int, lts: int, aru: int) -> None:
+    def __init__(self, source: SiteId, seq: int, lts: int, aru: int, lines: tuple[int, ...] = ()) -> None:
         self.source: Final = source
         self.seq: Final = seq
         self.lts: Final = lts
         self.aru: Final = aru
+        self.lines: Final = lines
 
 
 @final
@@ -51,14 +54,20 @@ class Control(Value):
 
 def encode_update(update: Update) -> bytes:
     """The update as an object."""
-    return encode_object(ObjectType.UPDATE, _UPDATE.pack(update.source, update.seq, update.lts, update.aru))
+    body = _UPDATE.pack(update.source, update.seq, update.lts, update.aru)
+    if update.lines:
+        body = b"".join([body, *[line.to_bytes(_LINE_BYTES, "little") for line in update.lines]])
+    return encode_object(ObjectType.UPDATE, body)
 
 
 def decode_update(body: memoryview) -> Update:
     """Decodes the body of an UPDATE object."""
-    if len(body) != _UPDATE.size:
+    lines, rest_bytes = divmod(len(body) - _UPDATE.size, _LINE_BYTES)
+    if rest_bytes or lines < 0:
         raise PeerError(Drop.LENGTH, f"UPDATE of {len(body)} bytes")
-    source, seq, lts, aru = _UPDATE.unpack(body)
+    source, seq, lts, aru = _UPDATE.unpack_from(body)
+    if lines:
+        return Update(_site(source), seq, lts, aru, unpack(f"<{lines}Q", body[_UPDATE.size :]))
     return Update(_site(source), seq, lts, aru)
 
 

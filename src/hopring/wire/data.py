@@ -123,11 +123,12 @@ def encode_segment(segment: Segment) -> bytes:
     return head + segment.chunk
 
 
-def decode_data(body: memoryview) -> Data | Segment:
+def decode_data(body: bytes) -> Data | Segment:
     """Decodes the body of a DATA frame; a packet of one segment is returned as `Data`."""
     if len(body) < DATA_HEAD_BYTES:
         raise PeerError(Drop.TRUNCATED, f"DATA of {len(body)} bytes")
-    seq, index, count, packet_bytes = _DATA.unpack_from(body)
+    numbers: tuple[int, int, int, int] = _DATA.unpack_from(body)
+    seq, index, count, packet_bytes = numbers
     length = len(body) - DATA_HEAD_BYTES
     if not 1 <= count <= SEGMENTS_MAX or index >= count:
         raise PeerError(Drop.INCONSISTENT, f"segment {index} of {count}")
@@ -135,7 +136,7 @@ def decode_data(body: memoryview) -> Data | Segment:
         raise PeerError(Drop.LIMIT, f"packet of {packet_bytes} bytes, the limit is {PACKET_BYTES_MAX}")
     if not _cut_fits(index, count, packet_bytes, length):
         raise PeerError(Drop.INCONSISTENT, f"segment {index} of {count}, {length} of {packet_bytes} bytes")
-    chunk = bytes(body[DATA_HEAD_BYTES:])
+    chunk = body[DATA_HEAD_BYTES:]
     if count == 1:
         return Data(seq, chunk)
     return Segment(seq, index, count, packet_bytes, chunk)
@@ -157,7 +158,7 @@ def encode_missing(missing: tuple[Missing, ...]) -> bytes:
     return b"".join([_MISSING.pack(one.seq, one.count, one.segments) for one in missing])
 
 
-def decode_missing(body: memoryview) -> tuple[Missing, ...]:
+def decode_missing(body: bytes) -> tuple[Missing, ...]:
     """Decodes requests, which must fill this body exactly."""
     if not len(body):
         return ()  # As on most tokens.

@@ -34,6 +34,7 @@ class Family(IntEnum):
     RING = 2
     TCP = 3  # Only in the greeting of a stream; no datagram carries it.
     MEMBERSHIP = 4
+    RMP = 5  # Packets of the second engine, each a DATA frame.
 
 
 _FAMILIES: Final = frozenset(Family)
@@ -79,11 +80,11 @@ def encode_header(header: Header) -> bytes:
     )
 
 
-def decode_header(datagram: bytes | memoryview, cluster: int) -> Header:
+def decode_header(datagram: bytes, cluster: int) -> Header:
     """Decodes the header of a datagram; raises PeerError if it is malformed or of another cluster."""
     if len(datagram) < HEAD_BYTES:
         raise PeerError(Drop.TRUNCATED, f"{len(datagram)} bytes hold no header of {HEAD_BYTES}")
-    head = bytes(datagram[:HEAD_BYTES])
+    head = datagram[:HEAD_BYTES]
     known = _heads.get(head)
     if known is not None and known.cluster == cluster:
         return known
@@ -118,17 +119,16 @@ def encode_frame(kind: FrameType, body: bytes) -> bytes:
     return _FRAME.pack(kind, 0, len(body)) + body
 
 
-def split_frames(datagram: bytes | memoryview) -> list[tuple[int, memoryview]]:
+def split_frames(datagram: bytes) -> list[tuple[int, bytes]]:
     """The frames after the header as (type, body); every length is checked before it is used."""
-    view = datagram if isinstance(datagram, memoryview) else memoryview(datagram)
-    end = len(view)
+    end = len(datagram)
     at = HEAD_BYTES
-    frames: list[tuple[int, memoryview]] = []
+    frames: list[tuple[int, bytes]] = []
     while at < end:
         if at + FRAME_HEAD_BYTES > end:
             raise PeerError(Drop.TRUNCATED, f"{end - at} bytes hold no frame head")
-        head: tuple[int, int, int] = _FRAME.unpack_from(view, at)
-        kind, flags, length = head
+        # Cheaper than a call of `unpack_from`.
+        kind, flags, length = datagram[at], datagram[at + 1], datagram[at + 2] | datagram[at + 3] << 8
         at += FRAME_HEAD_BYTES
         if flags:
             raise PeerError(Drop.INCONSISTENT, f"frame with flags {flags:#04x}, of which there are none")
@@ -136,6 +136,6 @@ def split_frames(datagram: bytes | memoryview) -> list[tuple[int, memoryview]]:
             raise PeerError(Drop.LENGTH, f"frame of {length} bytes in {end - at}")
         if len(frames) == FRAMES_MAX:
             raise PeerError(Drop.LIMIT, f"more than {FRAMES_MAX} frames in a datagram")
-        frames.append((kind, view[at : at + length]))
+        frames.append((kind, datagram[at : at + length]))
         at += length
     return frames

@@ -48,7 +48,7 @@ def encode_ack(ack: Ack) -> bytes:
     return encode_frame(FrameType.ACK, body)
 
 
-def decode_ack(body: memoryview) -> Ack:
+def decode_ack(body: bytes) -> Ack:
     """Decodes the body of an ACK frame."""
     if len(body) != _ACK.size:
         raise PeerError(Drop.LENGTH, f"ACK of {len(body)} bytes, not {_ACK.size}")
@@ -63,7 +63,7 @@ def encode_nack(nack: Nack) -> bytes:
     return encode_frame(FrameType.NACK, encode_missing(nack.missing))
 
 
-def decode_nack(body: memoryview) -> Nack:
+def decode_nack(body: bytes) -> Nack:
     """Decodes the body of a NACK frame; an empty list is refused."""
     missing = decode_missing(body)
     if not missing:

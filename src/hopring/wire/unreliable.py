@@ -104,8 +104,8 @@ def encode_loose(loose: Loose) -> bytes:
     return encode_frame(FrameType.LOOSE, loose.payload)
 
 
-def decode_loose(body: memoryview) -> Loose:
+def decode_loose(body: bytes) -> Loose:
     """Decodes the body of a LOOSE frame; the stack splits it into objects."""
     if not len(body):
         raise PeerError(Drop.TRUNCATED, "LOOSE without an object")
-    return Loose(bytes(body))
+    return Loose(body)

@@ -38,8 +38,8 @@ from hopring.bench.harness.workload import (
 )
 from hopring.client.aio import Session, connect
 from hopring.client.events import Message, View
-from hopring.client.runs import MessageRun
-from hopring.client.sequence import EventSequence
+from hopring.client.receiving.runs import MessageRun
+from hopring.client.receiving.sequence import EventSequence
 from hopring.services import Service
 
 LOOK_SECONDS: Final = 0.001

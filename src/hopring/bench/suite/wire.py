@@ -57,7 +57,7 @@ def trains() -> None:
 def packets() -> None:
     """The data of one message and an acknowledgement in one datagram."""
     frames: tuple[Frame, ...] = (Data(1, Random(1).randbytes(1_000)), Ack(1, 2, 3, 4, 5, 6))
-    datagram = memoryview(bytearray(encode(HEAD, frames, SEGMENT_BYTES_DEFAULT)[0].buffer))
+    datagram = encode(HEAD, frames, SEGMENT_BYTES_DEFAULT)[0].buffer
     report("DATA of 1 KB and ACK, encode", lambda: encode(HEAD, frames, SEGMENT_BYTES_DEFAULT))
     report("DATA of 1 KB and ACK, decode", lambda: decode(datagram, CLUSTER))
 

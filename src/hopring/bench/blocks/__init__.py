@@ -1,0 +1,1 @@
+"""Benches of blocks, at real daemons: each is a module to run."""

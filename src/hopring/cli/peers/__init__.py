@@ -1,0 +1,1 @@
+"""`hop rmp`, and the checks of `hop doctor` for peers."""

@@ -1,0 +1,1 @@
+"""RMP: total order among processes over IP multicast, without daemons."""

@@ -1,0 +1,1 @@
+"""Changes of lists, and which lists may go on after a failure."""

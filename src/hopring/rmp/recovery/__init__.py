@@ -1,0 +1,1 @@
+"""Recovery from failures: attempts with ballots, votes, sync points, and the commit of a new list."""
