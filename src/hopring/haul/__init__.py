@@ -1,0 +1,1 @@
+"""The long-haul service: causal and total order among independent clusters, whose links live for minutes."""

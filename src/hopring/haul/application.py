@@ -1,0 +1,451 @@
+"""The application manager: what all members of a cluster have in common, changed by the entries of their log.
+
+Implements  Makpangou and Birman, 4 and 5.1: wide sets, conversations, channels, and who manages what.
+Below       the replicated log, which hands in each accepted entry once, in one order, at every member.
+Above       a member, which does outside what the state says: it sends, hands over, dials and answers.
+Invariants  the state depends on the entries alone; its time is the highest time of a member's entry. A frame
+            counts if it came by the connection that the state names, and is the next one of its channel. A
+            connection counts if its generation is above all earlier ones of the cluster that dialled. An answer
+            is kept until its client has it.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from hopring.errors import PeerError
+from hopring.haul.entries import (
+    Accepted,
+    Answer,
+    CastRequest,
+    ClientRequest,
+    DoneRequest,
+    EntryBody,
+    FramesReceived,
+    HandedOver,
+    LinkClosed,
+    LinkOpened,
+    MembersServing,
+    SetJoinRequest,
+    SwitchRequest,
+    WideRequestRefused,
+    decode_entry,
+)
+from hopring.haul.ids import (
+    SETS_MAX,
+    ClusterId,
+    ClusterMask,
+    Talk,
+    clusters_in,
+    clusters_mask,
+    is_in,
+    without,
+)
+from hopring.haul.link.frames import (
+    DescriptorsFrame,
+    LinkFrame,
+    LinkGeneration,
+    ParcelFrame,
+    ReceivedFrame,
+    SetFrame,
+    SetReceived,
+    WantFrame,
+    decode_frame,
+)
+from hopring.haul.link.mastering import spread
+from hopring.haul.managed_set import ManagedSet, SetOptions, managed_set_from
+from hopring.haul.order.events import AskForParcel, Cast, CastKind, ChannelChanged, ParcelWanted
+from hopring.haul.order.wide_set import ENTRY_MAX, WideSet
+from hopring.haul.states import ClientState, LinkStateRecord, ManagerState
+from hopring.ids import NEVER
+from hopring.links.events import Tick
+
+CLIENTS_MAX: Final = 10_000
+"""Clients whose answers are kept; the one that was silent for the longest time is forgotten."""
+
+DURABLE_MAX: Final = 64
+"""Durable consumers of a set in one cluster."""
+
+NO_CLUSTER: Final = ClusterId(0)
+NO_GENERATION: Final = LinkGeneration(0, 0)
+
+
+@dataclass(slots=True)
+class LinkState:
+    """The connection to one peer, as the log has it."""
+
+    is_on: bool = True
+    is_open: bool = False
+    dialer: ClusterId = NO_CLUSTER
+    generation: LinkGeneration = NO_GENERATION
+    member: str = ""  # Who has it here.
+    incarnation: int = 0  # Of the peer's state; 0 until the first greeting.
+    seen: dict[ClusterId, LinkGeneration] = field(default_factory=dict)  # The highest, by who dialled.
+    drains: dict[str, int] | None = None  # Off when the peer has these numbers, by set.
+
+    def is_of(self, dialer: ClusterId, generation: LinkGeneration) -> bool:
+        """Whether this is the connection that counts."""
+        return self.is_open and (self.dialer, self.generation) == (dialer, generation)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestAnswered:
+    """A client's request has its answer."""
+
+    client: str
+    number: int
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class AskPeer:
+    """A peer is asked for a parcel, if there is a connection to it."""
+
+    set: str
+    ask: AskForParcel
+
+
+@dataclass(frozen=True, slots=True)
+class PeerRefused:
+    """What a peer has sent cannot be: the connection ends."""
+
+    peer: ClusterId
+    reason: str
+
+
+Act = RequestAnswered | AskPeer | PeerRefused
+
+
+class ApplicationManager:
+    """The state machine behind the log of a cluster's members."""
+
+    def __init__(self, me: ClusterId, peers: ClusterMask, options: SetOptions | None = None) -> None:
+        """`peers` are all other clusters of the clusters file."""
+        assert not is_in(me, peers), "a cluster is not its own peer"
+        self.me = me
+        self.peers = peers
+        self.options = options or SetOptions()
+        self._clear()
+
+    def _clear(self) -> None:
+        self.now_us = 0
+        self.epoch = 0
+        self.members: tuple[str, ...] = ()
+        self.managers: dict[ClusterId, str] = {}  # Who dials which peer.
+        self.forwarders: dict[str, str] = {}  # Who hands the parcels of which set over.
+        self.sets: dict[str, ManagedSet] = {}
+        self.links = {one: LinkState() for one in clusters_in(self.peers)}
+        self.answers: dict[str, dict[int, Answer]] = {}
+        self._acts: list[Act] = []
+
+    @property
+    def wake_at_us(self) -> int:
+        """When time has to pass in the log."""
+        return min([one.core.wake_at_us for one in self.sets.values()], default=NEVER)
+
+    def received_from(self, peer: ClusterId) -> tuple[SetReceived, ...]:
+        """What this cluster has logged of a peer's frames."""
+        with_peer = [one for one in self.sets.values() if peer in one.channels]
+        return tuple([SetReceived(one.name, one.channels[peer].received) for one in with_peer])
+
+    def apply(self, data: bytes) -> list[Act]:
+        """Applies an accepted entry; returns what is to be done once, by those whom it concerns."""
+        entry = decode_entry(data)
+        if entry is None:
+            return []
+        if not isinstance(entry.body, ClientRequest):
+            self.now_us = max(self.now_us, entry.at_us)
+        self._dispatch(entry.body)
+        for peer, link in self.links.items():
+            self._look_whether_drained(peer, link)
+        for one in self.sets.values():
+            if one.core.wake_at_us <= self.now_us:
+                one.step(Tick(), self.now_us)
+            self._acts += [AskPeer(one.name, ask) for ask in one.asks]
+            one.asks.clear()
+        acts, self._acts = self._acts, []
+        return acts
+
+    def _dispatch(self, body: EntryBody) -> None:
+        match body:
+            case CastRequest() | SetJoinRequest() | DoneRequest() | SwitchRequest():
+                self._request(body)
+            case FramesReceived():
+                self._frames(body)
+            case HandedOver(name, number, rewinds):
+                managed = self.sets.get(name)
+                if managed is not None and managed.rewinds == rewinds:
+                    managed.hand_over(number)
+            case LinkOpened():
+                self._opened(body)
+            case LinkClosed(peer, dialer, generation):
+                link = self.links.get(peer)
+                if link is not None and link.is_of(dialer, generation):
+                    self._close(peer, link)
+            case MembersServing(epoch, members):
+                self._members(epoch, members)
+
+    # Requests of clients.
+
+    def _request(self, request: ClientRequest) -> None:
+        match request:
+            case CastRequest():
+                answer = self._cast(request)
+            case SetJoinRequest():
+                answer = self._join(request)
+            case DoneRequest():
+                answer = self._done(request)
+            case SwitchRequest():
+                answer = self._switch(request)
+        kept = self.answers.pop(request.client, {})
+        kept = {number: one for number, one in kept.items() if number > request.known}
+        self.answers[request.client] = kept | {request.number: answer}
+        if len(self.answers) > CLIENTS_MAX:
+            del self.answers[next(iter(self.answers))]
+        self._acts.append(RequestAnswered(request.client, request.number, answer))
+
+    def _cast(self, request: CastRequest) -> Answer:
+        managed = self.sets.get(request.set)
+        if managed is None:
+            return WideRequestRefused("NotInSet", f"{request.set} has not been joined in this cluster")
+        participants = ClusterMask(request.participants or managed.clusters)
+        if participants & ~managed.clusters or not is_in(self.me, participants):
+            return WideRequestRefused(
+                "NotInSet", f"the talk is not one of clusters of {request.set} with this one"
+            )
+        if not 0 <= request.entry <= ENTRY_MAX:
+            return WideRequestRefused("WrongValue", f"entry points are 0 to {ENTRY_MAX}")
+        to = request.to or None
+        if to is not None and (request.kind is CastKind.ABCAST or not is_in(to, participants)):
+            return WideRequestRefused("WrongValue", f"cluster {to} alone: of the talk, and by cbcast")
+        talk = Talk(participants, request.name)
+        full = managed.full_towards(participants if to is None else clusters_mask([to]))
+        if full is not None:
+            limit = managed.options.spool_bytes_max
+            return WideRequestRefused("WideFull", f"what waits for cluster {full} has reached {limit} bytes")
+        cast = Cast(talk, request.kind, request.entry, to)
+        return Accepted(managed.cast(cast, request.body, self.now_us, notify=request.notify))
+
+    def _join(self, request: SetJoinRequest) -> Answer:
+        clusters = request.clusters
+        if not is_in(self.me, clusters) or without(clusters, self.me) & ~self.peers:
+            return WideRequestRefused("NotInSet", f"{request.set} is to have this cluster, and known ones only")
+        managed = self.sets.get(request.set)
+        if managed is None:
+            if len(self.sets) >= SETS_MAX:
+                return WideRequestRefused("WideFull", f"there are {SETS_MAX} sets")
+            managed = self._make_set(request.set, clusters)
+        elif managed.clusters != clusters:
+            return WideRequestRefused("ClustersDiffer", _differ(request.set, managed.clusters, clusters))
+        if request.durable and request.durable not in managed.durable and len(managed.durable) >= DURABLE_MAX:
+            return WideRequestRefused("WideFull", f"there are {DURABLE_MAX} durable consumers")
+        managed.group = request.group
+        if not request.durable:
+            return Accepted()
+        managed.subscribe(request.durable)
+        return Accepted(None, managed.durable[request.durable], managed.rewinds)
+
+    def _done(self, request: DoneRequest) -> Answer:
+        managed = self.sets.get(request.set)
+        if managed is None or request.durable not in managed.durable:
+            return WideRequestRefused("NotInSet", f"{request.durable} is no durable consumer of {request.set}")
+        if request.leaves:
+            managed.unsubscribe(request.durable)
+        else:
+            managed.done(request.durable, request.up_to)
+        return Accepted()
+
+    def _make_set(self, name: str, clusters: ClusterMask) -> ManagedSet:
+        core = WideSet(self.me, clusters, self.options.wide, up=False)
+        managed = self.sets[name] = ManagedSet(self.me, name, core, self.options)
+        managed.introduce()
+        for peer in managed.channels:
+            if self.links[peer].is_open:
+                managed.step(ChannelChanged(peer, up=True), self.now_us)
+        self._share_out()
+        return managed
+
+    def _switch(self, request: SwitchRequest) -> Answer:
+        link = self.links.get(request.peer)
+        if link is None:
+            return WideRequestRefused("NotInSet", f"there is no cluster {request.peer}")
+        link.drains = None
+        if request.drain and not request.on:
+            link.drains = {one.name: one.channels[request.peer].sent for one in self._sets_with(request.peer)}
+            self._look_whether_drained(request.peer, link)
+            return Accepted()
+        link.is_on = request.on
+        if not request.on and link.is_open:
+            self._close(request.peer, link)
+        return Accepted()
+
+    def _look_whether_drained(self, peer: ClusterId, link: LinkState) -> None:
+        if link.drains is None:
+            return
+        if all(self.sets[name].channels[peer].acked >= number for name, number in link.drains.items()):
+            link.drains, link.is_on = None, False
+            if link.is_open:
+                self._close(peer, link)
+
+    # Connections.
+
+    def refusal(self, opened: LinkOpened) -> tuple[str, str] | None:
+        """Why a greeting is refused, with a remedy; None if its connection may count."""
+        link = self.links[opened.peer]
+        if not link.is_on:
+            return f"the link to cluster {opened.peer} is switched off", "switch it on at this end, too"
+        if link.incarnation not in (0, opened.incarnation):
+            return _lost(opened.peer)
+        if opened.generation <= link.seen.get(opened.dialer, NO_GENERATION):
+            return "there is a later connection", "use that one"
+        told = dict(opened.received)
+        for managed in self.sets.values():
+            channel = managed.channels.get(opened.peer)
+            known = told.get(managed.name, 0)
+            if channel is not None and known > channel.sent:
+                return _lost(opened.peer)
+            if channel is not None and known < channel.acked:
+                return _behind(opened.peer)
+        return None
+
+    def _opened(self, opened: LinkOpened) -> None:
+        link = self.links.get(opened.peer)
+        if link is None or self.refusal(opened) is not None:
+            return
+        told = dict(opened.received)
+        was_open = link.is_open
+        link.is_open, link.incarnation, link.member = True, opened.incarnation, opened.member
+        link.dialer, link.generation = opened.dialer, opened.generation
+        link.seen[opened.dialer] = opened.generation
+        for managed in self._sets_with(opened.peer):
+            managed.acknowledge(opened.peer, told.get(managed.name, 0))
+            if not was_open:
+                managed.step(ChannelChanged(opened.peer, up=True), self.now_us)
+
+    def _close(self, peer: ClusterId, link: LinkState) -> None:
+        link.is_open = False
+        for managed in self._sets_with(peer):
+            managed.step(ChannelChanged(peer, up=False), self.now_us)
+
+    def _sets_with(self, peer: ClusterId) -> list[ManagedSet]:
+        return [one for one in self.sets.values() if peer in one.channels]
+
+    # Frames.
+
+    def _frames(self, received: FramesReceived) -> None:
+        link = self.links.get(received.peer)
+        if link is None or not link.is_of(received.dialer, received.generation):
+            return
+        for data in received.frames:
+            try:
+                self._frame(received.peer, decode_frame(data))
+            except PeerError as error:
+                self._acts.append(PeerRefused(received.peer, str(error)))
+                return
+
+    def _frame(self, peer: ClusterId, frame: LinkFrame) -> None:
+        match frame:
+            case SetFrame():
+                self._introduced(peer, frame)
+            case ParcelFrame() | DescriptorsFrame():
+                managed = self._set_of(peer, frame.set)
+                if managed is not None:
+                    managed.acknowledge(peer, frame.received)
+                    if managed.takes(peer, frame):
+                        managed.receive(peer, frame, self.now_us)
+            case ReceivedFrame(received):
+                for name, number in received:
+                    managed = self._set_of(peer, name)
+                    if managed is not None:
+                        managed.acknowledge(peer, number)
+            case WantFrame(name, parcel):
+                managed = self._set_of(peer, name)
+                if managed is not None:
+                    managed.step(ParcelWanted(peer, parcel), self.now_us)
+
+    def _set_of(self, peer: ClusterId, name: str) -> ManagedSet | None:
+        managed = self.sets.get(name)
+        return managed if managed is not None and peer in managed.channels else None
+
+    def _introduced(self, peer: ClusterId, frame: SetFrame) -> None:
+        managed = self.sets.get(frame.set)
+        if managed is None:
+            known = clusters_mask([self.me]) | self.peers
+            fits = is_in(self.me, frame.clusters) and is_in(peer, frame.clusters)
+            if not fits or frame.clusters & ~known or len(self.sets) >= SETS_MAX:
+                return  # It waits there until a clusters file, or a limit, is another one.
+            managed = self._make_set(frame.set, frame.clusters)
+        if managed.clusters != frame.clusters:
+            managed.disputed[peer] = frame.clusters
+            return
+        managed.disputed.pop(peer, None)
+        managed.acknowledge(peer, frame.received)
+        if managed.takes(peer, frame):
+            managed.receive(peer, frame, self.now_us)
+
+    # Members.
+
+    def _members(self, epoch: int, members: tuple[str, ...]) -> None:
+        if epoch < self.epoch or not members:
+            return
+        self.epoch, self.members = epoch, members
+        self._share_out()
+        for peer, link in self.links.items():
+            if link.is_open and link.member not in members:
+                self._close(peer, link)
+
+    def _share_out(self) -> None:
+        if self.members:
+            self.managers = spread(self.managers, clusters_in(self.peers), self.members)
+            self.forwarders = spread(self.forwarders, self.sets, self.members)
+
+    # Snapshots.
+
+    def snapshot(self) -> bytes:
+        """The state as the bytes of a snapshot."""
+        links = [
+            LinkStateRecord(peer, *_of_link(one), sorted(one.seen.items()), one.drains)
+            for peer, one in self.links.items()
+        ]
+        clients = [ClientState(name, list(answers.items())) for name, answers in self.answers.items()]
+        shares = list(self.managers.items()), list(self.forwarders.items())
+        sets = [one.state() for one in self.sets.values()]
+        state = ManagerState(self.now_us, self.epoch, self.members, *shares, sets, links, clients)
+        return msgspec.msgpack.encode(state)
+
+    def restore(self, state: bytes) -> None:
+        """Replaces the state by that of a snapshot."""
+        found = _states.decode(state)
+        self._clear()
+        self.now_us, self.epoch, self.members = found.now_us, found.epoch, found.members
+        self.managers, self.forwarders = dict(found.managers), dict(found.forwarders)
+        for one in found.sets:
+            self.sets[one.name] = managed_set_from(self.me, one, self.options)
+        for link in found.links:
+            of = link.dialer, link.generation, link.member, link.incarnation
+            self.links[link.peer] = LinkState(link.is_on, link.is_open, *of, dict(link.seen), link.drains)
+        self.answers = {one.name: dict(one.answers) for one in found.clients}
+
+
+_states: Final = msgspec.msgpack.Decoder(ManagerState)
+
+
+def _of_link(link: LinkState) -> tuple[int, bool, bool, ClusterId, LinkGeneration, str]:
+    return link.incarnation, link.is_on, link.is_open, link.dialer, link.generation, link.member
+
+
+def _lost(peer: ClusterId) -> tuple[str, str]:
+    reason = f"the state of cluster {peer} is not the one that this cluster knows: it was lost, or is a copy"
+    return reason, f"bring the state of cluster {peer} back: what was under way is kept for it"
+
+
+def _behind(peer: ClusterId) -> tuple[str, str]:
+    """Either its greeting was overtaken by a connection that it had before, or its state is an older one."""
+    reason = f"cluster {peer} knows less than it has acknowledged"
+    return reason, f"greet again; if it stays so the state of cluster {peer} was lost: bring it back"
+
+
+def _differ(name: str, had: ClusterMask, other: ClusterMask) -> str:
+    both = [" ".join(map(str, clusters_in(one))) or "nobody" for one in (had, other)]
+    return f"{name} is a set of the clusters {both[0]}, not {both[1]}"

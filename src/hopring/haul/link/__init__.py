@@ -1,0 +1,1 @@
+"""Links to other clusters: frames, channels, connections, and who has them when."""

@@ -1,0 +1,82 @@
+"""The replicated state of the service as a snapshot has it."""
+
+import msgspec
+
+from hopring.haul.entries import Answer
+from hopring.haul.ids import ClusterId, ClusterMask, ParcelId
+from hopring.haul.link.channel import ChannelFrame
+from hopring.haul.link.frames import LinkGeneration
+from hopring.haul.order.events import Parcel
+from hopring.haul.order.set_state import WideSetState
+
+
+class ChannelState(msgspec.Struct, array_like=True):
+    """A channel to one peer."""
+
+    peer: ClusterId
+    sent: int
+    acked: int
+    received: int
+    waiting: list[ChannelFrame]
+
+
+class KeptParcel(msgspec.Struct, array_like=True):
+    """A body, and the parcel as it is sent on."""
+
+    id: ParcelId
+    body: bytes
+    parcel: Parcel | None
+
+
+class SetState(msgspec.Struct, array_like=True):
+    """A wide set with its channels and bodies."""
+
+    name: str
+    group: str
+    core: WideSetState
+    channels: list[ChannelState]
+    kept: list[KeptParcel]
+    line: list[tuple[int, Parcel | None, ParcelId | None]]
+    delivered: int
+    handed: int
+    durable: list[tuple[str, int]]
+    rewinds: int
+    line_bytes: int
+    sizes_base: int
+    sizes: list[int]
+    notify: list[int]
+    disputed: list[tuple[ClusterId, ClusterMask]]
+
+
+class LinkStateRecord(msgspec.Struct, array_like=True):
+    """What is known of the connection to one peer."""
+
+    peer: ClusterId
+    incarnation: int
+    is_on: bool
+    is_open: bool
+    dialer: ClusterId
+    generation: LinkGeneration
+    member: str
+    seen: list[tuple[ClusterId, LinkGeneration]]
+    drains: dict[str, int] | None
+
+
+class ClientState(msgspec.Struct, array_like=True):
+    """Answers that a client may still ask for."""
+
+    name: str
+    answers: list[tuple[int, Answer]]
+
+
+class ManagerState(msgspec.Struct, array_like=True):
+    """All that the members of a cluster have in common."""
+
+    now_us: int
+    epoch: int
+    members: tuple[str, ...]
+    managers: list[tuple[ClusterId, str]]
+    forwarders: list[tuple[str, str]]
+    sets: list[SetState]
+    links: list[LinkStateRecord]
+    clients: list[ClientState]
