@@ -7,9 +7,10 @@ import pytest
 
 from hopring.blocks.caller import CallOutcome
 from hopring.check.calls import ALL_END, ANSWERED_ONCE, DONE_ONCE, OF_ITS_CALL, ReplySent, RequestDone
+from hopring.sim.blocks.calls import CallAgents
 from hopring.sim.campaign.bugs.planting import all_bugs, plant
 from hopring.sim.campaign.parallel import run_many
-from hopring.sim.campaign.runner import CallWorldRun, run_seed
+from hopring.sim.campaign.runner import BlockWorldRun, run_seed
 from hopring.sim.campaign.world import WITH_CALLS, draw_world
 
 JOBS = os.cpu_count() or 1
@@ -36,11 +37,13 @@ def test_calls_end_in_all_ways_and_requests_are_repeated() -> None:
     outcomes: Counter[CallOutcome] = Counter()
     again = done = 0
     for seed in (1, 3, 4):
-        run = CallWorldRun(draw_world(seed, WITH_CALLS))
+        run = BlockWorldRun(draw_world(seed, WITH_CALLS))
         run.live()
-        outcomes += run.calls.outcomes
-        again += sum(isinstance(one, ReplySent) and one.again for one in run.calls.call_history)
-        done += sum(isinstance(one, RequestDone) for one in run.calls.call_history)
+        calls = run.agents.blocks["calls"]
+        assert isinstance(calls, CallAgents)
+        outcomes += calls.outcomes
+        again += sum(isinstance(one, ReplySent) and one.again for one in calls.history)
+        done += sum(isinstance(one, RequestDone) for one in calls.history)
 
     assert set(outcomes) == {
         CallOutcome.ENOUGH,
@@ -53,7 +56,7 @@ def test_calls_end_in_all_ways_and_requests_are_repeated() -> None:
 
 
 def test_the_bugs_of_calls_are_all_tried() -> None:
-    assert {one.name for one in all_bugs().values() if one.calls} == set(CAUGHT)
+    assert {one.name for one in all_bugs().values() if one.block == "calls"} == set(CAUGHT)
 
 
 @pytest.mark.interpreted

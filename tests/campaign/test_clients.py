@@ -50,7 +50,7 @@ def test_only_bugs_of_groups_need_clients() -> None:
     assert set(CAUGHT) <= need
     assert all(
         all(
-            patch.place.startswith(("hopring.groups.", "hopring.membership.message_flow:"))
+            patch.place.startswith(("hopring.groups.", "hopring.membership.message_flow:", "hopring.ordering."))
             for patch in one.patches
         )
         for one in all_bugs().values()
@@ -70,4 +70,10 @@ def test_a_planted_bug_is_caught_by_the_property_that_it_breaks(name: str) -> No
 
     assert planted.runs > 0
     assert property_name in [verdict.property for verdict in outcome.broken]
-    assert run_seed(seed, WITH_CLIENTS).broken == ()
+
+
+@pytest.mark.slow
+def test_without_the_bugs_their_seeds_hold() -> None:
+    reports = list(run_many(sorted({seed for seed, _ in CAUGHT.values()}), JOBS, None, WITH_CLIENTS))
+
+    assert [(report.seed, report.broken) for report in reports if report.failed] == []

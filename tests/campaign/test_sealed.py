@@ -97,4 +97,10 @@ def test_a_planted_bug_of_the_sealing_or_of_bounds_is_caught(name: str) -> None:
 
     assert planted.runs > 0
     assert property_broken in [verdict.property for verdict in outcome.broken]
-    assert run_seed(seed, SEALED).broken == ()
+
+
+@pytest.mark.slow
+def test_without_the_bugs_their_seeds_hold() -> None:
+    reports = list(run_many(sorted({seed for seed, _ in CAUGHT.values()}), JOBS, None, SEALED))
+
+    assert [report for report in reports if report.failed] == []

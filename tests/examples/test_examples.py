@@ -1,61 +1,20 @@
 """The programs in examples/, run as a user runs them, at real daemons."""
 
 import json
-import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from tests.examples.running_programs import SECONDS_MAX, example, lines_until, program
 from tests.support.waiting import until
 
 from hopring import sync
 from hopring.spool.reading import bounds
 
-ROOT = Path(__file__).parents[2]
-SECONDS_MAX = 60.0
-
 pytestmark = pytest.mark.slow
-
-
-@contextmanager
-def program(*words: str) -> Iterator[subprocess.Popen[str]]:
-    """Runs a program that is ended with the block."""
-    pipe = subprocess.PIPE
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    process = subprocess.Popen(
-        [sys.executable, *words], stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True, env=environment
-    )
-    # The end of the process ends the reading of its output, so nothing waits longer.
-    alarm = threading.Timer(SECONDS_MAX, process.kill)
-    alarm.start()
-    try:
-        yield process
-    finally:
-        alarm.cancel()
-        process.kill()
-        process.wait(SECONDS_MAX)
-        for stream in (process.stdin, process.stdout):
-            assert stream is not None
-            stream.close()
-
-
-def example(name: str) -> str:
-    return str(ROOT / "examples" / name)
-
-
-def lines_until(process: subprocess.Popen[str], last: str) -> list[str]:
-    """The output of the program, up to the first line that contains this text."""
-    assert process.stdout is not None
-    lines: list[str] = []
-    while not lines or last not in lines[-1]:
-        line = process.stdout.readline()
-        assert line, f"the program ended: {lines}"
-        lines.append(line.rstrip("\n"))
-    return lines
 
 
 @pytest.fixture(scope="module")
@@ -125,6 +84,16 @@ def test_totals_of_a_spool_go_on_where_the_last_run_ended(cluster: sync.Cluster,
     assert seen == {"EURUSD": 111, "USDJPY": 7}
 
 
+def test_another_leads_when_the_leader_is_gone(cluster: sync.Cluster) -> None:
+    script = example("leader.py")
+    with program(script, cluster.url("eu1"), "anna") as anna:
+        first = lines_until(anna, "anna leads with fence ")[-1]
+        with program(script, cluster.url("us1"), "bob") as bob:
+            anna.kill()
+            second = lines_until(bob, "bob leads with fence ")[-1]
+    assert int(second.split()[-1]) > int(first.split()[-1])
+
+
 def test_all_servers_of_quotes_answer(cluster: sync.Cluster) -> None:
     at = cluster.url("eu1"), cluster.url("us1")
     script = example("quotes.py")
@@ -139,4 +108,79 @@ def test_all_servers_of_quotes_answer(cluster: sync.Cluster) -> None:
         assert sorted(line.split()[1] for line in found) == ["1.0842", "1.0843"]
         with program(script, at[0], "ask", "EURCHF") as caller:
             lines_until(caller, "RequestFailed: a request to quotes failed at")
+    assert len(Path(script).read_text().splitlines()) <= 30
+
+
+def test_rounds_end_with_the_same_readings_through_a_crash_a_split_and_a_merge(cluster: sync.Cluster) -> None:
+    script = example("rounds.py")
+
+    def round_of(*members: subprocess.Popen[str], count: int) -> list[str]:
+        """The end of the last round and the names of the next one; all its readings have arrived then."""
+        shown = []
+        for one in members:
+            lines = lines_until(one, "round of")
+            shown.append([line for line in lines if not line.startswith("reading")])
+            for _ in range(count):
+                lines_until(one, "reading")
+        assert shown == [shown[0]] * len(shown)
+        return shown[0]
+
+    with program(script, cluster.url("eu1"), "anna", "17") as anna, ExitStack() as stack:
+        assert round_of(anna, count=1) == ["round of anna"]
+        bob = stack.enter_context(program(script, cluster.url("us1"), "bob", "19"))
+        assert round_of(bob, count=2) == ["round of anna bob"]
+        assert round_of(anna, count=2) == ["ended with 17", "round of anna bob"]
+        with program(script, cluster.url("eu1"), "carl", "23") as carl:
+            assert round_of(carl, count=3) == ["round of anna carl bob"]
+            assert round_of(anna, bob, count=3) == ["ended with 17 19", "round of anna carl bob"]
+            carl.kill()
+            assert round_of(anna, bob, count=2) == ["ended with 17 19 23", "round of anna bob"]
+        cluster.partition({"eu"}, {"us"})
+        assert round_of(anna, count=1) == ["ended with 17 19", "round of anna"]
+        assert round_of(bob, count=1) == ["ended with 17 19", "round of bob"]
+        cluster.heal()
+        assert round_of(anna, count=2) == ["ended with 17", "round of anna bob"]
+        assert round_of(bob, count=2) == ["ended with 19", "round of anna bob"]
+    assert len(Path(script).read_text().splitlines()) <= 30
+
+
+def test_a_joiner_of_the_map_has_what_was_put_before(cluster: sync.Cluster) -> None:
+    script = example("map.py")
+    before = '{"EURUSD": "1.0842", "USDJPY": "151.2"}'
+    with program(script, cluster.url("eu1"), "EURUSD=1.0842", "USDJPY=151.2") as one:
+        lines_until(one, before)
+        with program(script, cluster.url("us1")) as other:
+            assert lines_until(other, "EURUSD") == [before]
+            with program(script, cluster.url("us1"), "EURUSD=1.0843") as third:
+                assert lines_until(third, "EURUSD") == [before]
+                after = '{"EURUSD": "1.0843", "USDJPY": "151.2"}'
+                assert [lines_until(each, "1.0843")[-1] for each in (one, other, third)] == [after] * 3
+    assert len(Path(script).read_text().splitlines()) <= 30
+
+
+def test_jobs_of_the_queue_are_done_through_a_kill_of_one_and_of_all(
+    cluster: sync.Cluster, tmp_path: Path
+) -> None:
+    script = example("work_queue.py")
+    at = {"anna": cluster.url("eu1"), "bert": cluster.url("us1"), "carl": cluster.url("us1")}
+
+    def start(stack: ExitStack, name: str, *jobs: str) -> subprocess.Popen[str]:
+        return stack.enter_context(program(script, at[name], name, str(tmp_path / name), *jobs))
+
+    with ExitStack() as stack:
+        anna, bert, carl = [start(stack, name) for name in at]
+        for one in (anna, bert, carl):
+            lines_until(one, "ready")
+        with program(script, at["anna"], "dora", "-", "first", "second") as dora:
+            lines_until(dora, "put 2")
+        carl.kill()
+        with program(script, at["anna"], "dora", "-", "third") as dora:
+            assert lines_until(dora, "put 3")[-1] == "put 3"
+    # All were killed; the queue is on their disks.
+    with ExitStack() as stack:
+        both = [start(stack, name) for name in ("bert", "carl")]
+        for one in both:
+            lines_until(one, "ready")
+        with program(script, at["anna"], "dora", "-", "fourth") as dora:
+            assert lines_until(dora, "put")[-1] == "put 4"
     assert len(Path(script).read_text().splitlines()) <= 30

@@ -15,6 +15,7 @@ from tests.support.waiting import until
 from hopring import ClusterError, Message, NotSettled, View, local_cluster, sync
 from hopring.check.judge import first_broken
 from hopring.local.plan import all_free, free_base_port
+from hopring.spool.reading import bounds
 
 pytestmark = pytest.mark.slow
 
@@ -128,11 +129,9 @@ def test_a_daemon_that_cannot_start_is_named_with_the_end_of_its_log() -> None:
         pass
 
 
-# A shell starts its background jobs with SIGINT ignored, and their children inherit that.
 SCRIPT = """
 import signal
 from hopring import sync
-signal.signal(signal.SIGINT, signal.default_int_handler)
 with sync.local_cluster({"eu": 2, "us": 1}) as cluster:
     print(*[cluster.pid(name) for name in cluster.daemons], flush=True)
     signal.pause()
@@ -161,3 +160,20 @@ def test_ports_that_are_taken_are_not_free() -> None:
     port = free_base_port(2)
     with socket.create_server(("127.0.0.1", port + 1)):
         assert not all_free([port, port + 1])
+
+
+def test_the_first_daemon_of_each_site_spools_and_a_join_begins_in_the_past(tmp_path: Path) -> None:
+    with (
+        sync.local_cluster({"eu": 2, "us": 1}, trace=False, spool="trades", directory=tmp_path) as cluster,
+        cluster.connect("eu2") as session,
+    ):
+        until(lambda: [one.daemon for one in session.members("trades").members] == ["eu1", "us1"])
+        session.multicast_wait("trades", b"one")
+        with session.join("trades", since=0, timeout_seconds=SECONDS_MAX) as group:
+            assert next(one.data for one in group if isinstance(one, Message)) == b"one"
+        roots = [cluster.spool_directory(name) for name in ("eu1", "us1")]
+        with pytest.raises(ValueError, match="eu2 writes no spools"):
+            cluster.spool_directory("eu2")
+        assert all(cluster.status(name)["spooler"]["starts"] == 1 for name in ("eu1", "us1"))
+        assert cluster.status("eu2")["spooler"] is None
+    assert all(bounds(root / "trades").end >= 2 for root in roots)

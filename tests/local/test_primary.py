@@ -1,5 +1,7 @@
 """Primary views of real daemons: a split, a client that sees which side counts, and restarts."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -75,3 +77,32 @@ def test_a_restarted_cluster_has_no_primary_until_all_are_there(tmp_path: Path) 
         cluster.restart("eu3")
         cluster.settled()
         assert set(primaries(cluster).values()) == {"all"}
+
+
+def monitor(cluster: sync.Cluster, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "hopring.cli.main", "monitor", "--admin", str(cluster.admin_directory)]
+    return subprocess.run(
+        [*command, *arguments], capture_output=True, text=True, timeout=SECONDS_MAX, check=False
+    )
+
+
+def test_an_operator_makes_a_view_primary_when_the_last_one_is_gone(tmp_path: Path) -> None:
+    with sync.local_cluster({"eu": 2, "us": 1}, directory=tmp_path / "cluster") as cluster:
+        cluster.settled()
+        refused = monitor(cluster, "primary", "eu1", "--yes")
+        assert (refused.returncode, refused.stdout) == (1, "")
+        assert "the view of eu1, eu2, us1 is primary; heal the network instead" in refused.stderr
+
+        for name in ("eu1", "eu2", "us1"):
+            cluster.crash(name)
+        cluster.restart("eu1")
+        cluster.settled()
+        assert primaries(cluster) == {"eu1": ""}
+        assert monitor(cluster, "primary", "eu9", "--yes").returncode == 1
+        done = monitor(cluster, "primary", "eu1", "--yes")
+        assert (done.returncode, done.stdout) == (0, "eu1  primary by operator: eu1\n")
+        assert primaries(cluster) == {"eu1": "operator"}
+
+        cluster.restart("eu2")
+        cluster.settled()
+        assert primaries(cluster) == {"eu1": "majority", "eu2": "majority"}

@@ -31,8 +31,6 @@ def hop(*arguments: str) -> "subprocess.CompletedProcess[str]":
 @pytest.fixture
 def up(tmp_path: Path) -> "Iterator[tuple[subprocess.Popen[str], str]]":
     port = free_base_port(1)
-    # A shell starts its background jobs with SIGINT ignored, and their children inherit that.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     command = [*HOP, "up", "--sites", "eu=1,us=1", "--link", "eu-us=20ms", "--port", str(port), "--json"]
     with (tmp_path / "output").open("w") as output:
         process = subprocess.Popen(

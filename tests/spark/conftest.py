@@ -6,13 +6,20 @@ from typing import Any
 
 import pytest
 
-QUICK = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "2"}
-"""Settings for tests with many small queries, which only a session of their own has."""
+SHUFFLES = {"spark.sql.shuffle.partitions": "2"}
+
+# Code that runs for milliseconds is not worth optimizing: that would take most of the time. Java gives its
+# quick compiler little room for code by default, and stops compiling when that is full. Collectors with threads
+# of their own take a fifth more processor time for small heaps.
+MEMORY = "3g"  # Several run side by side, and by default each takes half of the machine.
+JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
 
 
 @pytest.fixture(scope="session", autouse=True)
 def state(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """A state directory of our own, for the processes of tests as well: sinks keep claims there."""
+    """A quick Java, and our own state directory, where sinks keep claims; processes of tests inherit both."""
+    os.environ["JDK_JAVA_OPTIONS"] = JAVA
+    os.environ["HOPRING_SPARK_MEMORY"] = MEMORY
     os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
 
 
@@ -21,13 +28,12 @@ def sessions(state: None) -> Iterator[tuple[Any, Any]]:
     """The session that users get, and one that is quick; one Java runs both, and both know our data source."""
     pytest.importorskip("pyspark", reason="needs Spark: make spark")
     from hopring.spark import register, session  # noqa: PLC0415  Only where it is installed.
+    from hopring.spark.session import SMALL  # noqa: PLC0415
 
-    # Code that runs for milliseconds is not worth optimizing: that would take most of the time. Java gives its
-    # quick compiler little room for code by default, and stops compiling when that is full.
-    os.environ["JDK_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
     found = session("tests")
     quick = found.newSession()
-    for name, value in QUICK.items():
+    # What a run over few rows has, for as long as the session: tests make many small queries.
+    for name, value in (SMALL | SHUFFLES).items():
         quick.conf.set(name, value)
     register(found)
     register(quick)
@@ -43,7 +49,7 @@ def users(sessions: tuple[Any, Any]) -> Any:
 
 @pytest.fixture(scope="session")
 def spark(sessions: tuple[Any, Any]) -> Any:
-    """A session with few partitions, for tests of what queries compute."""
+    """A session for small queries, in which nothing is compiled: for tests of what queries compute."""
     return sessions[1]
 
 

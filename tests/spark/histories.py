@@ -109,6 +109,23 @@ def jobs_of(spark: Any) -> int:
     return jobs
 
 
+def work_of(spark: Any, jobs_before: int) -> int:
+    """The records that tasks have read since then, from files, from kept tables and from other tasks.
+
+    A count and no time: it is the same on a busy machine.
+    """
+    java, gateway = spark.sparkContext._jsc.sc(), spark.sparkContext._gateway
+    nothing = gateway.new_array(gateway.jvm.double, 0)
+    store = java.statusStore()
+    stages: set[int] = set()
+    for number in range(jobs_before, jobs_of(spark)):
+        its = store.job(number).stageIds()
+        stages |= {int(its.apply(at)) for at in range(its.size())}
+    listed = store.stageList(None, False, False, nothing, gateway.jvm.java.util.ArrayList())
+    found = [listed.apply(at) for at in range(listed.size())]
+    return sum(one.inputRecords() + one.shuffleReadRecords() for one in found if one.stageId() in stages)
+
+
 def settled(components: Iterable[Collection[str]]) -> Ends:
     return Ends(True, tuple(frozenset(component) for component in components))
 

@@ -8,8 +8,9 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
-from tests.spark.piping import APP, SOURCE, TARGET
+from tests.spark.piping import APP, SOURCE, TARGET, live, pipe
 from tests.support.waiting import until as wait_until
 from tests.unit.spark.spooling import fill
 
@@ -85,10 +86,11 @@ class Killed:
         before = bounds(target).end
         wait_until(lambda: bounds(target).end != before, seconds=BATCH_SECONDS_MAX, look_seconds=0.001)
 
-    def finish(self) -> None:
-        """Runs the query to its end."""
-        run = self.start("moving")
-        assert run.communicate()[0] == "through\n"
+    def finish(self, spark: Any) -> None:
+        """Runs the query to its end, in this session."""
+        root, checkpoint, (per_batch, *daemon) = str(self.root), str(self.checkpoint), self.arguments()
+        query = (live if daemon else pipe)(spark, root, checkpoint, int(per_batch), *daemon)
+        query.awaitTermination()
 
     def is_published_and_not_committed(self) -> bool:
         """Whether the next run makes a batch again that is already in the spool."""

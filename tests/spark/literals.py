@@ -33,7 +33,22 @@ def record(
     moment = at(offset if seconds is None else seconds)
     facts = ("#anna#eu1", [group], service) if message else (None, [group], None)
     body = bytearray(b"body" if message else b"")
-    return (spool, group, offset, moment, kind, *facts, 0, (*ids, view[1]), stamp, number, len(body), body)
+    return (
+        spool,
+        group,
+        offset,
+        moment,
+        kind,
+        *facts,
+        0,
+        (*ids, view[1]),
+        stamp,
+        number,
+        len(body),
+        body,
+        None,
+        None,
+    )
 
 
 def records(spark: Any, found: Iterable[tuple[Any, ...]]) -> Any:

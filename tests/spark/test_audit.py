@@ -4,9 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.spark.histories import CATCHING, Histories, JudgedRuns, jobs_of
+from tests.spark.histories import CATCHING, Histories, JudgedRuns, jobs_of, work_of
 from tests.unit.check.evs_notation import history
 
+pytest.importorskip("numpy", reason="needs Spark: make spark")
+
+from hopring.bench.suite.audit import PLANTED_FILE, AuditWish, verdict, write_daemons
 from hopring.check.judge import check_evs
 from hopring.sim.campaign.bugs.planting import all_bugs
 from hopring.spark.audit import NAMES, AuditReport, Ends, audit, read_trace
@@ -70,7 +73,7 @@ def test_both_engines_name_the_same_event_for_every_kind_of_fault(spark: Any, tm
     histories = Histories(tmp_path)
     histories.add_models(range(3))
     histories.add_mutants(of_each=1)
-    histories.add_campaign(range(1, 4))
+    histories.add_campaign([20011, 20012, 20019])  # Short ones.
     histories.add_bugs(["duplicates-held", "together-with-all", "safe-unstable", "holes-in-store"])
     for run, text in (("unlike", UNLIKE), ("sets", OTHER_SETS), ("nobody", FROM_NOBODY), ("lines", LINES)):
         histories.add(run, history(text), Ends(True))
@@ -88,6 +91,29 @@ def test_both_engines_name_the_same_event_for_every_kind_of_fault(spark: Any, tm
     )
     lacking = "and b of its members neither delivered it nor ended there"
     assert witness_of(report, "lines", "2.14(2)") == f"{SAFE}, {lacking}"
+
+
+BROKEN_WORK_MAX = 2.1
+"""How many times the records of a sound history the queries of a broken one may read."""
+
+
+@pytest.mark.slow
+def test_the_queries_of_a_broken_history_read_at_most_twice_as_much_as_those_of_a_sound_one(
+    spark: Any, tmp_path: Path
+) -> None:
+    read = {}
+    for planted in (False, True):
+        place = tmp_path / str(planted)
+        place.mkdir()
+        write_daemons(place, 50_000, AuditWish("queries", planted))
+        before = jobs_of(spark)
+        report = audit(spark, read_trace(spark, str(place)), engine="queries")
+        read[planted] = work_of(spark, before)
+        figures = verdict(report, place / PLANTED_FILE)  # Raises unless all five are found.
+
+    print(f"records read: {read[False]} of a sound history, {read[True]} of one with five violations")
+    assert figures["found"] == 5
+    assert read[True] <= BROKEN_WORK_MAX * read[False]
 
 
 @pytest.mark.interpreted

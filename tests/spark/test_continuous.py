@@ -60,12 +60,8 @@ def killed(growing: Growing, after: str, seconds: float, refresh_seconds: float)
     """
     before = ledger_of(growing)
     code = f"{REPOSITORY / 'src'}:{REPOSITORY}"
-    environment = {
-        **os.environ,
-        "PYTHONPATH": code,
-        "SPARK_LOCAL_DIRS": str(growing.directory / "java"),
-        "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m",
-    }
+    places = {"PYTHONPATH": code, "SPARK_LOCAL_DIRS": str(growing.directory / "java")}
+    environment = {**os.environ, **places}
     command = [sys.executable, "-P", "-m", "tests.spark.growing", str(growing.directory), str(refresh_seconds)]
     started = subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True
@@ -109,7 +105,7 @@ def check(spark: Any, root: Path, kills: int, seconds_max: float, refresh_second
 
 
 def test_a_stream_that_was_killed_makes_the_tables_of_a_run(users: Any, tmp_path: Path) -> None:
-    check(users, tmp_path, kills=2, seconds_max=6.0, refresh_seconds=60.0, seed=1)
+    check(users, tmp_path, kills=1, seconds_max=6.0, refresh_seconds=60.0, seed=1)
 
 
 def test_late_records_are_in_the_tables_and_listed_with_a_reason(users: Any, tmp_path: Path) -> None:
@@ -177,7 +173,10 @@ def test_a_violation_is_in_tables_and_report_while_the_stream_runs(
     write({"a": len(lines["a"]), "b": 2})
     watching = threading.Thread(target=watch)
     watching.start()
-    report = run(users, options)
+    try:
+        report = run(users, options)
+    except KeyboardInterrupt:
+        pytest.fail("the stream was interrupted before it took the signal for its end")
     watching.join()
 
     assert 'http-equiv="refresh"' in seen[0]

@@ -38,7 +38,7 @@ def test_a_cluster_makes_the_same_tables(tmp_path: Path) -> None:
             command, env={**os.environ, **places}, capture_output=True, text=True, check=False, timeout=600
         )
         assert done.returncode == 0, done.stderr
-        assert "all 23 properties hold" in done.stdout
+        assert "all 26 properties hold" in done.stdout
 
     run(tmp_path / "here")
     with pytest.MonkeyPatch.context() as patch:

@@ -100,7 +100,7 @@ def test_the_figures_match_the_messages_sent(story: Story, kept: None, spark: An
     done = run(story, out, "--config", str(story.directory / "cluster" / "hop.toml"))
 
     page = out / "report.html"
-    assert done.output == f"one history: all 23 properties hold\ntables in {out}, report in {page}\n"
+    assert done.output == f"one history: all 26 properties hold\ntables in {out}, report in {page}\n"
     assert "</html>" in page.read_text()
     assert done.exit_code == 0
     assert jobs_of(spark) - before[0] <= JOBS_MAX

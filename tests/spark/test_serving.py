@@ -1,6 +1,5 @@
 """`hop pipeline serve`: a server that runs are made at, and that leaves nothing behind."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -8,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.spark.server_process import Server, command, environment
 from tests.spark.two_sites import Story, tell
 from tests.support.waiting import until
-from tests.unit.daemon.free_ports import free_base_port
 from tests.unit.spark.spooling import fill
 
 parquet = pytest.importorskip("pyarrow.parquet", reason="needs Spark: make spark")
@@ -20,7 +19,6 @@ from tests.manual.compare_runs import compare  # noqa: E402  Needs pyarrow.
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-REPOSITORY = Path(__file__).parents[2]
 RUN_SECONDS_MAX = 600.0
 
 
@@ -32,45 +30,6 @@ register(spark)
 print(spark.read.format("hopring").load(sys.argv[2]).count())
 spark.stop()
 """
-
-
-class Server:
-    """The command as a process."""
-
-    def __init__(self) -> None:
-        self.port = free_base_port(1)
-        self._process = subprocess.Popen(
-            command("pipeline", "serve", "--port", str(self.port)),
-            env=environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        assert self._process.stdout is not None
-        self.url = self._process.stdout.readline().strip()  # Empty if it ended.
-
-    def java(self) -> int:
-        """The id of the server's Java."""
-        found = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
-        assert len(found) == 1
-        assert "java" in Path(f"/proc/{found[0]}/cmdline").read_text()
-        return int(found[0])
-
-    def end(self, number: signal.Signals) -> tuple[int, str]:
-        """Sends a signal; the exit code, and the messages on stderr."""
-        self._process.send_signal(number)
-        _, said = self._process.communicate(timeout=60)
-        return self._process.returncode, said
-
-
-def command(*words: str) -> list[str]:
-    return [sys.executable, "-P", "-m", "hopring.cli.main", *words]
-
-
-def environment() -> dict[str, str]:
-    code = os.pathsep.join([str(REPOSITORY / "src"), str(REPOSITORY)])
-    # Code that runs for milliseconds is not worth optimizing.
-    return {**os.environ, "PYTHONPATH": code, "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from hopring.client.events import (
     Member,
     View,
 )
-from hopring.client.sequence import EventSequence
-from hopring.client.stream import EventStream
+from hopring.client.receiving.sequence import EventSequence
+from hopring.client.receiving.stream import EventStream
 from hopring.groups.names import GroupViewId
 from hopring.ids import DaemonId, GroupName, Incarnation, Place, ViewId
 from hopring.services import Service
@@ -15,6 +15,7 @@ from hopring.spooler import RunBuilder
 from hopring.wire.batch_mark import BatchMark
 from hopring.wire.bundle import BundleKey as BundleRun
 from hopring.wire.bundle import decode_bundle, encode_bundle
+from hopring.wire.envelope import encode_envelope
 
 VIEW = ViewId(7, DaemonId(1), Incarnation(99))
 
@@ -45,6 +46,13 @@ def bundle(
     key = BundleRun(DaemonId(0), 1, service, tuple(map(GroupName, groups)))
     packed = encode_bundle(key, bodies, range(len(bodies)), bytes(len(bodies)))
     return DeliveredBundle("#anna#eu1", Place(VIEW, lts, 0), decode_bundle(packed))
+
+
+def enveloped(*messages: tuple[dict[str, str], bytes]) -> DeliveredBundle:
+    key = BundleRun(DaemonId(0), 1, Service.AGREED, (GroupName("trades"),), enveloped=True)
+    bodies = [encode_envelope(headers) + data for headers, data in messages]
+    packed = encode_bundle(key, bodies, range(len(bodies)), bytes(len(bodies)))
+    return DeliveredBundle("#anna#eu1", Place(VIEW, 1, 0), decode_bundle(packed))
 
 
 def batch_of(*parts: Event | DeliveredBundle, most: int = 1000) -> EventSequence:

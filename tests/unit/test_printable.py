@@ -31,6 +31,7 @@ def test_letters_of_all_scripts_and_spaces_stay(text: str) -> None:
     assert printable(text) == text
 
 
+@pytest.mark.slow
 def test_no_character_at_all_gets_through_that_ends_a_line_or_controls() -> None:
     whole = "".join(map(chr, range(sys.maxunicode + 1)))
 

@@ -3,7 +3,17 @@
 from pathlib import Path
 
 import pytest
-from tests.unit.spooled_batches import BERT, SHOWN, VIEW, batch_of, builder, bundle, of_batch, stream_of
+from tests.unit.spooled_batches import (
+    BERT,
+    SHOWN,
+    VIEW,
+    batch_of,
+    builder,
+    bundle,
+    enveloped,
+    of_batch,
+    stream_of,
+)
 
 from hopring.client.events import (
     Event,
@@ -14,7 +24,7 @@ from hopring.client.events import (
     SlowWarning,
     Transition,
 )
-from hopring.client.sequence import EventSequence, Taken
+from hopring.client.receiving.sequence import EventSequence, Taken
 from hopring.ids import Place
 from hopring.services import Service
 from hopring.session.frames import DeliveredBundle
@@ -34,7 +44,7 @@ from hopring.spool.record import (
     decode_body,
 )
 from hopring.spool.writer import SpoolWriter
-from hopring.spooler import away, portions
+from hopring.spooler import away, portions, spooled_groups
 
 
 def records(tmp_path: Path, runs: list[RecordRun]) -> list[SpoolRecord]:
@@ -57,6 +67,18 @@ def test_messages_of_a_bundle_are_one_run_and_carry_place_number_and_view(tmp_pa
     its = messages[0].header
     assert (its.sender, its.groups, its.service) == ("#anna#eu1", ("trades",), Service.AGREED)
     assert (its.place, its.view, its.time_us) == (Place(VIEW, 9, 0), GroupStep(VIEW, 3), 1_001)
+
+
+def test_headers_are_spooled_beside_the_bodies(tmp_path: Path) -> None:
+    came = enveloped(({"source": "desk 7"}, b"one"), ({"key": "EURUSD", "n": "2"}, b"two"))
+
+    found = records(tmp_path, builder("trades").runs(batch_of(came, bundle(b"three")))["trades"])
+
+    assert [(one.data, dict(one.headers)) for one in found] == [
+        (b"one", {"source": "desk 7"}),
+        (b"two", {"key": "EURUSD", "n": "2"}),
+        (b"three", {}),
+    ]
 
 
 def test_a_bundle_that_was_taken_in_two_batches_keeps_its_numbers(tmp_path: Path) -> None:
@@ -167,3 +189,15 @@ def test_an_append_has_the_mark_of_one_application_and_the_order_is_kept() -> No
     assert [len(portion.runs) for portion in found] == [2, 3, 2]
     (plain,) = portions(builder("trades").runs(batch_of(bundle(b"x")))["trades"])
     assert plain.mark is None
+
+
+def test_the_groups_of_an_earlier_run_are_those_whose_spools_can_be_read(tmp_path: Path) -> None:
+    for group in ("trades.eu", "orders/é"):
+        SpoolWriter(tmp_path, group).close()
+    with SpoolWriter(tmp_path, "damaged") as writer:
+        pass
+    (tmp_path / "no spool").mkdir()
+    next(writer.directory.glob("*.log")).write_bytes(b"HOPSPOOL")
+
+    assert spooled_groups(tmp_path) == {"trades.eu", "orders/é"}
+    assert spooled_groups(tmp_path / "nowhere") == set()

@@ -7,10 +7,10 @@ function runs as a task for each request, up to `parallel` at a time; tasks begi
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncIterator, Awaitable
 from dataclasses import dataclass, field
 from inspect import isawaitable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hopring.blocks.call_header import ReplyResult
 from hopring.blocks.exchange import (
@@ -20,16 +20,15 @@ from hopring.blocks.exchange import (
     WaitingRequest,
     error_text,
     outcome_error,
-    servers_group,
 )
 from hopring.client import calls
 from hopring.client.arguments import checked_data
-from hopring.client.events import Quorum, Replies, Reply
+from hopring.client.events import Replies, Reply
+from hopring.client.features.requests import Handler, RequestArguments, Serving
 from hopring.client.outgoing import Data
-from hopring.client.session_base import Handler, Serving
 from hopring.client.sockets import now_us
-from hopring.ids import NEVER
-from hopring.services import Service
+from hopring.client.values.tracing import attached
+from hopring.ids import NEVER, GroupName
 
 if TYPE_CHECKING:
     from hopring.client.aio import Session
@@ -50,29 +49,20 @@ class _Handler:
 class AioCalls:
     """The calls and handlers of one session of the event loop."""
 
-    def __init__(self, session: "Session") -> None:
+    def __init__(self, session: "Session[Any]") -> None:
         self._session = session
         self._loop = asyncio.get_running_loop()
         self._exchange = CallExchange(session._core, os.urandom(8).hex())
-        self._handlers: dict[str, _Handler] = {}
+        self._handlers: dict[GroupName, _Handler] = {}  # By the group of the servers.
         self._due = False  # `_advance` is scheduled.
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at_us = NEVER
 
     # Calls.
 
-    async def request(
-        self,
-        group: str,
-        data: bytes,
-        service: Service,
-        headers: Mapping[str, str],
-        wait: int | Quorum,
-        to_group: bool,
-        seconds: float | None,
-    ) -> Replies:
+    async def request(self, asked: RequestArguments) -> Replies:
         """Makes a call and waits for its end."""
-        call = self._start(group, data, service, headers, wait, to_group, seconds, patient=False)
+        call = self._start(asked, patient=False)
         future: asyncio.Future[None] = self._loop.create_future()
 
         def notify() -> None:
@@ -90,18 +80,9 @@ class AioCalls:
             raise error
         return Replies([one for one in call.replies if not one.failed])
 
-    def replies(
-        self,
-        group: str,
-        data: bytes,
-        service: Service,
-        headers: Mapping[str, str],
-        wait: int | Quorum,
-        to_group: bool,
-        seconds: float | None,
-    ) -> AsyncIterator[Reply]:
+    def replies(self, asked: RequestArguments) -> AsyncIterator[Reply]:
         """Makes a call and yields each reply when it comes."""
-        return self._each(self._start(group, data, service, headers, wait, to_group, seconds, patient=True))
+        return self._each(self._start(asked, patient=True))
 
     async def _each(self, call: ActiveCall) -> AsyncIterator[Reply]:
         news = asyncio.Event()
@@ -121,67 +102,52 @@ class AioCalls:
         if error is not None:
             raise error
 
-    def _start(
-        self,
-        group: str,
-        data: bytes,
-        service: Service,
-        headers: Mapping[str, str],
-        wait: int | Quorum,
-        to_group: bool,
-        seconds: float | None,
-        *,
-        patient: bool,
-    ) -> ActiveCall:
-        call = self._exchange.start(
-            group,
-            data,
-            service,
-            headers,
-            wait,
-            to_group=to_group,
-            patient=patient,
-            seconds=seconds,
-            now_us=now_us(),
-        )
+    def _start(self, asked: RequestArguments, *, patient: bool) -> ActiveCall:
+        call = self._exchange.start(asked, patient=patient, now_us=now_us())
         self._soon()
         return call
 
     # Handlers.
 
-    def serve(self, group: str, handler: Handler, parallel: int) -> Serving:
+    def serve(self, group: str, function: Handler, parallel: int, number: int) -> Serving:
         """Registers a handler; the session joins the group of servers in the background."""
-        served = self._exchange.serve(group)
-        self._handlers[group] = _Handler(served, handler, parallel)
-        task = self._loop.create_task(self._join(group))
+        served = self._exchange.serve(group, number)
+        handler = self._handlers[served.name] = _Handler(served, function, parallel)
+        task = self._loop.create_task(self._join(handler))
 
         async def stop() -> None:
-            await self.leave(group)
+            await self._stop(handler)
 
-        return Serving(handler, task, stop)
+        return Serving(function, task, stop)
 
-    async def _join(self, group: str) -> None:
-        name = servers_group(group)
+    async def _join(self, handler: _Handler) -> None:
         try:
-            await self._session._run(calls.join(self._session._core, name, now_us()))
+            await self._session._run(calls.join(self._session._core, handler.served.name, now_us()))
         except Exception as error:
-            self._forget(group)
-            log.error("requests to %s are not served: %s", group, error)
+            self._forget(handler)
+            log.error("requests to %s are not served: %s", handler.served.group, error)
             raise
+        if handler.served.lock is not None:
+            handler.served.lock.joined()
+            self._soon()
 
     async def leave(self, group: str) -> None:
         """Ends serving a group, if it is served; requests that wait are not done."""
-        if group not in self._handlers:
+        for handler in [one for one in self._handlers.values() if one.served.group == group]:
+            await self._stop(handler)
+
+    async def _stop(self, handler: _Handler) -> None:
+        name = handler.served.name
+        if self._handlers.get(name) is not handler:
             return
-        self._forget(group)
-        name = servers_group(group)
+        self._forget(handler)
         if not self._session._core.is_over(name):
             await self._session._run(calls.leave(self._session._core, name, now_us()))
 
-    def _forget(self, group: str) -> None:
-        handler = self._handlers.pop(group, None)
-        self._exchange.unserve(group)
-        for task in set() if handler is None else handler.tasks:
+    def _forget(self, handler: _Handler) -> None:
+        self._handlers.pop(handler.served.name, None)
+        self._exchange.unserve(handler.served)
+        for task in handler.tasks:
             task.cancel()
 
     def _run_handlers(self) -> None:
@@ -193,6 +159,13 @@ class AioCalls:
         self._soon()
 
     def _run_one(self, handler: _Handler, waiting: WaitingRequest) -> None:
+        if self._session._tracing:
+            with attached(waiting.request):
+                self._call(handler, waiting)
+        else:
+            self._call(handler, waiting)
+
+    def _call(self, handler: _Handler, waiting: WaitingRequest) -> None:
         try:
             result = handler.call(waiting.request)
             if isawaitable(result):
@@ -259,8 +232,8 @@ class AioCalls:
 
     def _set_timer(self) -> None:
         at_us = self._exchange.wake_at_us
-        if at_us == self._timer_at_us:
-            return
+        if at_us == self._timer_at_us or (self._timer is not None and self._timer_at_us < at_us):
+            return  # A timer that is early looks again: calls that end soon start and cancel none.
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -276,8 +249,8 @@ class AioCalls:
     def ended(self) -> None:
         """The session has ended: no handler goes on."""
         self._exchange.advance(now_us())
-        for group in list(self._handlers):
-            self._forget(group)
+        for handler in list(self._handlers.values()):
+            self._forget(handler)
         if self._timer is not None:
             self._timer.cancel()
             self._timer, self._timer_at_us = None, NEVER

@@ -2,8 +2,9 @@
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
 
 from hopring.blocks.call_header import ReplyResult
 from hopring.blocks.exchange import (
@@ -13,15 +14,14 @@ from hopring.blocks.exchange import (
     WaitingRequest,
     error_text,
     outcome_error,
-    servers_group,
 )
 from hopring.client import calls
 from hopring.client.arguments import checked_data
-from hopring.client.events import Quorum, Replies, Reply
-from hopring.client.session_base import BlockingHandler
+from hopring.client.events import Replies, Reply
+from hopring.client.features.requests import BlockingHandler, RequestArguments
 from hopring.client.sockets import now_us
-from hopring.ids import NEVER
-from hopring.services import Service
+from hopring.client.values.tracing import attached
+from hopring.ids import NEVER, GroupName
 
 if TYPE_CHECKING:
     from hopring.client.blocking import Session
@@ -32,33 +32,16 @@ log = logging.getLogger("hopring.requests")
 class BlockingCalls:
     """The calls and handlers of one blocking session."""
 
-    def __init__(self, session: "Session") -> None:
+    def __init__(self, session: "Session[Any]") -> None:
         self._session = session
         self._exchange = CallExchange(session._core, os.urandom(8).hex())
-        self._handlers: dict[str, tuple[ServedGroup, BlockingHandler]] = {}
+        self._handlers: dict[
+            GroupName, tuple[ServedGroup, BlockingHandler]
+        ] = {}  # By the group of the servers.
 
-    def request(
-        self,
-        group: str,
-        data: bytes,
-        service: Service,
-        headers: Mapping[str, str],
-        wait: int | Quorum,
-        to_group: bool,
-        seconds: float | None,
-    ) -> Replies:
+    def request(self, asked: RequestArguments) -> Replies:
         """Makes a call and waits for its end."""
-        call = self._exchange.start(
-            group,
-            data,
-            service,
-            headers,
-            wait,
-            to_group=to_group,
-            patient=False,
-            seconds=seconds,
-            now_us=now_us(),
-        )
+        call = self._exchange.start(asked, patient=False, now_us=now_us())
         try:
             self._until(lambda: call.over)
         finally:
@@ -68,29 +51,9 @@ class BlockingCalls:
             raise error
         return Replies([one for one in call.replies if not one.failed])
 
-    def replies(
-        self,
-        group: str,
-        data: bytes,
-        service: Service,
-        headers: Mapping[str, str],
-        wait: int | Quorum,
-        to_group: bool,
-        seconds: float | None,
-    ) -> Iterator[Reply]:
+    def replies(self, asked: RequestArguments) -> Iterator[Reply]:
         """Makes a call and yields each reply when it comes."""
-        call = self._exchange.start(
-            group,
-            data,
-            service,
-            headers,
-            wait,
-            to_group=to_group,
-            patient=True,
-            seconds=seconds,
-            now_us=now_us(),
-        )
-        return self._each(call)
+        return self._each(self._exchange.start(asked, patient=True, now_us=now_us()))
 
     def _each(self, call: ActiveCall) -> Iterator[Reply]:
         given = 0
@@ -107,27 +70,28 @@ class BlockingCalls:
         if error is not None:
             raise error
 
-    def serve(self, group: str, handler: BlockingHandler) -> None:
+    def serve(self, group: str, function: BlockingHandler, number: int) -> None:
         """Registers a handler, and joins the group of servers."""
-        self._handlers[group] = (self._exchange.serve(group), handler)
+        served = self._exchange.serve(group, number)
+        self._handlers[served.name] = (served, function)
         try:
-            self._session._run(calls.join(self._session._core, servers_group(group), now_us()))
+            self._session._run(calls.join(self._session._core, served.name, now_us()))
         except BaseException:
-            self._forget(group)
+            self._forget(served)
             raise
+        if served.lock is not None:
+            served.lock.joined()
 
     def leave(self, group: str) -> None:
         """Ends serving a group, if it is served; requests that wait are not done."""
-        if group not in self._handlers:
-            return
-        self._forget(group)
-        name = servers_group(group)
-        if not self._session._core.is_over(name):
-            self._session._run(calls.leave(self._session._core, name, now_us()))
+        for served in [one for one, _ in self._handlers.values() if one.group == group]:
+            self._forget(served)
+            if not self._session._core.is_over(served.name):
+                self._session._run(calls.leave(self._session._core, served.name, now_us()))
 
-    def _forget(self, group: str) -> None:
-        del self._handlers[group]
-        self._exchange.unserve(group)
+    def _forget(self, served: ServedGroup) -> None:
+        del self._handlers[served.name]
+        self._exchange.unserve(served)
 
     def handle(self, most: int | None, seconds: float | None) -> int:
         """Runs handlers for this time, or this often; returns the number of requests that were handled."""
@@ -156,8 +120,10 @@ class BlockingCalls:
         return count
 
     def _handle_one(self, served: ServedGroup, handler: BlockingHandler, waiting: WaitingRequest) -> None:
+        tracing = self._session._tracing
         try:
-            result = handler(waiting.request)
+            with attached(waiting.request) if tracing else nullcontext():
+                result = handler(waiting.request)
             data = b"" if result is None else checked_data(result)
         except Exception as error:
             log.warning("the handler of %s failed", served.group, exc_info=error)

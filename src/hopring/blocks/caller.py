@@ -11,6 +11,10 @@ Deviations  the paper's members are asked directly. Here the daemon's receipt li
             the request, so a caller need not be a member. While calls are open the members are asked for every
             POLL_US: a caller that is no member gets no views.
 
+A call to the holder of a handler lock (`handler`) takes the one answer that there is, also if that is a
+failure. The holder may change while it waits, and only a holder answers: so its request is sent again when a
+server is gone, and after every HANDLER_POLLS answers to the question for the members.
+
 A request is sent again, with a mark, after a new connection, and after a change of the network which parted the
 group: the reply may have been lost then. Servers answer a repeated request from their cache (serving.py).
 """
@@ -19,44 +23,64 @@ from collections import Counter
 from dataclasses import dataclass, field
 from enum import Enum
 from heapq import heappop, heappush
-from typing import Final, assert_never
+from typing import Final, assert_never, final
 
 from hopring.blocks.call_header import SERIAL_MAX
 from hopring.client.events import Member, Quorum, Reply
 from hopring.ids import NEVER
 from hopring.links.events import Tick
+from hopring.value import Mutable, Value
 
 POLL_US: Final = 250_000
 """The time between two questions for the members of a group with open calls."""
 
+HANDLER_POLLS: Final = 4
+"""Answers to this question after which a request to a handler is sent again."""
 
-@dataclass(frozen=True, slots=True)
-class StartCall:
+
+@final
+class StartCall(Value):
     """The application makes a call."""
 
-    serial: int
-    group: str
-    wait: int | Quorum
-    deadline_us: int = NEVER
-    patient: bool = False  # It ends when all servers have replied, failed or gone; failures count as replies.
+    def __init__(
+        self,
+        serial: int,
+        group: str,
+        wait: int | Quorum,
+        deadline_us: int = NEVER,
+        patient: bool = False,
+        handler: bool = False,
+    ) -> None:
+        self.serial: Final = serial
+        self.group: Final = group
+        self.wait: Final = wait
+        self.deadline_us: Final = deadline_us
+        self.patient: Final = (
+            patient  # It ends when all servers have replied, failed or gone; failures count as replies.
+        )
+        self.handler: Final = handler  # Only the holder of a handler lock answers.
 
 
-@dataclass(frozen=True, slots=True)
-class CallPlaced:
+@final
+class CallPlaced(Value):
     """Requests of these calls, sent together, have their place in the order."""
 
-    serials: tuple[int, ...]
-    servers: tuple[Member, ...] | None  # Members of the group there; None if they are too many to list.
-    count: int
-    view_counter: int  # Of the daemons' view.
+    def __init__(
+        self, serials: tuple[int, ...], servers: tuple[Member, ...] | None, count: int, view_counter: int
+    ) -> None:
+        self.serials: Final = serials
+        self.servers: Final = servers  # Members of the group there; None if they are too many to list.
+        self.count: Final = count
+        self.view_counter: Final = view_counter  # Of the daemons' view.
 
 
-@dataclass(frozen=True, slots=True)
-class ReplyArrived:
+@final
+class ReplyArrived(Value):
     """A reply to a call; the sender is its server."""
 
-    serial: int
-    reply: Reply
+    def __init__(self, serial: int, reply: Reply) -> None:
+        self.serial: Final = serial
+        self.reply: Final = reply
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +129,13 @@ Input = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SendCall:
+@final
+class SendCall(Value):
     """Send the request of this call."""
 
-    serial: int
-    sending: int  # From 1; servers reply to where the highest one came from.
+    def __init__(self, serial: int, sending: int) -> None:
+        self.serial: Final = serial
+        self.sending: Final = sending  # From 1; servers reply to where the highest one came from.
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,12 +152,13 @@ class SendFence:
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class AcceptReply:
+@final
+class AcceptReply(Value):
     """Give this reply to the application."""
 
-    serial: int
-    reply: Reply
+    def __init__(self, serial: int, reply: Reply) -> None:
+        self.serial: Final = serial
+        self.reply: Final = reply
 
 
 class CallOutcome(Enum):
@@ -145,37 +171,51 @@ class CallOutcome(Enum):
     TIMED_OUT = "timed out"
 
 
-@dataclass(frozen=True, slots=True)
-class CallEnded:
+@final
+class CallEnded(Value):
     """The wait of a call is over."""
 
-    serial: int
-    outcome: CallOutcome
-    missing: tuple[str, ...] = ()  # Servers that owe a reply, by private group, sorted.
-    servers: int = 0  # How many there were.
+    def __init__(
+        self, serial: int, outcome: CallOutcome, missing: tuple[str, ...] = (), servers: int = 0
+    ) -> None:
+        self.serial: Final = serial
+        self.outcome: Final = outcome
+        self.missing: Final = missing  # Servers that owe a reply, by private group, sorted.
+        self.servers: Final = servers  # How many there were.
 
 
 Output = SendCall | AskServers | SendFence | AcceptReply | CallEnded
 
 
-@dataclass(slots=True)
-class OpenCall:
+@final
+class OpenCall(Mutable):
     """A call that waits for replies."""
 
-    serial: int
-    group: str
-    wait: int | Quorum
-    deadline_us: int
-    patient: bool
-    sendings: int = 0  # How often its request was sent, by this connection and earlier ones.
-    placed: bool = False  # Its last request has its place, and the receipt has come.
-    servers: dict[str, Member] | None = None  # At the places of its requests, by private group.
-    count: int = 0  # Of servers, where they are not listed.
-    view_counter: int = 0  # The daemons' view in which its request was sent last.
-    early: list[Reply] = field(default_factory=list)  # Replies before the first receipt.
-    succeeded: set[str] = field(default_factory=set)
-    failed: set[str] = field(default_factory=set)
-    gone: set[str] = field(default_factory=set)
+    def __init__(
+        self,
+        serial: int,
+        group: str,
+        wait: int | Quorum,
+        deadline_us: int,
+        patient: bool,
+        handler: bool = False,
+    ) -> None:
+        self.serial = serial
+        self.group = group
+        self.wait = wait
+        self.deadline_us = deadline_us
+        self.patient = patient
+        self.handler = handler
+        self.polls = 0  # Answers to the question for the members since it was sent.
+        self.sendings = 0  # How often its request was sent, by this connection and earlier ones.
+        self.placed = False  # Its last request has its place, and the receipt has come.
+        self.servers: dict[str, Member] | None = None  # At the places of its requests, by private group.
+        self.count = 0  # Of servers, where they are not listed.
+        self.view_counter = 0  # The daemons' view in which its request was sent last.
+        self.early: list[Reply] = []  # Replies before the first receipt.
+        self.succeeded: set[str] = set()
+        self.failed: set[str] = set()
+        self.gone: set[str] = set()
 
     @property
     def total(self) -> int:
@@ -219,38 +259,42 @@ class Caller:
     @property
     def wake_at_us(self) -> int:
         """The next deadline or question."""
-        while self._deadlines and self._deadlines[0][1] not in self.calls:
-            heappop(self._deadlines)
-        poll_us = min(self._poll_at_us.values(), default=NEVER) if self._connected else NEVER
-        return min(self._deadlines[0][0] if self._deadlines else NEVER, poll_us)
+        deadlines = self._deadlines
+        while deadlines and deadlines[0][1] not in self.calls:
+            heappop(deadlines)
+        least_us = deadlines[0][0] if deadlines else NEVER
+        if self._connected:
+            for poll_us in self._poll_at_us.values():
+                least_us = min(least_us, poll_us)
+        return least_us
 
     def step(self, event: Input, now_us: int) -> list[Output]:
         """Handles one event; returns the actions for the driver."""
-        match event:
-            case ReplyArrived(serial, reply):
-                return self._reply(serial, reply)
-            case CallPlaced():
-                return self._placed(event, now_us)
-            case StartCall():
-                return self._start(event)
-            case Tick():
-                return [*self._expire(now_us), *self._ask(now_us)]
-            case ServersKnown():
-                return self._known(event, now_us)
-            case FenceReturned(number):
-                return self._fence_returned(number)
-            case CallsInterrupted():
-                return self._interrupt()
-            case CallsResumed():
-                return self._resume()
-            case AbandonCall(serial):
-                self._end(serial)
-                return []
+        if isinstance(event, ReplyArrived):
+            return self._reply(event.serial, event.reply)
+        if isinstance(event, CallPlaced):
+            return self._placed(event, now_us)
+        if isinstance(event, StartCall):
+            return self._start(event)
+        if isinstance(event, Tick):
+            return [*self._expire(now_us), *self._ask(now_us)]
+        if isinstance(event, ServersKnown):
+            return self._known(event, now_us)
+        if isinstance(event, FenceReturned):
+            return self._fence_returned(event.number)
+        if isinstance(event, CallsInterrupted):
+            return self._interrupt()
+        if isinstance(event, CallsResumed):
+            return self._resume()
+        if isinstance(event, AbandonCall):
+            self._end(event.serial)
+            return []
         assert_never(event)
 
     def _start(self, event: StartCall) -> list[Output]:
         assert event.serial not in self.calls, "serials are not used again"
-        call = OpenCall(event.serial, event.group, event.wait, event.deadline_us, event.patient)
+        wanted = event.wait, event.deadline_us, event.patient, event.handler
+        call = OpenCall(event.serial, event.group, *wanted)
         self.calls[event.serial] = call
         self._open[event.group] += 1
         if event.deadline_us != NEVER:
@@ -259,6 +303,7 @@ class Caller:
 
     def _send(self, call: OpenCall) -> SendCall:
         call.sendings += 1
+        call.polls = 0
         return SendCall(call.serial, call.sendings)
 
     def _placed(self, event: CallPlaced, now_us: int) -> list[Output]:
@@ -318,6 +363,8 @@ class Caller:
             return self._finish(call, CallOutcome.MISSING if call.gone else CallOutcome.ENOUGH)
         if len(call.succeeded) >= call.needed:
             return self._finish(call, CallOutcome.ENOUGH)
+        if call.handler and call.failed:
+            return self._finish(call, CallOutcome.FAILED)
         if call.total - len(call.failed) - len(call.gone) < call.needed:
             return self._finish(call, CallOutcome.FAILED if call.failed else CallOutcome.MISSING)
         return []
@@ -373,8 +420,12 @@ class Caller:
             absent = {one for one in owing if call.servers[one] not in event.members}
             if absent:
                 suspects[serial] = absent
-            if len(absent) < len(owing) and event.view_counter > call.view_counter:
-                # The network parted the group since: request or reply may have been lost.
+            call.polls += 1
+            # The network parted the group since: request or reply may have been lost.
+            again = event.view_counter > call.view_counter
+            if call.handler:
+                again = again or bool(absent) or call.polls >= HANDLER_POLLS
+            if again and len(absent) < len(owing):
                 call.placed, call.view_counter = False, event.view_counter
                 out.append(self._send(call))
         return out + self._suspect(suspects)

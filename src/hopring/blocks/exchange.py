@@ -6,15 +6,15 @@ Above       the shells (aio_calls.py, blocking_calls.py): they call `advance` wh
 Invariants  replies, fences, and requests to a group that is served here are no events of the session, except
             for a reply to a group that the session is in.
 
-Servers of a group are in a group of their own, its name with SERVERS_SUFFIX. So requests cost other members
-nothing, the receipt of a request lists exactly the servers, and the order of requests and messages to the group
-is the one order of all groups.
+Servers of a group are in a group of their own, its name with SERVERS_SUFFIX, and those of each handler in
+another one. So requests cost other members nothing, the receipt of a request lists exactly the servers, and the
+order of requests and messages to the group is the one order of all groups.
 """
 
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, final
 
 from hopring.blocks import caller as calling
 from hopring.blocks.call_header import (
@@ -29,10 +29,10 @@ from hopring.blocks.call_header import (
     encode_call,
 )
 from hopring.blocks.caller import Caller, CallOutcome
+from hopring.blocks.handler_lock import HandlerLock
 from hopring.blocks.serving import CallerKey, HandlerEnded, RequestArrived, RunHandler, SendReply, Server
 from hopring.client import queries
 from hopring.client.core import ClientCore
-from hopring.client.dedup import sender_name
 from hopring.client.errors import (
     MessageTooLarge,
     MissingReplies,
@@ -42,19 +42,23 @@ from hopring.client.errors import (
     RequestRefused,
 )
 from hopring.client.events import Headers, Member, Message, Quorum, Reply, Request
+from hopring.client.features.requests import RequestArguments
 from hopring.client.outgoing import BUNDLE_BYTES_AIM, OutgoingMessage, Ticket, checked_plain_group
+from hopring.client.peer_url import is_peer_url
 from hopring.client.queries import GroupMembers, Query
+from hopring.client.receiving.dedup import sender_name
 from hopring.errors import HopError
+from hopring.groups.names import HANDLER_SUFFIX, SERVERS_SUFFIX
 from hopring.ids import NEVER, GroupName
 from hopring.links.events import Tick
-from hopring.services import Service
 from hopring.session.protocol import MemberEntry
+from hopring.value import Mutable, Value
 from hopring.wire.bundle import GROUP_NAME_BYTES_MAX
 from hopring.wire.envelope import ENVELOPE_BYTES_MAX, encode_envelope
 
-SERVERS_SUFFIX: Final = "?servers"
 OPEN_CALLS_MAX: Final = 65_536
 REPLIES_QUEUED_MAX: Final = 16_384
+NAMES_KEPT_MAX: Final = 1_024
 BUNDLE_REQUESTS_MAX: Final = 1_024
 ERROR_BYTES_MAX: Final = 1_024
 """The longest text of an error that a server sends to a caller."""
@@ -68,47 +72,50 @@ _TEXTS: Final = {
 }
 
 
-def servers_group(group: str) -> GroupName:
-    """The group of the servers of a group."""
+def servers_group(group: str, handler: int = 0) -> GroupName:
+    """The group of the servers of a group, or of one of its handlers."""
     checked_plain_group(group)
-    name = group + SERVERS_SUFFIX
+    suffix = f"{HANDLER_SUFFIX}{handler}" if handler else SERVERS_SUFFIX
+    name = group + suffix
     if len(name.encode()) > GROUP_NAME_BYTES_MAX:
-        most = GROUP_NAME_BYTES_MAX - len(SERVERS_SUFFIX)
+        most = GROUP_NAME_BYTES_MAX - len(suffix)
         raise RequestRefused(group, "its name is too long for requests", f"choose one of {most} bytes at most")
     return GroupName(name)
 
 
-@dataclass(slots=True)
-class ActiveCall:
+@final
+class ActiveCall(Mutable):
     """A call of an application: its request, and what has come of it."""
 
-    serial: int
-    group: str
-    servers: GroupName
-    service: Service
-    data: bytes
-    headers: Mapping[str, str]
-    to_group: bool
-    wanted: str
-    seconds: float | None
-    replies: list[Reply] = field(default_factory=list)
-    ended: calling.CallEnded | None = None
-    error: HopError | None = None  # Why it ended outside of its protocol.
-    notify: Callable[[], None] | None = None  # Called after a reply, and at its end.
+    def __init__(self, serial: int, asked: RequestArguments, servers: tuple[GroupName, ...]) -> None:
+        self.serial = serial
+        self.asked = asked
+        self.servers = servers  # The group of the servers, alone.
+        self.replies: list[Reply] = []
+        self.ended: calling.CallEnded | None = None
+        self.error: HopError | None = None  # Why it ended outside of its protocol.
+        self.notify: Callable[[], None] | None = None  # Called after a reply, and at its end.
 
     @property
     def over(self) -> bool:
         """Whether nothing more will come."""
         return self.ended is not None or self.error is not None
 
+    @property
+    def wanted(self) -> str:
+        """How many replies it waits for, as text."""
+        wait = self.asked.wait
+        return wait.value if isinstance(wait, Quorum) else str(wait)
 
-@dataclass(slots=True)
-class WaitingRequest:
+
+@final
+class WaitingRequest(Value):
     """A request that the handler has not been given yet, or is working on."""
 
-    key: CallerKey
-    serial: int
-    request: Request
+    def __init__(self, key: CallerKey, serial: int, request: Request) -> None:
+        self.key: Final = key
+        self.serial: Final = serial
+        self.request: Final = request
 
 
 @dataclass(slots=True)
@@ -116,6 +123,8 @@ class ServedGroup:
     """A group that is served here."""
 
     group: str
+    name: GroupName  # Of its servers.
+    lock: HandlerLock | None = None  # Without one, it answers all requests.
     core: Server = field(default_factory=Server)
     ready: deque[WaitingRequest] = field(default_factory=deque)  # For the handler, in their order.
 
@@ -131,6 +140,9 @@ class CallExchange:
         self.has_requests = False  # Whether a handler has something to do.
         self._open = Caller()
         self._serial = 0
+        self._names: dict[
+            tuple[str, int], tuple[GroupName, ...]
+        ] = {}  # Groups of servers, by group and handler.
         self._to_send: deque[tuple[int, int]] = deque()  # Serials, each with the number of its sending.
         self._replies: deque[OutgoingMessage] = deque()
         self._fences: deque[int] = deque()
@@ -139,35 +151,24 @@ class CallExchange:
         self._queries: dict[str, tuple[int, Query[GroupMembers]]] = {}  # By group: serial, and the rest.
         self._connection = core.connection
         self._connected = core.connected
+        self._others = core.state.sink  # Of another block.
         core.state.sink = self.take
 
     # Calls.
 
-    def start(
-        self,
-        group: str,
-        data: bytes,
-        service: Service,
-        headers: Mapping[str, str],
-        wait: int | Quorum,
-        *,
-        to_group: bool,
-        patient: bool,
-        seconds: float | None,
-        now_us: int,
-    ) -> ActiveCall:
+    def start(self, asked: RequestArguments, *, patient: bool, now_us: int) -> ActiveCall:
         """Makes a call; its arguments are checked. `advance` sends the request."""
         core = self.core
         if core.ended is not None:
             raise core.ended
-        servers = servers_group(group)
+        group, data, seconds = asked.group, asked.data, asked.timeout_seconds
+        servers = self._servers_of(group, asked.handler)
         if len(self.calls) >= OPEN_CALLS_MAX:
             raise RequestRefused(
                 group, f"{OPEN_CALLS_MAX} requests are open", "wait for replies to some of them"
             )
-        wanted = wait.value if isinstance(wait, Quorum) else str(wait)
         serial = self._serial + 1
-        call = ActiveCall(serial, group, servers, service, data, headers, to_group, wanted, seconds)
+        call = ActiveCall(serial, asked, servers)
         limit_bytes = core.welcomed.message_bytes_max
         if len(data) > limit_bytes - ENVELOPE_BYTES_MAX:
             room_bytes = limit_bytes - len(self._body(call, SERIAL_MAX)) + len(data)
@@ -176,8 +177,19 @@ class CallExchange:
         self._serial = serial
         self.calls[serial] = call
         deadline_us = NEVER if seconds is None else now_us + int(seconds * 1_000_000)
-        self._carry_out(self._open.step(calling.StartCall(serial, group, wait, deadline_us, patient), now_us))
+        start = calling.StartCall(serial, servers[0], asked.wait, deadline_us, patient, bool(asked.handler))
+        self._carry_out(self._open.step(start, now_us))
         return call
+
+    def _servers_of(self, group: str, handler: int) -> tuple[GroupName, ...]:
+        """The group of the servers; the same object for the same group, by which bundles know it."""
+        key = group, handler
+        known = self._names.get(key)
+        if known is None:
+            if len(self._names) >= NAMES_KEPT_MAX:
+                self._names.clear()
+            known = self._names[key] = (servers_group(group, handler),)
+        return known
 
     def abandon(self, call: ActiveCall, now_us: int) -> None:
         """The application does not wait for a call any more."""
@@ -186,18 +198,20 @@ class CallExchange:
 
     # Serving.
 
-    def serve(self, group: str) -> ServedGroup:
+    def serve(self, group: str, handler: int = 0) -> ServedGroup:
         """Begins to take requests to a group; the shell joins the group of its servers."""
-        name = servers_group(group)
+        name = servers_group(group, handler)
         if name in self.served:
             raise RequestRefused(group, "this session serves it already", "leave the group first")
-        served = self.served[name] = ServedGroup(group)
+        lock = HandlerLock(self.core, name, handler) if handler else None
+        served = self.served[name] = ServedGroup(group, name, lock)
         self.core.state.hidden.add(name)
         return served
 
-    def unserve(self, group: str) -> None:
+    def unserve(self, served: ServedGroup) -> None:
         """Takes no more requests; those that wait are not done."""
-        self.served.pop(servers_group(group), None)
+        if self.served.pop(served.name, None) is not None and served.lock is not None:
+            served.lock.release()
 
     def finish(self, served: ServedGroup, waiting: WaitingRequest, result: ReplyResult, data: bytes) -> None:
         """The handler is done with a request."""
@@ -214,15 +228,20 @@ class CallExchange:
         first = not reply.mark.again and reply.mark.result in (ReplyResult.DONE, ReplyResult.FAILED)
         if len(self._replies) >= REPLIES_QUEUED_MAX and not first:
             return  # A caller that repeats its requests without reading.
-        groups = (reply.to, served.group) if reply.to_group else (reply.to,)
-        names = tuple([GroupName(one) for one in groups])
-        self._replies.append(OutgoingMessage(names, self._enveloped(reply.mark, reply.data), enveloped=True))
+        names = [GroupName(reply.to), GroupName(served.group)][: 2 if reply.to_group else 1]
+        body = self._enveloped(reply.mark, reply.data)
+        # Rings of peers take no message to several groups; the caller knows a reply that it gets twice.
+        apart = is_peer_url(self.core.tries.url)
+        for some in [(one,) for one in names] if apart else [tuple(names)]:
+            self._replies.append(OutgoingMessage(some, body, enveloped=True))
 
     # Messages of the session.
 
     def take(self, message: Message) -> bool:
         """Uses up a message that belongs to a call; False if it is one of the application."""
         text = message.headers.get(CALL_HEADER)
+        if text is None and self._others is not None:
+            return self._others(message)
         mark = None if text is None else decode_call(text)
         if isinstance(mark, ReplyMark):
             return self._take_reply(message, mark)
@@ -250,11 +269,14 @@ class CallExchange:
         if served is None:
             return False
         key = (sender_name(message.sender), mark.caller)
-        for output in served.core.step(RequestArrived(key, mark, message.sender)):
+        fence = None if served.lock is None else served.lock.fence_at(message.place)
+        mine = served.lock is None or fence is not None
+        for output in served.core.step(RequestArrived(key, mark, message.sender, mine)):
             if isinstance(output, SendReply):
                 self._queue_reply(served, output)
             else:
-                served.ready.append(WaitingRequest(key, mark.serial, _request_of(served, message, output)))
+                request = _request_of(served, message, output, fence)
+                served.ready.append(WaitingRequest(key, mark.serial, request))
                 self.has_requests = True
         return True
 
@@ -263,7 +285,11 @@ class CallExchange:
     @property
     def wake_at_us(self) -> int:
         """The next time at which `advance` is due, whatever arrives."""
-        return self._open.wake_at_us
+        least_us = self._open.wake_at_us
+        for served in self.served.values():
+            if served.lock is not None:
+                least_us = min(least_us, served.lock.wake_at_us)
+        return least_us
 
     @property
     def idle(self) -> bool:
@@ -283,6 +309,9 @@ class CallExchange:
             self._take_answers(now_us)
         if now_us >= self._open.wake_at_us:
             self._carry_out(self._open.step(Tick(), now_us))
+        for served in self.served.values():
+            if served.lock is not None:
+                served.lock.advance(now_us)
         if core.connected and not self.idle:
             self._send()
 
@@ -377,8 +406,16 @@ class CallExchange:
     def _send(self) -> None:
         core = self.core
         outgoing = core.outgoing
-        while self._replies and outgoing.has_room(self._replies[0]):
-            core.send(self._replies.popleft())
+        while self._replies:
+            reply = self._replies[0]
+            quick = len(reply.groups) == 1 and outgoing.try_append(
+                reply.groups[0], reply.data, reply.service, 0, False, True
+            )
+            if not quick:
+                if not outgoing.has_room(reply):
+                    break
+                core.send(reply)
+            self._replies.popleft()
         while self._fences:
             mark = FenceMark(self.caller, self._fences[0])
             name = GroupName(core.welcomed.private_group)
@@ -389,7 +426,7 @@ class CallExchange:
             self._fences.popleft()
         while self._to_ask and core.may_ask():
             group = self._to_ask.popleft()
-            query = queries.members(servers_group(group))
+            query = queries.members(group)
             self._queries[group] = (core.ask(*next(query)), query)
         while self._to_send and self._send_some():
             pass
@@ -406,7 +443,7 @@ class CallExchange:
                 continue  # It was abandoned.
             first = first or call
             body = self._body(call, sending)
-            other = call.servers != first.servers or call.service is not first.service
+            other = call.servers is not first.servers or call.asked.service is not first.asked.service
             full = size_bytes + len(body) > BUNDLE_BYTES_AIM or len(bodies) >= BUNDLE_REQUESTS_MAX
             if bodies and (other or full):
                 break
@@ -417,19 +454,19 @@ class CallExchange:
             self._to_send.clear()
             return False
         outgoing = self.core.outgoing
-        if not outgoing.has_room_for_bundle(first.servers, len(bodies), size_bytes):
+        if not outgoing.has_room_for_bundle(first.servers[0], len(bodies), size_bytes):
             return False
         sent = set(serials)
         while self._to_send and (self._to_send[0][0] in sent or self._to_send[0][0] not in self.calls):
             self._to_send.popleft()
-        requests = OutgoingMessage((first.servers,), b"", first.service, enveloped=True)
+        requests = OutgoingMessage(first.servers, b"", first.asked.service, enveloped=True)
         self._tickets.append((outgoing.append_requests(requests, bodies), tuple(serials)))
         return True
 
     def _body(self, call: ActiveCall, sending: int) -> bytes:
         low = min(self._open.low, call.serial)
-        mark = RequestMark(self.caller, call.serial, low, sending, call.to_group)
-        return self._enveloped(mark, call.data, call.headers)
+        mark = RequestMark(self.caller, call.serial, low, sending, call.asked.to_group)
+        return self._enveloped(mark, call.asked.data, call.asked.headers)
 
     def _enveloped(self, mark: CallMark, data: bytes, headers: Mapping[str, str] | None = None) -> bytes:
         return encode_envelope({CALL_HEADER: encode_call(mark), **(headers or {})}) + data
@@ -438,11 +475,10 @@ class CallExchange:
 assert SERIAL_MAX > OPEN_CALLS_MAX, "serials do not run out"
 
 
-def _request_of(served: ServedGroup, message: Message, run: RunHandler) -> Request:
+def _request_of(served: ServedGroup, message: Message, run: RunHandler, fence: int | None) -> Request:
     headers = Headers({name: value for name, value in message.headers.items() if name != CALL_HEADER})
-    return Request(
-        served.group, message.data, headers, message.sender, message.service, message.place, run.again
-    )
+    parts = served.group, message.data, headers, message.sender, message.service, message.place
+    return Request(*parts, run.again, fence)
 
 
 def _member(entry: MemberEntry) -> Member:
@@ -457,15 +493,15 @@ def outcome_error(call: ActiveCall) -> HopError | None:
     assert ended is not None, "it is over"
     replies = tuple(call.replies)
     if ended.outcome is CallOutcome.NO_SERVERS:
-        return NoResponders(call.group)
+        return NoResponders(call.asked.group)
     if ended.outcome is CallOutcome.FAILED:
         first = next(one for one in replies if one.failed)
-        return RequestFailed(call.group, first.server, first.error, replies, ended.missing)
+        return RequestFailed(call.asked.group, first.server, first.error, replies, ended.missing)
     if ended.outcome is CallOutcome.MISSING:
-        return MissingReplies(call.group, replies, ended.missing, ended.servers, call.wanted)
+        return MissingReplies(call.asked.group, replies, ended.missing, ended.servers, call.wanted)
     if ended.outcome is CallOutcome.TIMED_OUT:
         parts = replies, ended.missing, ended.servers, call.wanted
-        return RepliesTimedOut(call.group, *parts, call.seconds or 0.0)
+        return RepliesTimedOut(call.asked.group, *parts, call.asked.timeout_seconds or 0.0)
     return None
 
 

@@ -16,9 +16,10 @@ be served any more.
 
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import Final, assert_never
+from typing import Final, assert_never, final
 
 from hopring.blocks.call_header import ReplyMark, ReplyResult, RequestMark
+from hopring.value import Mutable, Value
 
 CALLERS_MAX: Final = 4_096
 REPLIES_MAX: Final = 16_384
@@ -30,59 +31,66 @@ CallerKey = tuple[str, str]
 """The name of the caller's session, and the caller of its marks: others cannot use up its serials."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestArrived:
+@final
+class RequestArrived(Value):
     """A request, where it stands in the order; the reply goes to this private group."""
 
-    key: CallerKey
-    mark: RequestMark
-    reply_to: str
+    def __init__(self, key: CallerKey, mark: RequestMark, reply_to: str, mine: bool = True) -> None:
+        self.key: Final = key
+        self.mark: Final = mark
+        self.reply_to: Final = reply_to
+        # Otherwise another one holds the handler lock, and does it unless this one already has.
+        self.mine: Final = mine
 
 
-@dataclass(frozen=True, slots=True)
-class HandlerEnded:
+@final
+class HandlerEnded(Value):
     """The handler is done with a request."""
 
-    key: CallerKey
-    serial: int
-    result: ReplyResult
-    data: bytes
+    def __init__(self, key: CallerKey, serial: int, result: ReplyResult, data: bytes) -> None:
+        self.key: Final = key
+        self.serial: Final = serial
+        self.result: Final = result
+        self.data: Final = data
 
 
 Input = RequestArrived | HandlerEnded
 
 
-@dataclass(frozen=True, slots=True)
-class RunHandler:
+@final
+class RunHandler(Value):
     """Give this request to the handler."""
 
-    key: CallerKey
-    serial: int
-    again: bool  # It was sent before, perhaps to others.
+    def __init__(self, key: CallerKey, serial: int, again: bool) -> None:
+        self.key: Final = key
+        self.serial: Final = serial
+        self.again: Final = again  # It was sent before, perhaps to others.
 
 
-@dataclass(frozen=True, slots=True)
-class SendReply:
+@final
+class SendReply(Value):
     """Send a reply to the caller, and to the group if the request wants that."""
 
-    to: str
-    mark: ReplyMark
-    data: bytes
-    to_group: bool = False
+    def __init__(self, to: str, mark: ReplyMark, data: bytes, to_group: bool = False) -> None:
+        self.to: Final = to
+        self.mark: Final = mark
+        self.data: Final = data
+        self.to_group: Final = to_group
 
 
 Output = RunHandler | SendReply
 
 
-@dataclass(slots=True)
-class ServedRequest:
+@final
+class ServedRequest(Mutable):
     """A request that was given to the handler."""
 
-    reply_to: str
-    to_group: bool
-    sending: int  # The highest that came.
-    mark: ReplyMark | None = None  # None while it is being handled.
-    data: bytes = b""
+    def __init__(self, reply_to: str, to_group: bool, sending: int) -> None:
+        self.reply_to = reply_to
+        self.to_group = to_group
+        self.sending = sending  # The highest that came.
+        self.mark: ReplyMark | None = None  # None while it is being handled.
+        self.data = b""
 
 
 @dataclass(slots=True)
@@ -108,18 +116,19 @@ class Server:
 
     def step(self, event: Input) -> list[Output]:
         """Handles one event; returns the actions for the driver. No time is involved."""
-        match event:
-            case RequestArrived(key, mark, reply_to):
-                return self._request(key, mark, reply_to)
-            case HandlerEnded(key, serial, result, data):
-                return self._ended(key, serial, result, data)
+        if isinstance(event, RequestArrived):
+            return self._request(event.key, event.mark, event.reply_to, event.mine)
+        if isinstance(event, HandlerEnded):
+            return self._ended(event.key, event.serial, event.result, event.data)
         assert_never(event)
 
-    def _request(self, key: CallerKey, mark: RequestMark, reply_to: str) -> list[Output]:
+    def _request(self, key: CallerKey, mark: RequestMark, reply_to: str, mine: bool) -> list[Output]:
         record = self.callers.get(key)
         had = None if record is None else record.served.get(mark.serial)
         if had is not None:
             return self._repeat(had, mark, reply_to)
+        if not mine:
+            return []
         if self._may_be_forgotten(record, mark):
             return [SendReply(reply_to, ReplyMark(mark.caller, mark.serial, ReplyResult.TOO_OLD), b"")]
         if self.waiting >= WAITING_MAX:

@@ -10,7 +10,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from hopring.check.history import Components, History, Life, MessageTable, ProcessSend, Stay, number_messages
+from hopring.check.history import (
+    Components,
+    History,
+    Life,
+    MessageTable,
+    ProcessSend,
+    Stay,
+    index,
+    number_messages,
+)
 from hopring.check.trace import (
     Asked,
     AsksEnd,
@@ -92,6 +101,7 @@ class ClientHistory:
     left: set[Stay]  # Stays that ended with a leave.
     discarded: dict[ProcessName, set[int]]  # Own messages that a session did not want.
     components: Components | None = None
+    daemons: History | None = None  # If any message has a resilience: it is promised by views of daemons.
 
     def alive(self, process: ProcessName) -> bool:
         """Whether the session was there when everything had settled, and meant to stay."""
@@ -117,7 +127,8 @@ class ClientHistory:
 def index_clients(
     events: Iterable[object], quiet_end: bool, components: Components | None = None
 ) -> ClientHistory:
-    """Indexes a history; of the daemons' events only their starts and ends count."""
+    """Indexes a history; of the daemons' events only starts and ends count, unless messages are resilient."""
+    events = list(events)
     sessions: dict[ProcessName, SessionTrace] = {}
     starts: dict[str, list[ProcessName]] = {}
     ended: set[ProcessName] = set()
@@ -136,6 +147,8 @@ def index_clients(
         session.crashed = session.process._replace(session=0) in ended
     history = _Indexer(sessions, starts, quiet_end).history
     history.components = components
+    if any(isinstance(event, ClientSent) and event.resilience for event in events):
+        history.daemons = index(events, quiet_end, components)
     return history
 
 
@@ -313,4 +326,5 @@ def number_sent(sessions: Iterable[SessionTrace]) -> MessageTable:
 
 def sent_event(event: ClientSent, ord: Ord) -> MessageSent:
     """The send as an event of a daemon, with the stamp that it got."""
-    return MessageSent(event.process, event.at_us, NOWHERE, event.message, event.service, ord, event.size)
+    parts = event.process, event.at_us, NOWHERE, event.message, event.service, ord, event.size
+    return MessageSent(*parts, event.resilience)

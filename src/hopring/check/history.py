@@ -101,6 +101,7 @@ class Stay:
     together: frozenset[ProcessName] = field(init=False)
     delivered: list[int] = field(default_factory=list)
     loose: list[int] = field(default_factory=list)  # The Unreliable ones.
+    withheld: set[int] = field(default_factory=set)  # Passed over for want of a primary view.
     signals: list[Signalled] = field(default_factory=list)
     cut: int | None = None  # The number of messages before the first signal.
 
@@ -253,6 +254,8 @@ def _follow(life: Life, messages: MessageTable) -> None:
                     stay.delivered.append(number)
             elif stay is not None:
                 stay.loose.append(number)
+            if event.withheld and stay is not None:
+                stay.withheld.add(number)
             if stay is None or event.view != stay.view:
                 _out_of_place(life, position, event, stay)
         elif isinstance(event, MessageSent):

@@ -109,10 +109,11 @@ class MessageSent(msgspec.Struct, frozen=True, gc=False):
     service: Service
     ord: Ord
     size: int = 0  # Bytes.
+    resilience: int = 0  # How many lost daemons it survives, or MAJORITY (ordering/holders.py).
 
 
 class MessageDelivered(msgspec.Struct, frozen=True, gc=False):
-    """A process delivered a message, or passed over one whose body it does not want."""
+    """A process delivered a message, or passed over one whose body it does not want, or that is withheld."""
 
     process: ProcessName
     at_us: int
@@ -120,6 +121,7 @@ class MessageDelivered(msgspec.Struct, frozen=True, gc=False):
     message: MessageId
     service: Service
     ord: Ord
+    withheld: bool = False  # A majority resilient message had its turn where no primary view is.
 
 
 class Counters(msgspec.Struct, frozen=True, gc=False):
@@ -223,6 +225,7 @@ class ClientSent(msgspec.Struct, frozen=True, gc=False):
     service: Service
     size: int = 0  # Bytes.
     self_discard: bool = False  # The sender itself does not want it.
+    resilience: int = 0  # As of `MessageSent`.
 
 
 class ClientDelivered(msgspec.Struct, frozen=True, gc=False):
@@ -240,7 +243,28 @@ Asked = AsksJoin | AsksLeave | AsksEnd
 ClientEvent = (
     ClientConnected | Asked | GroupInstalled | GroupSignal | GroupLeft | Gone | ClientSent | ClientDelivered
 )
-Event = Recover | Crash | ViewInstalled | Signalled | MessageSent | MessageDelivered | Counters | ClientEvent
+
+
+class BlockNoted(msgspec.Struct, frozen=True, gc=False):
+    """An event of a block, such as a lock that was taken: the process is the record that it is in."""
+
+    process: ProcessName
+    at_us: int
+    kind: str
+    fields: str  # As JSON; check/block_kinds.py says which each kind has.
+
+
+Event = (
+    Recover
+    | Crash
+    | ViewInstalled
+    | Signalled
+    | MessageSent
+    | MessageDelivered
+    | Counters
+    | ClientEvent
+    | BlockNoted
+)
 
 KINDS: Final[dict[type, str]] = {
     **{Recover: "recover", Crash: "crash", ViewInstalled: "view", Signalled: "transitional"},

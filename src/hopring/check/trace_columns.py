@@ -7,7 +7,7 @@ in the order of their rows (`file`, `row`): it decides which start of a daemon i
 message comes first of two that have one stamp.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import import_module
 from itertools import repeat
 from typing import Any, Final, TypeVar
@@ -169,12 +169,13 @@ class _Reader:
     def _deliveries(self, rows: Any) -> Iterator[Event]:
         messages = self._named_messages(rows)
         parts = (_views(rows, "view"), messages, _services(rows), self._ords(rows, messages))
-        return map(MessageDelivered, *_who_and_when(rows), *parts)
+        return map(MessageDelivered, *_who_and_when(rows), *parts, map(bool, _or_zero(rows, "withheld")))
 
     def _sends(self, rows: Any) -> Iterator[Event]:
         messages = self._named_messages(rows)
         parts = (_views(rows, "view"), messages, _services(rows), self._ords(rows, messages))
-        return map(MessageSent, *_who_and_when(rows), *parts, _numbers(rows, "size"))
+        more = _numbers(rows, "size"), _or_zero(rows, "resilience")
+        return map(MessageSent, *_who_and_when(rows), *parts, *more)
 
     def _client_deliveries(self, rows: Any) -> Iterator[Event]:
         messages = self._named_messages(rows)
@@ -183,7 +184,8 @@ class _Reader:
 
     def _client_sends(self, rows: Any) -> Iterator[Event]:
         parts = (_groups(rows), self._named_messages(rows), _services(rows), _numbers(rows, "size"))
-        return map(ClientSent, *_who_and_when(rows), *parts, map(bool, _numbers(rows, "self_discard")))
+        more = map(bool, _numbers(rows, "self_discard")), _or_zero(rows, "resilience")
+        return map(ClientSent, *_who_and_when(rows), *parts, *more)
 
     def _counters(self, rows: Any) -> Iterator[Event]:
         names_and_times = zip(*_who_and_when(rows), strict=True)
@@ -243,6 +245,14 @@ def _read(read: Callable[[Any], T], text: str, column: str) -> T:
 def _numbers(rows: Any, column: str) -> list[int]:
     values: list[int] = _complete(rows, column).to_pylist()
     return values
+
+
+def _or_zero(rows: Any, column: str) -> Iterable[int]:
+    """The numbers of a column that may be empty."""
+    found = rows.column(column)
+    if found.null_count == rows.num_rows:
+        return repeat(0, rows.num_rows)
+    return [value or 0 for value in found.to_pylist()]
 
 
 def _views(rows: Any, column: str) -> list[ViewName]:

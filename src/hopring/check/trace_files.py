@@ -13,6 +13,7 @@ from typing import IO, Any
 import msgspec
 
 from hopring.check.trace import (
+    BlockNoted,
     Counters,
     Crash,
     Event,
@@ -176,11 +177,15 @@ def _columns(event: Event) -> tuple[str, dict[str, Any]]:
                 "transitional_set": process_texts(event.together),
             }
         case MessageSent():
-            return "send", {"size": event.size, **_message_columns(event)}
+            resilience = {"resilience": event.resilience} if event.resilience else {}
+            return "send", {"size": event.size, **resilience, **_message_columns(event)}
         case MessageDelivered():
-            return "deliver", _message_columns(event)
+            withheld = {"withheld": 1} if event.withheld else {}
+            return "deliver", {**withheld, **_message_columns(event)}
         case Counters():
             return "counters", {"peer": event.peer, **{name: getattr(event, name) for name in COUNTS}}
+        case BlockNoted():
+            return event.kind, {"fields": event.fields}
         case _:
             return client_columns(event)
 
@@ -200,6 +205,8 @@ def read_event(row: TraceRow) -> Event:
     if is_of_client(row):
         return read_client_event(row)
     process, at_us = read_process(row.process), row.time_us
+    if row.fields is not None:
+        return BlockNoted(process, at_us, row.kind, row.fields)
     match row.kind:
         case "recover":
             return Recover(process, at_us, row.wall_us or 0)
@@ -211,9 +218,9 @@ def read_event(row: TraceRow) -> Event:
         case "transitional":
             return Signalled(process, at_us, read_view(row.view), read_processes(row.transitional_set))
         case "send":
-            return MessageSent(process, at_us, *_read_message(row), some(row.size))
+            return MessageSent(process, at_us, *_read_message(row), some(row.size), row.resilience or 0)
         case "deliver":
-            return MessageDelivered(process, at_us, *_read_message(row))
+            return MessageDelivered(process, at_us, *_read_message(row), bool(row.withheld))
         case "counters":
             counts = {name: some(getattr(row, name)) for name in COUNTS}
             return Counters(process, at_us, peer=row.peer or "", **counts)

@@ -71,9 +71,12 @@ class TraceRow(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str | None = None
     wall_us: int | None = None  # The wall clock at the start of a daemon.
     primary: str | None = None  # Why a view of daemons is primary; empty if it is not.
+    resilience: int | None = None  # Of a message that has one.
+    withheld: int | None = None  # 1 if a message was passed over for want of a primary view.
+    fields: str | None = None  # Of an event of a block, as JSON.
 
 
-LATER = ("peer", "groups", "self_discard", "name", "wall_us", "primary")
+LATER = ("peer", "groups", "self_discard", "name", "wall_us", "primary", "resilience", "withheld", "fields")
 """Columns that older files of this schema do not have."""
 
 COUNTS = Counters.__struct_fields__[2:-1]
@@ -198,7 +201,8 @@ def client_columns(event: ClientEvent) -> tuple[str, dict[str, Any]]:
             return "transitional", {"group": group, **columns}
         case ClientSent():
             more = {"size": event.size, "self_discard": int(event.self_discard)}
-            return "send", {**_message_columns(event), **more}
+            resilience = {"resilience": event.resilience} if event.resilience else {}
+            return "send", {**_message_columns(event), **more, **resilience}
         case ClientDelivered():
             return "deliver", {**_message_columns(event), **ord_columns(event.ord)}
 
@@ -225,7 +229,8 @@ def read_client_event(row: TraceRow) -> ClientEvent:
             return Gone(process, at_us)
         case "send":
             discards = bool(some(row.self_discard))
-            return ClientSent(process, at_us, *_read_message(row), some(row.size), discards)
+            parts = process, at_us, *_read_message(row), some(row.size), discards
+            return ClientSent(*parts, row.resilience or 0)
         case "deliver":
             return ClientDelivered(process, at_us, *_read_message(row), read_ord(row))
         case _:

@@ -11,31 +11,42 @@ carried out nevertheless. A session uses one timer and, while it connects, one t
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, Generic, TypeVar, Unpack, cast, overload
 
 from hopring.client import calls, queries
+from hopring.client.aio_group import Group, Joining
 from hopring.client.aio_transport import AioTransport, dial
 from hopring.client.arguments import (
     URL_DEFAULT,
+    ConnectOptions,
+    PathName,
     Reconnect,
+    Requirement,
+    SynchronyName,
+    ViewSynchrony,
     check_join,
     check_messages,
+    check_minimum,
     check_number,
+    check_only,
     check_plain_group,
     check_seconds,
+    check_synchrony,
 )
 from hopring.client.calls import MANY_MESSAGES, BatchItem, Call, batch_of, multicast_batch
 from hopring.client.core import CONNECT_SECONDS, WINDOW_BYTES_DEFAULT, ClientCore
-from hopring.client.events import Event, Message, Receipt
+from hopring.client.events import Event, Message, Quorum, Receipt, V
+from hopring.client.features.requests import AioRequests
+from hopring.client.features.synchrony import AioSynchrony
+from hopring.client.locks.handles import AioLocks
 from hopring.client.outgoing import Data
 from hopring.client.queries import DaemonFacts, DaemonView, GroupInfo, GroupMembers, LinkWeights, Query
-from hopring.client.sequence import EventSequence
+from hopring.client.receiving.fetching import AioFetcher, fetching_core
+from hopring.client.receiving.sequence import EventSequence
 from hopring.client.session_base import (
-    AioGroupRequests,
-    AioRequests,
-    PathName,
     SessionCredentials,
     SessionProperties,
     core_of,
@@ -43,99 +54,142 @@ from hopring.client.session_base import (
     series_of,
 )
 from hopring.client.sockets import now_us
-from hopring.ids import NEVER
+from hopring.client.values.codecs import Codec, CodecName, bodies_of, codec_of, decoded, decoded_later, encoded
+from hopring.client.values.providers import StateProvider, check_state
+from hopring.client.values.tracing import check_tracing
+from hopring.ids import NEVER, Place
 from hopring.services import Service
-from hopring.session.options import SlowPolicy
+from hopring.session.options import SlowPolicy, WhenSuspended
 
 __all__ = ["Connecting", "Group", "Joining", "Session", "connect"]
 
 T = TypeVar("T")
 
 
-class Session(SessionProperties, AioRequests):
-    """A client at a daemon: made by `connect`. Iterate over it for all events, in their order."""
+class Session(SessionProperties, AioRequests, AioLocks, AioSynchrony, Generic[V]):
+    """A client at a daemon, made by `connect`. Iterate over it for all events; `V` is the type of values."""
 
-    def __init__(self, core: ClientCore) -> None:
+    def __init__(self, core: ClientCore, codec: Codec[V] | None = None, tracing: bool = False) -> None:
         """Called by `connect`, not by applications."""
         self._core = core
+        self._codec = codec
+        self._tracing = tracing
         self._loop = asyncio.get_running_loop()
         self._socket: AioTransport | None = None
         self._waiters: list[asyncio.Future[None]] = []
         self._flush_due = False
         self._timer: asyncio.TimerHandle | None = None
         self._dialing: asyncio.Task[None] | None = None
+        self._listeners = []
 
-    def join(self, group: str, since: int | None = None, spool: Path | str | None = None) -> "Joining":
+    def join(
+        self,
+        group: str,
+        since: int | Place | None = None,
+        spool: Path | str | None = None,
+        *,
+        synchrony: ViewSynchrony | SynchronyName | None = None,
+        state: StateProvider | None = None,
+        minimum: int | Quorum = 1,
+        only: Sequence[str] | None = None,
+    ) -> "Joining[V]":
         """Becomes a member: `await` it, or use it as `async with`, which leaves in the end.
 
-        With `since`, an offset in the group's spool in the directory `spool`, the events from there on come
-        first, then the live ones, without a gap between them.
+        With `since`, an offset in the group's spool or the `Place` of a message, the events from there on come
+        first, then the live ones, without a gap between them: from the spools in the directory `spool`, or
+        without it from a spooler of the group. With `synchrony="view"` each message is delivered in the view in
+        which it was sent: a `FlushRequest` precedes each next view, and `flush_ok` answers it.
+        With `state` the members have a state in common: the provider gets that of the others, and the first
+        event is `Ready`; take events from the group, not from the session. With `minimum`, a number, MAJORITY
+        or ALL, the group is suspended below it: `Suspended`. With `only` messages of these domains come alone.
         """
         check_join(self._core, group, since, spool)
-        return Joining(self, group, since, spool)
+        options = check_synchrony(self._core, synchrony, since)
+        check_minimum(self._core, group, minimum, synchrony)
+        check_only(self._core, group, only, since, synchrony, state)
+        if state is not None:
+            check_state(self._core, state, since, synchrony)
+        return Joining(self, group, since, spool, options, state)
 
     async def leave(self, group: str) -> None:
         """Leaves a group; the session is no member when this returns."""
         check_plain_group(group)
         if self._calls is not None:
             await self._calls.leave(group)
+        if self._flush_groups is not None:
+            await self._flush_groups.leave(group)
         await self._run(calls.leave(self._core, group, now_us()))
+        for one in [one for one in self._listeners if one.name == group]:
+            one.close()
 
     async def multicast(
         self,
         groups: str | Sequence[str],
-        data: Data,
+        data: Data | V,
         *,
         service: Service = Service.AGREED,
         type: int = 0,  # The papers' word.
         self_discard: bool = False,
         headers: Mapping[str, str] | None = None,
+        ttl_seconds: float | None = None,
+        retain: bool = False,
+        resilience: int | Quorum = 0,
     ) -> None:
         """Sends a message to a group, a private group, or several; waits only for room in the window."""
-        if headers is None and self._core.try_send(groups, data, service, type, self_discard):
+        body = data if self._codec is None else encoded(self._codec, data)
+        if self._tracing:
+            headers = self._headers(headers)
+        plain = headers is None and resilience == 0 and ttl_seconds is None and retain is False
+        if plain and self._core.try_send(groups, body, service, type, self_discard):
             if not self._flush_due:
                 self._flush_due = True
-                self._loop.call_soon(
-                    self._flush
-                )  # In the next turn of the loop: messages of this turn share a bundle.
+                # In the next turn of the loop: messages of this turn share a bundle.
+                self._loop.call_soon(self._flush)
             return
-        sending = message_of(groups, data, service, type, self_discard, headers)
-        if self._core.has_room(sending):
+        sending = message_of(
+            groups, body, service, type, self_discard, headers, resilience, ttl_seconds, retain
+        )
+        if not self._guards(sending.groups) and self._core.has_room(sending):
             self._core.send(sending)
             self._flush_soon()
         else:
-            await self._run(calls.multicast(self._core, sending, now_us()))
+            await self._run(self._multicasting(sending))
 
     async def multicast_many(
         self,
         groups: str | Sequence[str],
-        bodies: Sequence[bytes],
+        bodies: Sequence[bytes] | Sequence[V],
         *,
         service: Service = Service.AGREED,
         type: int = 0,
         self_discard: bool = False,
+        resilience: int | Quorum = 0,
     ) -> None:
         """Sends many messages that share all but their bodies, in their order, cheaper than one by one.
 
         Waits only for room in the window. If it is cancelled, or the connection is lost, some of the first
         ones may have been sent.
         """
-        many = series_of(groups, bodies, service, type, self_discard)
-        if many.left and self._core.has_room_for_some(many):
+        many = series_of(groups, bodies_of(self._codec, bodies), service, type, self_discard, resilience)
+        guarded = self._guards(many.sending.groups)
+        if many.left and not guarded and self._core.has_room_for_some(many):
             self._core.send_some(many)
             self._flush_soon()
-        if many.left:
-            await self._run(calls.multicast_many(self._core, many, now_us()))
+        if many.left or guarded:
+            await self._run(self._multicasting_many(many))
 
     async def multicast_wait(
         self,
         groups: str | Sequence[str],
-        data: Data,
+        data: Data | V,
         *,
         service: Service = Service.AGREED,
         type: int = 0,
         self_discard: bool = False,
         headers: Mapping[str, str] | None = None,
+        ttl_seconds: float | None = None,
+        retain: bool = False,
+        resilience: int | Quorum = 0,
         timeout_seconds: float | None = None,
     ) -> Receipt:
         """Sends a message and waits until it is delivered at the session's daemon; returns its place.
@@ -145,8 +199,12 @@ class Session(SessionProperties, AioRequests):
         sent.
         """
         check_seconds("timeout_seconds", timeout_seconds)
-        sending = message_of(groups, data, service, type, self_discard, headers)
-        return await self._run(calls.multicast_wait(self._core, sending, now_us(), timeout_seconds))
+        body = data if self._codec is None else encoded(self._codec, data)
+        headers = self._headers(headers)
+        sending = message_of(
+            groups, body, service, type, self_discard, headers, resilience, ttl_seconds, retain
+        )
+        return await self._run(self._multicasting_wait(sending, timeout_seconds))
 
     async def multicast_batch(
         self,
@@ -166,17 +224,18 @@ class Session(SessionProperties, AioRequests):
         they have had.
         """
         which = batch_of(group, app, batch, service)
+        self._check_batch(which.group)
         check_messages(messages)
         check_seconds("timeout_seconds", timeout_seconds)
         return await self._run(multicast_batch(self._core, which, messages, now_us(), timeout_seconds))
 
-    async def receive(self) -> Event:
+    async def receive(self) -> Event[V]:
         """The next event of any group; SessionClosed if none can arrive."""
         return await self._receive(None)
 
     async def receive_many(
         self, *, max_messages: int = MANY_MESSAGES, max_wait_seconds: float | None = None
-    ) -> EventSequence:
+    ) -> EventSequence[V]:
         """Up to `max_messages` messages and the other events among them, in their order.
 
         With `max_wait_seconds` it waits up to that time and returns the events so far, perhaps none; without,
@@ -184,11 +243,11 @@ class Session(SessionProperties, AioRequests):
         """
         return await self._receive_many(None, max_messages, max_wait_seconds)
 
-    def __aiter__(self) -> AsyncIterator[Event]:
+    def __aiter__(self) -> AsyncIterator[Event[V]]:
         """All events until the session is closed; an error if it ends in another way."""
-        return self._iterate(None)
+        return self._events(None)
 
-    async def messages(self) -> AsyncIterator[Message]:
+    async def messages(self) -> AsyncIterator[Message[V]]:
         """The messages of all groups, without views and other events."""
         async for event in self:
             if isinstance(event, Message):
@@ -232,6 +291,7 @@ class Session(SessionProperties, AioRequests):
     def _abort(self, cause: BaseException | None) -> None:
         """Ends it at once; an error of the application becomes the cause of errors in waiting calls."""
         self._core.close(cause)
+        calls.end_replays(self._core)
         if self._dialing is not None:
             self._dialing.cancel()
         self._check_connection()  # Calls and handlers end, too.
@@ -239,7 +299,11 @@ class Session(SessionProperties, AioRequests):
     async def _query(self, query: Query[T]) -> T:
         return await self._run(calls.query(self._core, query, now_us()))
 
-    async def _receive(self, group: str | None) -> Event:
+    async def _receive(self, group: str | None) -> Event[V]:
+        event = await self._take(group)
+        return cast("Event[V]", event) if self._codec is None else decoded(self._codec, event)
+
+    async def _take(self, group: str | None) -> Event:
         core = self._core
         event = core.take(group)
         if event is None:
@@ -269,7 +333,11 @@ class Session(SessionProperties, AioRequests):
             event = core.take(group)
         return event
 
-    async def _receive_many(self, group: str | None, messages: int, seconds: float | None) -> EventSequence:
+    async def _receive_many(self, group: str | None, messages: int, seconds: float | None) -> EventSequence[V]:
+        events = await self._take_many(group, messages, seconds)
+        return cast("EventSequence[V]", events) if self._codec is None else events.decoded_by(self._codec)
+
+    async def _take_many(self, group: str | None, messages: int, seconds: float | None) -> EventSequence:
         check_number("max_messages", messages, 1)
         check_seconds("max_wait_seconds", seconds)
         core = self._core
@@ -282,6 +350,12 @@ class Session(SessionProperties, AioRequests):
                 self._flush_soon()
                 return events
         return await self._run(calls.receive_many(self._core, group, messages, now_us(), seconds))
+
+    def _events(self, group: str | None) -> AsyncIterator[Event[V]]:
+        events = self._iterate(group)
+        if self._codec is None:
+            return cast("AsyncIterator[Event[V]]", events)
+        return decoded_later(self._codec, events)
 
     async def _iterate(self, group: str | None) -> AsyncIterator[Event]:
         core = self._core
@@ -301,9 +375,24 @@ class Session(SessionProperties, AioRequests):
                 self._flush_soon()
             yield event
 
-    async def _join(self, group: str, since: int | None, spool: Path | str | None) -> "Group":
-        await self._run(calls.join_from(self._core, group, since, spool, now_us()))
-        return Group(self, group)
+    async def _join(
+        self,
+        group: str,
+        since: int | Place | None,
+        spool: Path | str | None,
+        synchrony: ViewSynchrony | None,
+        state: StateProvider | None,
+    ) -> "Group[V]":
+        if synchrony is not None:
+            await self._use_flush().join(group, synchrony)
+            return Group(self, group)
+        if state is None:
+            fetcher = None
+            if since is not None and spool is None:
+                fetcher = AioFetcher(self, await Connecting(fetching_core(self._core)))
+            await self._run(calls.join_from(self._core, group, since, spool, now_us(), None, fetcher))
+            return Group(self, group)
+        return cast("Group[V]", await import_module("hopring.blocks.aio_state").join_state(self, group, state))
 
     async def _run(self, call: Call[T]) -> T:
         try:
@@ -377,6 +466,7 @@ class Session(SessionProperties, AioRequests):
         """After any event: drops an ended connection, connects if it is time, and sets the timer."""
         core = self._core
         core.tick(now_us())
+        self._check_locks()
         if core.connection.ended is not None and self._socket is not None:
             self._socket.close(at_once=not core.quit_done)
             self._socket = None
@@ -393,152 +483,32 @@ class Session(SessionProperties, AioRequests):
             self._timer = self._loop.call_later(delay_us / 1_000_000, self._check_connection)
         if self._calls is not None:
             self._calls.received()
+        if self._flush_groups is not None:
+            self._flush_groups.received()
+        for one in self._listeners:
+            one.received()
         self._flush_soon()
         self._wake()
 
 
-class Group(AioGroupRequests):
-    """A group that the session is in. Iterate over it for its events alone."""
-
-    session: Session
-
-    def __init__(self, session: Session, name: str) -> None:
-        """Called by `Session.join`, not by applications."""
-        self.session = session
-        self.name = name
-
-    async def multicast(
-        self,
-        data: Data,
-        *,
-        service: Service = Service.AGREED,
-        type: int = 0,
-        self_discard: bool = False,
-        headers: Mapping[str, str] | None = None,
-    ) -> None:
-        """Sends a message to the group; waits only for room in the window."""
-        await self.session.multicast(
-            self.name, data, service=service, type=type, self_discard=self_discard, headers=headers
-        )
-
-    async def multicast_many(
-        self,
-        bodies: Sequence[bytes],
-        *,
-        service: Service = Service.AGREED,
-        type: int = 0,
-        self_discard: bool = False,
-    ) -> None:
-        """Sends many messages to the group; see `Session.multicast_many`."""
-        await self.session.multicast_many(
-            self.name, bodies, service=service, type=type, self_discard=self_discard
-        )
-
-    async def multicast_wait(
-        self,
-        data: Data,
-        *,
-        service: Service = Service.AGREED,
-        type: int = 0,
-        self_discard: bool = False,
-        headers: Mapping[str, str] | None = None,
-        timeout_seconds: float | None = None,
-    ) -> Receipt:
-        """Sends a message to the group and returns its place in the order; see `Session.multicast_wait`."""
-        return await self.session.multicast_wait(
-            self.name,
-            data,
-            service=service,
-            type=type,
-            self_discard=self_discard,
-            headers=headers,
-            timeout_seconds=timeout_seconds,
-        )
-
-    async def multicast_batch(
-        self,
-        messages: Iterable[BatchItem],
-        *,
-        app: str,
-        batch: int,
-        service: Service = Service.SAFE,
-        timeout_seconds: float | None = None,
-    ) -> Receipt | None:
-        """Sends a batch that counts once to the group; see `Session.multicast_batch`."""
-        return await self.session.multicast_batch(
-            self.name, messages, app=app, batch=batch, service=service, timeout_seconds=timeout_seconds
-        )
-
-    async def members(self) -> GroupMembers:
-        """The members of the group as the daemon knows them now; a view has them at its place in the order."""
-        return await self.session.members(self.name)
-
-    async def leave(self) -> None:
-        """Leaves the group; the session is no member when this returns."""
-        await self.session.leave(self.name)
-
-    async def receive(self) -> Event:
-        """The next event of this group."""
-        return await self.session._receive(self.name)
-
-    async def receive_many(
-        self, *, max_messages: int = MANY_MESSAGES, max_wait_seconds: float | None = None
-    ) -> EventSequence:
-        """Many events of this group; see `Session.receive_many`."""
-        return await self.session._receive_many(self.name, max_messages, max_wait_seconds)
-
-    def __aiter__(self) -> AsyncIterator[Event]:
-        """The group's events until the session leaves it; each event is taken once, here or at the session."""
-        return self.session._iterate(self.name)
-
-    async def messages(self) -> AsyncIterator[Message]:
-        """The group's messages, without views and other events."""
-        async for event in self:
-            if isinstance(event, Message):
-                yield event
-
-
-class Joining:
-    """A join that can be awaited, or used as `async with`."""
-
-    def __init__(
-        self, session: Session, group: str, since: int | None = None, spool: Path | str | None = None
-    ) -> None:
-        self._session = session
-        self._group = group
-        self._from = (since, spool)
-
-    def __await__(self) -> Generator[object, None, Group]:
-        """Waits until the session is a member."""
-        return self._session._join(self._group, *self._from).__await__()
-
-    async def __aenter__(self) -> Group:
-        return await self._session._join(self._group, *self._from)
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None and not self._session._core.is_over(self._group):
-            await self._session.leave(self._group)
-
-
-class Connecting:
+class Connecting(Generic[V]):
     """A connection that can be awaited, or used as `async with`."""
 
-    def __init__(self, core: ClientCore) -> None:
+    def __init__(self, core: ClientCore, codec: Codec[V] | None = None, tracing: bool = False) -> None:
         self._core = core
-        self._session: Session | None = None
+        self._values = codec, tracing
+        self._session: Session[V] | None = None
 
-    def __await__(self) -> Generator[object, None, Session]:
+    def __await__(self) -> Generator[object, None, Session[V]]:
         """Waits until the session is there."""
         return self._open().__await__()
 
-    async def _open(self) -> Session:
-        self._session = Session(self._core)
+    async def _open(self) -> Session[V]:
+        self._session = Session(self._core, *self._values)
         await self._session._open()
         return self._session
 
-    async def __aenter__(self) -> Session:
+    async def __aenter__(self) -> Session[V]:
         return await self._open()
 
     async def __aexit__(
@@ -551,6 +521,18 @@ class Connecting:
             self._session._abort(error)
 
 
+@overload
+def connect(
+    url: str | Sequence[str] = ..., *, codec: None = ..., **options: Unpack[ConnectOptions]
+) -> Connecting[bytes]: ...
+@overload
+def connect(
+    url: str | Sequence[str] = ..., *, codec: CodecName, **options: Unpack[ConnectOptions]
+) -> Connecting[Any]: ...
+@overload
+def connect(
+    url: str | Sequence[str] = ..., *, codec: Codec[T], **options: Unpack[ConnectOptions]
+) -> Connecting[T]: ...
 def connect(
     url: str | Sequence[str] = URL_DEFAULT,
     *,
@@ -559,14 +541,18 @@ def connect(
     window_bytes: int = WINDOW_BYTES_DEFAULT,
     slow: SlowPolicy = "kick",
     priority: bool = False,
+    require: Requirement | None = None,
+    when_suspended: WhenSuspended = "wait",
     user: str | None = None,
     key: PathName | None = None,
     token: PathName | None = None,
     ca: PathName | None = None,
     certificate: PathName | None = None,
+    codec: Codec[Any] | CodecName | None = None,
+    trace_context: bool = False,
     timeout_seconds: float = CONNECT_SECONDS,
     reconnect: bool | Reconnect = True,
-) -> Connecting:
+) -> Connecting[Any]:
     """Connects to a daemon: `await connect(...)` or `async with connect(...) as session`.
 
     `url` may name several daemons, in a list or separated by commas; the first that answers within
@@ -574,7 +560,9 @@ def connect(
     `membership=False` omits views and transitions. `window_bytes` limits the events that wait in this process;
     further ones wait at the daemon. `slow` is the daemon's policy when that backlog is too long: "kick" ends
     the session (SlowConsumer), "drop" drops messages (Gap), "spill" writes them to disk, "block" lets senders
-    wait. With `priority` the session's messages and events go first.
+    wait. With `priority` the session's messages and events go first. With `require="primary"` only a daemon
+    whose view is primary is accepted; NotPrimary says that there is none. It is not asked while connected.
+    Messages to suspended groups wait at the daemon, or with `when_suspended="fail"` raise GroupSuspended.
 
     A `hops://` address is that of a daemon's port for TLS. The file `ca` has the certificate of the cluster's
     authority (`keys/ca.crt` of `hop keys`): only a daemon of that cluster is spoken to.
@@ -586,8 +574,27 @@ def connect(
     When the connection is lost the session reconnects, joins its groups again, and puts a `Reconnected` among
     its events; meanwhile calls wait. `reconnect=False` ends it with SessionClosed instead, and a `Reconnect`
     sets how long it tries. The first connection is tried once at each daemon.
+
+    With a `codec` messages are values: "json", "msgspec", or an object with `encode` and `decode`.
+    `trace_context=True` gives messages and requests the context of the active span of OpenTelemetry.
     """
     credentials = SessionCredentials(user, key, token, ca, certificate)
+    coded = codec_of(codec)
+    check_tracing(trace_context)
     return Connecting(
-        core_of(url, name, membership, window_bytes, slow, priority, timeout_seconds, reconnect, credentials)
+        core_of(
+            url,
+            name,
+            membership,
+            window_bytes,
+            slow,
+            priority,
+            require,
+            timeout_seconds,
+            reconnect,
+            credentials,
+            when_suspended,
+        ),
+        coded,
+        trace_context,
     )

@@ -2,11 +2,13 @@
 
 import asyncio
 import socket
-from typing import TYPE_CHECKING, Final, cast
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from hopring.client.arguments import parse_url
 from hopring.client.connection import SHORT_BYTES, DaemonConnection, EncryptedChannel
 from hopring.client.core import CUT_HANDSHAKE, NO_DAEMON, SEE_LOG
+from hopring.client.peer_url import PeerUrl
 from hopring.client.sockets import expect_blocks, now_us, reason_of, tune
 from hopring.errors import ChannelRefused
 
@@ -20,7 +22,7 @@ class AioTransport(asyncio.BufferedProtocol):
     """One connection of a session in the event loop: feeds received bytes to the core and wakes readers."""
 
     def __init__(
-        self, session: "Session", connection: DaemonConnection, channel: EncryptedChannel | None
+        self, session: "Session[Any]", connection: DaemonConnection, channel: EncryptedChannel | None
     ) -> None:
         self._session = session
         self._connection = connection
@@ -81,6 +83,12 @@ class AioTransport(asyncio.BufferedProtocol):
             return
         if session._calls is not None:
             session._calls.received()
+        if session._flush_groups is not None:
+            session._flush_groups.received()
+        for one in session._listeners:
+            one.received()
+        if session._holding:
+            session._check_locks()
         if not session._flush_due and connection.has_output:
             session._flush_soon()
         if session._waiters:
@@ -114,7 +122,7 @@ class AioTransport(asyncio.BufferedProtocol):
             self._session._check_connection()
 
 
-async def dial(session: "Session", url: str) -> None:
+async def dial(session: "Session[Any]", url: str) -> None:
     """Connects; reports a failure to the session's core."""
     where, loop, connection = parse_url(url), asyncio.get_running_loop(), session._core.connection
     channel = session._core.open_channel(now_us()) if where.tls else None
@@ -122,13 +130,31 @@ async def dial(session: "Session", url: str) -> None:
         session._check_connection()
         return
     try:
-        if where.path:
+        if where.peer is not None:
+            sock = await _attach(where.peer, loop)
+            await loop.create_unix_connection(lambda: AioTransport(session, connection, None), sock=sock)
+        elif where.path:
             await loop.create_unix_connection(lambda: AioTransport(session, connection, None), where.path)
         else:
             await loop.create_connection(
                 lambda: AioTransport(session, connection, channel), where.host, where.port
             )
+    except ChannelRefused as refused:
+        if connection is session._core.connection:
+            session._core.lost(refused.reason, now_us(), refused.remedy)
+            session._check_connection()
     except (OSError, UnicodeError) as error:  # UnicodeError: the host name is not valid.
         if connection is session._core.connection:
             session._core.lost(reason_of(error), now_us(), NO_DAEMON)
             session._check_connection()
+
+
+async def _attach(peer: PeerUrl, loop: asyncio.AbstractEventLoop) -> socket.socket:
+    """Starts the peer of a session; returns the session's end of the connection."""
+    if peer.host == "loop":
+        ours: socket.socket = import_module("hopring.peer.in_loop").attach_in_loop(peer, loop)
+    else:
+        # Not in this thread: to start a process takes a while.
+        ours = await asyncio.to_thread(import_module("hopring.peer.attach").attach, peer)
+    ours.setblocking(False)
+    return ours

@@ -3,7 +3,8 @@
 The asyncio and the blocking session check first, so that a mistake is refused at the call, with the same error
 in compiled and interpreted builds: compiled modules would raise a TypeError of their own. An illegal group name
 is a `RequestRefused`, as if the daemon had refused it. The URL of a daemon is `hops://host:port` for TLS,
-`hop://host:port` for clear text, or `hop+unix:///path/of/the.sock` on this host.
+`hop://host:port` for clear text, or `hop+unix:///path/of/the.sock` on this host; that of a peer without daemons
+is in peer_url.py.
 """
 
 import os
@@ -13,15 +14,20 @@ from math import isfinite
 from os import PathLike
 from pathlib import Path
 from reprlib import repr as short
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, TypedDict
 from urllib.parse import quote, unquote, urlsplit
 
 from hopring.client.errors import WrongType, WrongValue
+from hopring.client.events import Quorum
 from hopring.client.outgoing import TYPE_MAX, checked_groups, checked_plain_group
+from hopring.client.peer_url import PeerUrl, is_peer_url, parse_peer_url
 from hopring.groups.names import SESSION_NAME_BYTES_MAX, is_legal_session
-from hopring.ids import GroupName
+from hopring.ids import GroupName, Place
+from hopring.ordering.holders import MAJORITY, RESILIENCE_MAX
 from hopring.services import SERVICES, Service
 from hopring.session.frames import CLIENT_PORT_DEFAULT
+from hopring.session.options import SlowPolicy, WhenSuspended
+from hopring.wire.bundle import RETAINED_BYTES_MAX
 from hopring.wire.envelope import (
     ENVELOPE_BYTES_MAX,
     ENVELOPE_SPARE_BYTES,
@@ -32,12 +38,19 @@ from hopring.wire.envelope import (
     RESERVED,
     encode_envelope,
 )
+from hopring.wire.rmp.lists import MINIMUM_ALL, MINIMUM_MAJORITY
 
 if TYPE_CHECKING:
     from hopring.client.core import ClientCore
 
 SECONDS_MAX: Final = 1e9
 """The longest timeout; clocks and `select` overflow somewhere above it."""
+
+DOMAINS_MAX: Final = 64
+"""The largest number of domains in `join(only=...)`."""
+
+MINIMUM_MAX: Final = 253
+"""The largest number of members that a join may state as the minimum of a group."""
 
 _BUFFERS: Final = (bytes, bytearray, memoryview)
 _BYTES_ONLY: Final = frozenset({bytes})
@@ -75,6 +88,32 @@ def check_seconds(argument: str, value: object, *, forever: bool = True, above_z
         raise WrongValue(argument, f"{value:g} s is out of range", remedy)
 
 
+def checked_retain(retain: object, groups: tuple[GroupName, ...], service: Service, size_bytes: int) -> bool:
+    """Checks whether daemons may keep a message for those who join later."""
+    check_flag("retain", retain)
+    if not retain:
+        return False
+    if not service.total:
+        reason = "a retained message needs a place in the order"
+        raise WrongValue("service", reason, "use Service.CAUSAL, AGREED or SAFE")
+    if len(groups) != 1 or groups[0].startswith("#"):
+        raise WrongValue("retain", "a message to several groups, or to a private one", "send it to one group")
+    if size_bytes > RETAINED_BYTES_MAX:
+        remedy = f"retain {RETAINED_BYTES_MAX} bytes at most, headers included"
+        raise WrongValue("retain", f"a message of {size_bytes} bytes", remedy)
+    return True
+
+
+def checked_ttl_us(seconds: float) -> int:
+    """Checks a time to live; returns it in microseconds, at least one."""
+    remedy = "give seconds as a float, above 0, or None for no limit"
+    if not isinstance(seconds, int | float) or isinstance(seconds, bool):
+        raise WrongType("ttl_seconds", got(seconds), remedy)
+    if not isfinite(seconds) or not 0 < seconds <= SECONDS_MAX:
+        raise WrongValue("ttl_seconds", f"{seconds:g} s is out of range", remedy)
+    return max(1, int(seconds * 1_000_000))
+
+
 def check_type(message_type: object) -> None:
     """Checks the type of a message."""
     check_number("type", message_type, 0, TYPE_MAX)
@@ -91,6 +130,25 @@ def check_service(service: object) -> None:
         meant = SERVICES[service].name
     reason = f"got {short(service)}" if isinstance(service, str | int) else got(service)
     raise WrongType("service", reason, f"give a Service, such as Service.{meant}")
+
+
+def checked_resilience(resilience: object, service: Service) -> int:
+    """Checks the resilience of a message; returns it as it travels, 0 where the service is enough."""
+    if resilience is Quorum.MAJORITY:
+        number = MAJORITY
+    else:
+        if isinstance(resilience, Quorum):
+            raise WrongValue("resilience", "not ALL", "use Service.SAFE: all daemons hold the message")
+        if not isinstance(resilience, int) or isinstance(resilience, bool):
+            remedy = f"give an int, 0 to {RESILIENCE_MAX}, or hopring.MAJORITY"
+            raise WrongType("resilience", got(resilience), remedy)
+        check_number("resilience", resilience, 0, RESILIENCE_MAX)
+        assert isinstance(resilience, int), "it was checked"
+        number = resilience
+    if number and not service.total:
+        reason = f"a message with Service.{service.name} does not wait for others"
+        raise WrongValue("resilience", reason, "use Service.CAUSAL or AGREED, or leave resilience out")
+    return number if service.may_be_resilient else 0
 
 
 def checked_data(data: object) -> bytes:
@@ -212,18 +270,87 @@ def check_session_name(name: object) -> None:
         raise WrongValue("name", f"got {short(name)}", remedy)
 
 
+LatePolicy = Literal["wait", "exclude"]
+"""What a member with view synchrony does about others that do not agree to a flush."""
+
+
+@dataclass(frozen=True, slots=True)
+class ViewSynchrony:
+    """The options of view synchrony for one member of a group."""
+
+    late: LatePolicy = "wait"  # "exclude" goes on without those who have not agreed in time.
+    flush_seconds: float = 10.0  # The time for that, from the change of members on.
+
+    def __post_init__(self) -> None:
+        if self.late not in ("wait", "exclude"):
+            raise WrongValue("late", f"got {self.late!r}", 'give "wait" or "exclude"')
+        check_seconds("flush_seconds", self.flush_seconds, forever=False, above_zero=True)
+
+
+SynchronyName = Literal["view"]
+"""View synchrony with its default options, as an argument of `join`."""
+
+
+def check_synchrony(core: "ClientCore", synchrony: object, since: object) -> ViewSynchrony | None:
+    """Checks the argument `synchrony` of `join`."""
+    if synchrony is None:
+        return None
+    remedy = 'give "view", a ViewSynchrony, or None'
+    if not isinstance(synchrony, ViewSynchrony | str):
+        raise WrongType("synchrony", got(synchrony), remedy)
+    if isinstance(synchrony, str) and synchrony != "view":
+        raise WrongValue("synchrony", f"got {synchrony!r}", remedy)
+    if since is not None:
+        raise WrongValue("synchrony", "given beside since", "join with one of them")
+    if not core.membership:
+        raise WrongValue("synchrony", "it needs views", "connect with membership=True")
+    return synchrony if isinstance(synchrony, ViewSynchrony) else ViewSynchrony()
+
+
+def check_minimum(core: "ClientCore", group: str, minimum: object, synchrony: object = None) -> None:
+    """Checks the argument `minimum` of `join`; the join of this group will state it."""
+    if isinstance(minimum, Quorum):
+        number = MINIMUM_ALL if minimum is Quorum.ALL else MINIMUM_MAJORITY
+    else:
+        if not isinstance(minimum, int) or isinstance(minimum, bool):
+            remedy = f"give an int, 1 to {MINIMUM_MAX}, hopring.MAJORITY or hopring.ALL"
+            raise WrongType("minimum", got(minimum), remedy)
+        check_number("minimum", minimum, 1, MINIMUM_MAX)
+        number = minimum
+    if number > 1 and synchrony is not None:
+        raise WrongValue("minimum", "given beside synchrony", "join with one of them")
+    if group not in core.groups:
+        core.state.minimums[group] = 0 if number == 1 else number
+
+
+def check_only(core: "ClientCore", group: str, only: object, *others: object) -> None:
+    """Checks the argument `only` of `join`: from here on the session gets messages of these domains alone."""
+    if only is None:
+        if group not in core.groups:
+            core.state.only.pop(group, None)
+        return
+    remedy = f"give up to {DOMAINS_MAX} str, or leave it out"
+    if isinstance(only, str) or not isinstance(only, Sequence) or not all(isinstance(one, str) for one in only):
+        raise WrongType("only", got(only), remedy)
+    if not 0 < len(only) <= DOMAINS_MAX:
+        raise WrongValue("only", f"{len(only)} domains", remedy)
+    if any(one is not None for one in others):
+        reason = "given beside since, synchrony or state, which need all messages"
+        raise WrongValue("only", reason, "join with one of them")
+    if group not in core.groups:
+        core.state.only[group] = frozenset(only)
+
+
 def check_join(core: "ClientCore", group: object, since: object, spool: object) -> None:
     """Checks the arguments of `join`."""
     check_plain_group(group)
     if since is None and spool is None:
         return
-    if since is None or spool is None:
-        missing = "since" if since is None else "spool"
-        raise WrongValue(
-            missing, "missing", "a join since an offset needs both: the offset, and the spools' directory"
-        )
-    check_number("since", since, 0)
-    if not isinstance(spool, str | PathLike):
+    if since is None:
+        raise WrongValue("since", "missing", "give the offset or the place at which the replay begins")
+    if not isinstance(since, Place):
+        check_number("since", since, 0)
+    if spool is not None and not isinstance(spool, str | PathLike):
         raise WrongType("spool", got(spool), "give the directory of spools as a Path or a str")
     if not core.membership:
         raise WrongValue("since", "a join since an offset needs views", "connect with membership=True")
@@ -231,23 +358,26 @@ def check_join(core: "ClientCore", group: object, since: object, spool: object) 
 
 URL_DEFAULT: Final = f"hop://localhost:{CLIENT_PORT_DEFAULT}"
 NAME_BYTES: Final = 4
-_REMEDY: Final = "write hop://host:port, hops://host:port or hop+unix:///path"
+_REMEDY: Final = "write hop://host:port, hops://host:port, hop+unix:///path or rmp://"
 
 
 @dataclass(frozen=True, slots=True)
 class DaemonAddress:
-    """A TCP address, or the path of a Unix socket."""
+    """A TCP address, the path of a Unix socket, or the terms of a peer."""
 
     host: str = ""
     port: int = CLIENT_PORT_DEFAULT
     path: str = ""
     tls: bool = False
+    peer: PeerUrl | None = None  # There is no daemon: a peer is made for the session.
 
 
 def parse_url(url: str) -> DaemonAddress:
     """Parses a URL; raises WrongType or WrongValue."""
     if not isinstance(url, str):
         raise WrongType("url", got(url), _REMEDY)
+    if is_peer_url(url):
+        return DaemonAddress(peer=parse_peer_url(url))
     try:
         parts = urlsplit(url)
         port = CLIENT_PORT_DEFAULT if parts.port is None else parts.port
@@ -284,11 +414,15 @@ def parse_urls(url: str | Sequence[str]) -> tuple[str, ...]:
     """Parses one URL, several separated by commas, or a sequence of URLs."""
     if isinstance(url, bytes | bytearray) or not isinstance(url, Sequence):
         raise WrongType("url", got(url), f"{_REMEDY}, or a list of them")
+    if isinstance(url, str) and is_peer_url(url):
+        parse_url(url)
+        return (url,)
     urls = tuple([one.strip() for one in url.split(",")] if isinstance(url, str) else url)
     if not urls:
         raise WrongValue("url", "no daemon is named", _REMEDY)
     for one in urls:
-        parse_url(one)
+        if parse_url(one).peer is not None and len(urls) > 1:
+            raise WrongValue("url", "rmp:// among other addresses", "give it alone: it names no daemon")
     return urls
 
 
@@ -307,3 +441,31 @@ class Reconnect:
         if self.delay_seconds_min > self.delay_seconds_max:
             reason = f"{self.delay_seconds_min:g} s is more than delay_seconds_max"
             raise WrongValue("delay_seconds_min", reason, f"give at most {self.delay_seconds_max:g}")
+
+
+PathName = str | PathLike[str]
+"""The path of a file, as applications give it."""
+
+
+Requirement = Literal["primary"]
+"""What a session may require of its daemon: that its view is primary."""
+
+
+class ConnectOptions(TypedDict, total=False):
+    """The arguments of `connect` beside the URL and the codec, for type checkers."""
+
+    name: str | None
+    membership: bool
+    window_bytes: int
+    slow: SlowPolicy
+    priority: bool
+    require: Requirement | None
+    when_suspended: WhenSuspended
+    user: str | None
+    key: PathName | None
+    token: PathName | None
+    ca: PathName | None
+    certificate: PathName | None
+    trace_context: bool
+    timeout_seconds: float
+    reconnect: bool | Reconnect

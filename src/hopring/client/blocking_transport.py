@@ -5,6 +5,7 @@ import os
 import select
 import socket
 import time
+from importlib import import_module
 from math import ceil
 from typing import Any, Final
 
@@ -151,11 +152,18 @@ class BlockingTransport:
                 self._channel = self._core.open_channel(now_us())
                 if self._channel is None:
                     return
+            if where.peer is not None:
+                self._socket = import_module("hopring.peer.attach").attach(where.peer)
+                self._socket.setblocking(False)
+                return
             if where.path:
                 self._addresses = [(socket.AF_UNIX, where.path)]
             else:
                 found = socket.getaddrinfo(where.host, where.port, type=socket.SOCK_STREAM)
                 self._addresses = [(family, address) for family, _, _, _, address in found]
+        except ChannelRefused as refused:
+            self._core.lost(refused.reason, now_us(), refused.remedy)
+            return
         except (OSError, UnicodeError) as error:  # UnicodeError: the host name is not valid.
             self._core.lost(reason_of(error), now_us(), NO_DAEMON)
             return

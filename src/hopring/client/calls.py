@@ -22,6 +22,7 @@ from hopring.client.core import ClientCore
 from hopring.client.errors import (
     AlreadyMember,
     BatchInDoubt,
+    Expired,
     InDoubt,
     MessageTooLarge,
     NoReceipt,
@@ -33,9 +34,10 @@ from hopring.client.errors import (
 from hopring.client.events import Event, Message, Receipt, View
 from hopring.client.outgoing import OutgoingMessage, OutgoingSeries, Ticket
 from hopring.client.queries import Query
-from hopring.client.replay import BEHIND_SECONDS, POLL_US, Replay
-from hopring.client.sequence import EventSequence, Taken
-from hopring.ids import NEVER, GroupName
+from hopring.client.receiving.remote_replay import PageFetcher, RemoteReplay
+from hopring.client.receiving.replay import BEHIND_SECONDS, POLL_US, Replay
+from hopring.client.receiving.sequence import EventSequence, Taken
+from hopring.ids import NEVER, GroupName, Place
 from hopring.services import Service
 from hopring.wire.batch_mark import APP_BYTES_MAX, BATCH_MAX, INDEXES, BatchMark, is_legal_app
 
@@ -68,21 +70,32 @@ def join(core: ClientCore, group: str, now_us: int, seconds: float | None = None
 def join_from(
     core: ClientCore,
     group: str,
-    since: int | None,
+    since: int | Place | None,
     spool: Path | str | None,
     now_us: int,
     seconds: float | None = None,
+    fetcher: PageFetcher | None = None,
 ) -> Call[None]:
-    """Joins a group; with an offset, events of a spool precede the live ones. `check_join` has checked them."""
-    if since is None or spool is None:
+    """Joins a group; with `since`, events of a spool precede the live ones. `check_join` has checked them.
+
+    Without the directory of the spool its pages come by the fetcher, from a spooler.
+    """
+    if since is None:
         yield from join(core, group, now_us, seconds)
         return
     if group in core.replays or group in core.groups:
         raise AlreadyMember(group, "the session is in it, or soon will be", "leave it first")
-    core.replays[group] = Replay(spool, group, since)
+    if spool is not None:
+        replay = Replay(spool, group, since)
+    else:
+        assert fetcher is not None, "a session that asks spoolers"
+        replay = RemoteReplay(group, since, fetcher)
+    core.replays[group] = replay
     try:
+        yield from _until(lambda: replay.begun, now_us, seconds, "join")
         yield from join(core, group, now_us, seconds)
     except BaseException:
+        replay.close()
         core.replays.pop(group, None)
         raise
 
@@ -90,15 +103,40 @@ def join_from(
 def leave(core: ClientCore, group: str, now_us: int, seconds: float | None = None) -> Call[None]:
     """Leaves a group; the session is no member when it returns."""
     yield from _ask(core, ("leave", group), core.leave, now_us, seconds)
-    core.replays.pop(group, None)
+    replay = core.replays.pop(group, None)
+    if replay is not None:
+        replay.close()
+
+
+def end_replays(core: ClientCore) -> None:
+    """Ends what replays have beside the session, when that ends."""
+    for replay in core.replays.values():
+        replay.close()
 
 
 def multicast(
     core: ClientCore, sending: OutgoingMessage, now_us: int, seconds: float | None = None
 ) -> Call[None]:
     """Waits for room in the window and sends a message."""
-    yield from _until(lambda: core.has_room(sending), now_us, seconds, "multicast")
+    if sending.ttl_us:
+        sending = yield from _wait_alive(lambda: core.has_room(sending), sending, now_us, seconds, "multicast")
+    else:
+        yield from _until(lambda: core.has_room(sending), now_us, seconds, "multicast")
     core.send(sending)
+
+
+def _wait_alive(
+    has_room: Callable[[], bool], sending: OutgoingMessage, now_us: int, seconds: float | None, what: str
+) -> Call[OutgoingMessage]:
+    """Waits for room as long as the message lives; returns it with the rest of its time."""
+    end_us, dead_us = until_us(now_us, seconds), now_us + sending.ttl_us
+    while not has_room():
+        now_us = yield Wait(has_room, min(end_us, dead_us))
+        if now_us >= dead_us:
+            raise Expired(sending.groups, sending.ttl_us / 1_000_000)
+        if now_us >= end_us and not has_room():
+            raise TimedOut(what, seconds or 0.0)
+    return sending._replace(ttl_us=dead_us - now_us)
 
 
 def multicast_many(
@@ -120,7 +158,11 @@ def multicast_wait(
         raise WrongValue("service", reason, "use multicast, or Service.RELIABLE or above")
     end_us = until_us(now_us, seconds)
     what = "multicast_wait: the message was not sent, for want of room in the window"
-    yield from _wait(lambda: core.has_room_and_ticket(sending), end_us, seconds, what)
+    room = partial(core.has_room_and_ticket, sending)
+    if sending.ttl_us:
+        sending = yield from _wait_alive(room, sending, now_us, seconds, what)
+    else:
+        yield from _wait(room, end_us, seconds, what)
     ticket = core.send_for_receipt(sending)
     try:
         yield from _wait(lambda: ticket.receipt is not None or ticket.lost, end_us, seconds, what)
@@ -194,7 +236,7 @@ def _replayed(core: ClientCore, group: str | None, now_us: int, end_us: int) -> 
             return None
         if now_us >= behind_us:
             raise replay.behind()
-        now_us = yield Wait(lambda: False, min(now_us + POLL_US, end_us))
+        now_us = yield Wait(replay.has_news, min(now_us + POLL_US, end_us))
     return None
 
 

@@ -3,17 +3,22 @@
 `SessionState` outlives the connection: it belongs to the session.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from hopring.client.dedup import BatchDedup
+from msgspec.structs import replace
+
 from hopring.client.errors import (
     AlreadyMember,
     ConnectError,
+    GroupSuspended,
+    InDoubt,
     NameInUse,
     NotAllowed,
     NotMember,
+    NotOffered,
+    NotPrimary,
     RequestRefused,
     SessionClosed,
     SlowConsumer,
@@ -23,14 +28,18 @@ from hopring.client.events import (
     Member,
     Message,
     SlowWarning,
+    Transition,
+    View,
     gap_of,
     messages_of,
     transition_of,
     view_of,
 )
-from hopring.client.fast_path import HeadCache, credit_at, number_at
+from hopring.client.fast_path import HeadCache, number_at
+from hopring.client.locks.claims import LockClaims
 from hopring.client.outgoing import OutgoingRequests
-from hopring.client.stream import EventStream
+from hopring.client.receiving.dedup import BatchDedup
+from hopring.client.receiving.stream import EventStream
 from hopring.errors import Drop, HopError, PeerError
 from hopring.ids import Place
 from hopring.session.frames import (
@@ -48,10 +57,15 @@ from hopring.session.options import (
     ALREADY_MEMBER,
     CREDENTIALS_EXPIRED,
     DENIALS,
+    DOUBTS,
     HELD_BACK_PART,
     NAME_IN_USE,
     NOT_A_MEMBER,
+    NOT_OFFERED,
+    NOT_PRIMARY,
     SLOW_RECEIVER,
+    SUSPENDED,
+    TOO_RESILIENT,
 )
 from hopring.session.protocol import (
     Answer,
@@ -61,15 +75,19 @@ from hopring.session.protocol import (
     Credit,
     DeniedNotice,
     ErrorNotice,
+    ExpiredNotice,
     GapNotice,
     GoodbyeReply,
     HelloRequest,
+    LeaseNotice,
     LeftNotice,
+    LockedNotice,
     ProofRequest,
     QueryReply,
     ReceiptNotice,
     RefusedReply,
     SignalNotice,
+    UnlockedNotice,
     ViewNotice,
     WarningNotice,
     WelcomeReply,
@@ -78,6 +96,7 @@ from hopring.session.protocol import (
     encode_control,
 )
 from hopring.wire.bundle import BUNDLE_BYTES_MAX
+from hopring.wire.envelope import RESERVED
 
 
 class ClientIdentity(Protocol):
@@ -136,6 +155,9 @@ Request = tuple[str, str]
 MessageSink = Callable[[Message], bool]
 """Is given each message with headers when it arrives; returns whether the message is used up."""
 
+ViewSink = Callable[[View | Transition, bool], None]
+"""Is given views and signals of a group; the flag says that the session is in the group since this view."""
+
 
 @dataclass(slots=True)
 class SessionState:
@@ -143,16 +165,26 @@ class SessionState:
 
     stream: EventStream = field(default_factory=EventStream)
     groups: set[str] = field(default_factory=set)  # Joined and not yet left.
+    minimums: dict[str, int] = field(default_factory=dict)  # Stated for groups, joined or not yet.
     answers: dict[Request, HopError | None] = field(default_factory=dict)
     pending: list[Request] = field(default_factory=list)  # Not answered, the oldest first.
     last: Place | None = None  # Of the last message received.
     denied: HopError | None = None  # The first refusal of messages that no call has raised.
+    expired: int = 0  # Messages that were not sent because their time to live had ended.
     dedup: BatchDedup = field(default_factory=BatchDedup)
     sink: MessageSink | None = None  # Takes messages with headers out of the stream.
+    locks: LockClaims = field(default_factory=LockClaims)
     hidden: set[str] = field(default_factory=set)  # Groups of the library, whose views are no events.
-    query_answers: dict[int, Answer | None] = field(
-        default_factory=dict
-    )  # By the query's serial; None until the answer arrives.
+    view_sinks: dict[str, ViewSink] = field(default_factory=dict)  # By group: its views are no events.
+    muted: set[str] = field(default_factory=set)  # Groups whose messages are dropped, if the sink leaves them.
+    guarded: set[str] = field(default_factory=set)  # Groups to which messages are sent by a block only.
+    only: dict[str, frozenset[str]] = field(default_factory=dict)  # By group: the domains that are wanted.
+    query_answers: dict[int, Answer | None] = field(default_factory=dict)  # By serial; None until it comes.
+
+    def add_sink(self, sink: MessageSink) -> None:
+        """Adds a sink: it is asked before those that are there."""
+        before = self.sink
+        self.sink = sink if before is None else lambda message: sink(message) or before(message)
 
     def answer(self, request: Request, answer: HopError | None) -> None:
         """Records the answer to a request; an automatic repetition of a join has no call that waits for it."""
@@ -165,34 +197,68 @@ class SessionState:
         self.last = message.place
         self.stream.put_single(message, body, credit_bytes)
 
-    def put_messages(self, messages: DeliveredBundle, credit_bytes: int) -> bool:
-        """Adds the new messages of a bundle; False if all are duplicates, so that the credit is due at once."""
+    def drops(self, groups: Sequence[str]) -> bool:
+        """Whether messages to these groups are dropped."""
+        return self.muted.issuperset(groups)
+
+    def unwanted(self, message: Message) -> bool:
+        """Whether a message is of no domain that the session wants, in all of its groups that it is in."""
+        mine = [group for group in message.groups if group in self.groups]
+        domain = message.headers.get(DOMAIN_HEADER)
+        return bool(mine) and all(group in self.only and domain not in self.only[group] for group in mine)
+
+    def put_messages(self, messages: DeliveredBundle, credit_bytes: int) -> int:
+        """Adds the new messages of a bundle; returns the credit that is due at once, because some are not."""
         self.last = messages.place
         bundle = messages.bundle
         if bundle.key.enveloped and self.sink is not None:
             return self._sift(messages, self.sink, credit_bytes)
+        if (self.muted or self.only) and not {*self.muted, *self.only}.isdisjoint(bundle.key.groups):
+            return self._sift(messages, _nothing, credit_bytes)
         mark = bundle.key.mark
         if mark is None:
             self.stream.put_messages(messages, 0, len(bundle), credit_bytes)
-            return True
+            return 0
         pieces = self.dedup.new(bundle.key.groups[0], messages.sender, mark, len(bundle))
         for start, end in pieces:
             is_last = end == pieces[-1][1]
             self.stream.put_messages(messages, start, end, credit_bytes if is_last else 0)
-        return bool(pieces)
+        return 0 if pieces else credit_bytes
 
-    def _sift(self, messages: DeliveredBundle, sink: MessageSink, credit_bytes: int) -> bool:
-        """Adds the messages of a bundle with headers that the sink does not use up."""
+    def _sift(self, messages: DeliveredBundle, sink: MessageSink, credit_bytes: int) -> int:
+        """Adds the messages of a bundle that the sink does not use up; it may add events between them."""
+        bundle = messages.bundle
+        every = messages_of(messages, 0, len(bundle))
+        start = 0  # Of the messages that are kept and not added.
+        for at, one in enumerate(every):
+            used = self.muted.issuperset(one.groups) or (bool(self.only) and self.unwanted(one))
+            if any(name.startswith(RESERVED) for name in one.headers):
+                credit_bytes -= self._keep(messages, start, at, credit_bytes)
+                start = at
+                used = sink(one) or used
+            if used:
+                credit_bytes -= self._keep(messages, start, at, credit_bytes)
+                start = at + 1
+        return credit_bytes - self._keep(messages, start, len(every), credit_bytes)
+
+    def _keep(self, messages: DeliveredBundle, start: int, end: int, credit_bytes: int) -> int:
+        """Adds some messages of a bundle; returns the credit that they give back when they are taken."""
+        if start == end:
+            return 0
         count = len(messages.bundle)
-        # Asked in the order of the messages.
-        left = [at for at, one in enumerate(messages_of(messages, 0, count)) if not sink(one)]
-        if len(left) == count:
-            self.stream.put_messages(messages, 0, count, credit_bytes)
-            return True
-        for at in left:
-            self.stream.put_messages(messages, at, at + 1, credit_bytes if at == left[-1] else 0)
-        return bool(left)
+        offsets = messages.bundle.offsets
+        own_bytes = credit_bytes if end - start == count else min(credit_bytes, offsets[end] - offsets[start])
+        self.stream.put_messages(messages, start, end, own_bytes)
+        return own_bytes
 
+
+def _nothing(message: Message) -> bool:  # noqa: ARG001  A sink.
+    """The sink of messages without headers."""
+    return False
+
+
+DOMAIN_HEADER: Final = "domain"
+"""The header that `join(only=...)` asks for."""
 
 VIEW_BYTES_MAX: Final = 16 * 1024 * 1024
 _FRAME_BYTES_MAX: Final = MESSAGES_HEAD_BYTES + BUNDLE_BYTES_MAX + SENDER_BYTES_MAX
@@ -201,7 +267,6 @@ SHORT_BYTES: Final = 4 * 1024
 """Longer chunks contain mostly bundles of many messages, or large messages."""
 
 _MESSAGES: Final = int(FrameKind.MESSAGES)
-_CREDIT: Final = int(FrameKind.CREDIT)
 
 RETRY_REASONS: Final = frozenset(
     {"the daemon ends", "too many clients", "no HELLO in time", CREDENTIALS_EXPIRED}
@@ -337,20 +402,16 @@ class DaemonConnection:
                 if sink is not None and message.headers is not NO_HEADERS and sink(message):
                     self.state.last = message.place
                     self.credit(end - at)
+                elif (self.state.muted and self.state.drops(message.groups)) or (
+                    self.state.only and self.state.unwanted(message)
+                ):
+                    self.credit(end - at)
                 else:
                     self.state.put_single(message, body, end - at)
-            elif kind != _CREDIT or not self._try_credit(credit_at(chunk, start, end)):
+            elif self.outgoing is None or not self.outgoing.try_frame(kind, chunk, start, end):
                 break
             at = end
         return at
-
-    def _try_credit(self, size_bytes: int) -> bool:
-        """Applies a credit; False if it is invalid, so that the general path refuses it."""
-        outgoing = self.outgoing
-        if outgoing is None or not 0 <= size_bytes <= outgoing.charged_bytes:
-            return False
-        outgoing.credited(size_bytes)
-        return True
 
     def handle_frame(self) -> bool:
         """Handles the next frame, if there is one; an invalid frame ends the connection."""
@@ -371,11 +432,14 @@ class DaemonConnection:
         if frame.kind is FrameKind.MESSAGES:
             self._messages(frame.body, cost)
             return
+        if frame.kind is FrameKind.RETAINED:
+            self._retained(frame.body, cost)
+            return
         message = decode_control(frame)
         if isinstance(message, WelcomeReply) and self.welcome is None:
             self._check_certified(message.daemon)
             self.welcome = message
-            self.outgoing = OutgoingRequests(message)
+            self.outgoing = OutgoingRequests(message, self.state.guarded)
         elif isinstance(message, ViewNotice):
             self._view(message, cost)
         elif isinstance(message, (SignalNotice, GapNotice, WarningNotice)):
@@ -393,6 +457,8 @@ class DaemonConnection:
             self._query_answered(message.serial, message.body)
         elif isinstance(message, ReceiptNotice) and self.outgoing is not None:
             self.outgoing.fill_tickets(message)
+        elif isinstance(message, (LeaseNotice, LockedNotice, UnlockedNotice)):
+            self.state.locks.handle(message)
         else:
             self._rare(message, frame.kind)
 
@@ -400,6 +466,9 @@ class DaemonConnection:
         """Handles frames that come at most a few times in a connection."""
         if isinstance(message, DeniedNotice) and self.outgoing is not None:
             self._denied(message, self.outgoing)
+        elif isinstance(message, ExpiredNotice) and self.outgoing is not None:
+            self.outgoing.expire(message.tickets)
+            self.state.expired += message.messages
         elif isinstance(message, ChallengeReply):
             self._prove(message)
         elif isinstance(message, ErrorNotice):
@@ -418,7 +487,18 @@ class DaemonConnection:
         messages = decode_delivered(body)
         if type(body) is bytes:
             self._head_cache.learn(body, messages)
-        if not self.state.put_messages(messages, cost):
+        due_bytes = self.state.put_messages(messages, cost)
+        if due_bytes:
+            self.credit(due_bytes)
+
+    def _retained(self, body: bytes | memoryview, cost: int) -> None:
+        """The value of a group that the session has joined; no message of the order."""
+        delivered = decode_delivered(body)
+        (message,) = messages_of(delivered, 0, 1)
+        # In a group with view synchrony it would be of no view.
+        if self.state.hidden.isdisjoint(message.groups) and self.state.guarded.isdisjoint(message.groups):
+            self.state.stream.put(replace(message, retained=True), cost)
+        else:
             self.credit(cost)
 
     def _query_answered(self, serial: int, body: bytes) -> None:
@@ -434,17 +514,23 @@ class DaemonConnection:
             if message.group not in self.state.hidden:
                 self.state.stream.open(message.group)
             self.state.answer(("join", message.group), None)
-        if self.hello.membership and message.group not in self.state.hidden:
-            self.state.stream.put(view, cost)
+        if message.group in self.state.view_sinks:
+            self.credit(cost)
+            self.state.view_sinks[message.group](view, own and message.cause == "join")
+        elif self.hello.membership and message.group not in self.state.hidden:
+            self.state.stream.put_membership(view, cost, message)
         else:
             self.credit(cost)
 
     def _put(self, message: SignalNotice | GapNotice | WarningNotice, cost: int) -> None:
         if isinstance(message, SignalNotice):
-            if message.group in self.state.hidden:
+            if message.group in self.state.view_sinks:
+                self.credit(cost)
+                self.state.view_sinks[message.group](transition_of(message), False)
+            elif message.group in self.state.hidden:
                 self.credit(cost)
             else:
-                self.state.stream.put(transition_of(message), cost)
+                self.state.stream.put_membership(transition_of(message), cost, message)
         elif isinstance(message, GapNotice):
             self.state.stream.put(gap_of(message), cost)
         else:
@@ -466,13 +552,28 @@ class DaemonConnection:
         self.outgoing.credited(size_bytes)
 
     def _denied(self, message: DeniedNotice, outgoing: OutgoingRequests) -> None:
-        denied = NotAllowed(self.url, message.reason, message.remedy, "send", message.name)
+        denied: HopError
+        if message.reason == NOT_PRIMARY:
+            denied = NotPrimary(message.reason, message.remedy)
+        elif message.reason == SUSPENDED:
+            denied = GroupSuspended(message.name, message.reason, message.remedy)
+        elif message.reason.startswith(NOT_OFFERED):
+            denied = NotOffered(message.reason, message.remedy)
+        elif message.reason in DOUBTS:
+            denied = InDoubt((message.name,), DOUBTS[message.reason])
+        elif message.reason == TOO_RESILIENT:
+            denied = RequestRefused(message.name, message.reason, message.remedy)
+        else:
+            denied = NotAllowed(self.url, message.reason, message.remedy, "send", message.name)
         outgoing.deny(message.tickets, denied)
         if not message.tickets and self.state.denied is None:
             self.state.denied = denied
 
     def _refused(self, message: RefusedReply) -> None:
         if message.request == "hello":
+            if message.reason == NOT_PRIMARY:
+                self.ended, self.may_retry = NotPrimary(message.reason, message.remedy), True
+                return
             if message.reason in DENIALS:
                 self.ended = NotAllowed(self.url, message.reason, message.remedy, "hello", message.name)
                 return

@@ -26,24 +26,27 @@ from hopring.client.connection import (
     Request,
     SessionState,
 )
-from hopring.client.errors import ConnectError, SessionClosed
+from hopring.client.errors import ConnectError, NotPrimary, SessionClosed
 from hopring.client.events import Event, Reconnected, ReconnectGap
+from hopring.client.locks.claims import ClaimedLock
 from hopring.client.outgoing import TYPE_MAX, OutgoingMessage, OutgoingRequests, OutgoingSeries, Ticket
-from hopring.client.replay import Replay
-from hopring.client.runs import StreamEntry
-from hopring.client.sequence import EventSequence
-from hopring.client.stream import EventStream
+from hopring.client.receiving.replay import Replay
+from hopring.client.receiving.runs import StreamEntry
+from hopring.client.receiving.sequence import EventSequence
+from hopring.client.receiving.stream import EventStream
 from hopring.errors import HopError
 from hopring.ids import NEVER, GroupName
 from hopring.services import Service
-from hopring.session.options import REQUEST_COST_BYTES, SlowPolicy
+from hopring.session.options import REQUEST_COST_BYTES, SlowPolicy, WhenSuspended
 from hopring.session.protocol import (
     Answer,
     HelloRequest,
     JoinRequest,
     LeaveRequest,
+    LockRequest,
     QueryRequest,
     QuitRequest,
+    UnlockRequest,
     WelcomeReply,
 )
 
@@ -121,6 +124,8 @@ class SessionConnections:
     membership: bool = True
     slow: SlowPolicy = field(default="kick", kw_only=True)
     priority: bool = field(default=False, kw_only=True)
+    require_primary: bool = field(default=False, kw_only=True)
+    when_suspended: WhenSuspended = field(default="wait", kw_only=True)
     identity: ClientIdentity | None = field(default=None, kw_only=True)
     tls: ChannelMaker | None = field(default=None, kw_only=True)  # For `hops://` addresses.
     reconnect: Reconnect | None = field(default=None, kw_only=True)
@@ -139,6 +144,7 @@ class SessionConnections:
     tries: ReconnectSchedule = field(init=False)
     _loss: ConnectionLoss | None = None
     _to_repeat: deque[Request] = field(default_factory=deque)  # Requests to repeat.
+    _to_unlock: deque[int] = field(default_factory=deque)  # Claims that are given up, by serial.
     _quitting: bool = False
 
     def __post_init__(self) -> None:
@@ -169,6 +175,11 @@ class SessionConnections:
         return self.welcome
 
     @property
+    def quitting(self) -> bool:
+        """Whether the session has asked for its end: nothing may be sent any more."""
+        return self._quitting
+
+    @property
     def connected(self) -> bool:
         """Whether there is a connection to a daemon now."""
         return self.ended is None and self.connection.is_open
@@ -178,7 +189,7 @@ class SessionConnections:
     @property
     def wake_at_us(self) -> int:
         """The time of the next tick."""
-        return min(self.dial_at_us, self.answer_by_us)
+        return min(self.dial_at_us, self.answer_by_us, self.state.locks.until_us)
 
     def begin(self, now_us: int) -> None:
         """Schedules the first try to connect."""
@@ -210,7 +221,9 @@ class SessionConnections:
         self.connection.begin()
 
     def tick(self, now_us: int) -> None:
-        """Gives up a connection that does not answer; call `dial` afterwards."""
+        """Gives up a connection that does not answer, and locks not renewed; call `dial` afterwards."""
+        for claim in self.state.locks.expire(now_us):
+            self._tell_unlocked(claim.serial)
         if now_us >= self.answer_by_us:
             self.lost(f"no answer for {self.answer_seconds:g} s", now_us, NO_DAEMON)
 
@@ -222,11 +235,14 @@ class SessionConnections:
         """Handles bytes of the connection; the chunk may be reused afterwards."""
         connection = self.connection
         self.stream.now_us = self.epoch_us + now_us
+        self.state.locks.now_us = now_us
         left = connection.feed(chunk)
         if self._to_repeat:
             self._follow_connection(connection, now_us)  # Credits may have arrived.
         while left and connection.handle_frame():
             self._follow_connection(connection, now_us)
+        if self._to_unlock:
+            self._flush_unlocks()
 
     def lost(self, reason: str, now_us: int = 0, remedy: str = "connect again") -> None:
         """Reports that the connection was lost, or could not be made."""
@@ -251,7 +267,8 @@ class SessionConnections:
         return DaemonConnection(self.tries.url, self._hello(), self.state, identity=self.identity)
 
     def _hello(self) -> HelloRequest:
-        return HelloRequest(self.name, self.window_bytes, self.membership, self.slow, self.priority)
+        wishes = self.slow, self.priority, self.require_primary, self.when_suspended
+        return HelloRequest(self.name, self.window_bytes, self.membership, *wishes)
 
     def _follow_connection(self, connection: DaemonConnection, now_us: int) -> None:
         """Reacts to the connection's end, its WELCOME, or room for requests that are repeated."""
@@ -283,8 +300,11 @@ class SessionConnections:
         while self._to_repeat and self._outgoing.has_room_for_request():
             request, group = self._to_repeat.popleft()
             self._outgoing.append_request(
-                JoinRequest(group) if request == "join" else LeaveRequest(group), REQUEST_COST_BYTES
+                self._join_of(group) if request == "join" else LeaveRequest(group), REQUEST_COST_BYTES
             )
+
+    def _join_of(self, group: str) -> JoinRequest:
+        return JoinRequest(group, self.state.minimums.get(group, 0))
 
     def _connection_ended(self, connection: DaemonConnection, error: HopError, now_us: int) -> None:
         self.answer_by_us = NEVER
@@ -305,6 +325,9 @@ class SessionConnections:
         reason = error.reason if isinstance(error, SessionClosed) else str(error)
         self._loss = ConnectionLoss(now_us, reason, 0 if self.quit_done else outgoing.in_doubt)
         outgoing.lose_tickets()
+        self.state.locks.interrupt()
+        self._to_unlock.clear()
+        self.stream.suspended.clear()  # The first views after the loss tell it anew.
         for serial in [one for one, answer in self.state.query_answers.items() if answer is None]:
             del self.state.query_answers[serial]
         self.tries.lost(now_us)
@@ -320,7 +343,8 @@ class SessionConnections:
     def _first_failed(self, connection: DaemonConnection, error: HopError, now_us: int) -> None:
         """Tries each daemon once; a name in use is an error for the application."""
         self.tries.count += 1
-        if connection.may_retry and type(error) is ConnectError and self.tries.count < len(self.tries.urls):
+        elsewhere = connection.may_retry and (type(error) is ConnectError or isinstance(error, NotPrimary))
+        if elsewhere and self.tries.count < len(self.tries.urls):
             self.tries.move_on()
             self.dial_at_us = now_us
         else:
@@ -336,6 +360,15 @@ class SessionConnections:
         else:
             reason = f"{loss.reason}, and no way back: {error}"
             self.ended = SessionClosed(reason, "connect again", loss.in_doubt)
+
+    def _tell_unlocked(self, serial: int) -> None:
+        """Gives up a claim, as soon as there is room in the window."""
+        self._to_unlock.append(serial)
+        self._flush_unlocks()
+
+    def _flush_unlocks(self) -> None:
+        while self._to_unlock and self.connection.is_open and self._outgoing.has_room_for_request():
+            self._outgoing.append_request(UnlockRequest(self._to_unlock.popleft()), REQUEST_COST_BYTES)
 
     @property
     def _outgoing(self) -> OutgoingRequests:
@@ -397,13 +430,24 @@ class ClientCore(SessionConnections):
 
     def join(self, group: str) -> None:
         """Asks for a membership; check `may_ask` first."""
-        self.outgoing.append_request(JoinRequest(group), REQUEST_COST_BYTES)
+        self.outgoing.append_request(self._join_of(group), REQUEST_COST_BYTES)
         self.state.pending.append(("join", group))
 
     def leave(self, group: str) -> None:
         """Asks for the end of a membership; check `may_ask` first."""
         self.outgoing.append_request(LeaveRequest(group), REQUEST_COST_BYTES)
         self.state.pending.append(("leave", group))
+
+    def lock(self, claim: ClaimedLock) -> None:
+        """Claims a lock; check `may_ask` first."""
+        serial = self.state.locks.begin(claim)
+        request = LockRequest(claim.group, claim.lock, serial, claim.partial)
+        self.outgoing.append_request(request, REQUEST_COST_BYTES)
+
+    def unlock(self, claim: ClaimedLock) -> None:
+        """Gives up a claim, whether it holds the lock or waits."""
+        if self.state.locks.give_up(claim):
+            self._tell_unlocked(claim.serial)
 
     def ask(self, what: str, name: str = "", after: str = "") -> int:
         """Sends a query; check `may_ask` first. Returns the serial of the answer."""
@@ -488,6 +532,7 @@ class ClientCore(SessionConnections):
     def end_replay(self, replay: Replay) -> None:
         """Switches a group to live events; drops messages of batches that the replay contained."""
         del self.replays[replay.group]
+        replay.close()
         for (sender, app), number in self.state.dedup.remember(replay.group, replay.marks).items():
             messages, credit_bytes = self.stream.drop(replay.group, sender, app, number)
             self.state.dedup.dropped += messages

@@ -52,6 +52,46 @@ class NotAllowed(ConnectError):
         self.name = name  # The session's name, the group, the application or the right.
 
 
+class NotPrimary(HopError):
+    """The daemons' view is not primary, and what was asked for is done in primary views only.
+
+    A message with `resilience=MAJORITY` was not sent. Messages are sent without waiting, so this is raised by
+    the next call that sends or closes, or by `multicast_wait` itself.
+    """
+
+    def __init__(self, reason: str, remedy: str) -> None:
+        super().__init__(f"{reason}; {remedy}")
+        self.reason = reason
+        self.remedy = remedy
+
+
+class GroupSuspended(HopError):
+    """A message to a group that is below its minimum: on this side of the network nobody gets it.
+
+    If it was under way when a split began, members on another side may have got it. Messages are sent without
+    waiting, so this is raised by the next call that sends or closes, or by `multicast_wait` itself.
+    """
+
+    def __init__(self, group: str, reason: str, remedy: str) -> None:
+        super().__init__(f"group {group!r}: {reason}; {remedy}")
+        self.group = group
+        self.reason = reason
+        self.remedy = remedy
+
+
+class NotOffered(HopError):
+    """The engine of this session cannot offer it: rings of peers, at an `rmp://` URL, offer less than daemons.
+
+    Messages are sent without waiting, so a refusal of one is raised by the next call that sends or closes, or
+    by `multicast_wait` itself.
+    """
+
+    def __init__(self, reason: str, remedy: str) -> None:
+        super().__init__(f"{reason}; {remedy}")
+        self.reason = reason
+        self.remedy = remedy
+
+
 class TimedOut(HopError, TimeoutError):
     """The answer did not arrive in time."""
 
@@ -77,7 +117,12 @@ class SlowConsumer(SessionClosed):
 
 
 class InDoubt(HopError):
-    """It is unknown whether the message of a `multicast_wait` is or will be delivered. It is not sent again."""
+    """It is unknown whether a message is or will be delivered. It is not sent again.
+
+    The connection was lost before the receipt of a `multicast_wait` came. Or the message had
+    `resilience=MAJORITY`, and the view ceased to be primary meanwhile: nobody on this side gets it, the primary
+    side may have.
+    """
 
     def __init__(self, groups: tuple[str, ...], reason: str) -> None:
         super().__init__(
@@ -99,6 +144,18 @@ class NoReceipt(InDoubt, TimedOut):
         HopError.__init__(self, text)
 
 
+class Expired(HopError, TimeoutError):
+    """A message whose time to live ended before its daemon gave it to the order: nobody gets it."""
+
+    def __init__(self, groups: tuple[str, ...], seconds: float) -> None:
+        text = (
+            f"a message to {' '.join(groups)} was not sent: its time to live, {seconds:g} s, ended before that"
+        )
+        super().__init__(f"{text}; send it again, or give it more time")
+        self.groups = groups
+        self.seconds = seconds
+
+
 class BatchInDoubt(InDoubt):
     """A batch that was not sent completely, or lacks receipts. It may be sent again."""
 
@@ -110,6 +167,27 @@ class BatchInDoubt(InDoubt):
         again = "send it again under the same number, by a session of the same name"
         again = f"{again}: receivers drop what they have had"
         HopError.__init__(self, f"batch {batch} of {app!r} to {group}: {reason}; {again}")
+
+
+class ProviderFailed(HopError):
+    """A provider of a group's state raised an error, or its snapshot was not as long as it had said."""
+
+    def __init__(self, group: str, call: str, reason: str, remedy: str) -> None:
+        super().__init__(f"the state of {group}: {call} failed: {reason}; {remedy}")
+        self.group = group
+        self.call = call  # snapshot, restore or merge.
+        self.reason = reason
+        self.remedy = remedy
+
+
+class NoState(HopError):
+    """No member can give the state of a group: all that have it failed. The session is still a member."""
+
+    def __init__(self, group: str, reasons: tuple[tuple[str, str], ...]) -> None:
+        texts = ", ".join(f"{speaker}: {reason}" for speaker, reason in reasons)
+        super().__init__(f"the state of {group}: nobody can give it ({texts}); leave, and join again later")
+        self.group = group
+        self.reasons = reasons  # Of each member that failed: its private group, and why.
 
 
 class NoResponders(HopError):
@@ -179,6 +257,50 @@ class RequestFailed(HopError):
         self.missing = missing  # Servers that had not replied by then.
 
 
+class LockTimedOut(TimedOut):
+    """The lock was not granted in time; the claim is given up."""
+
+    def __init__(self, group: str, lock: str, seconds: float) -> None:
+        self.group = group
+        self.lock = lock
+        self.what = "lock"
+        self.seconds = seconds
+        text = f"lock {lock!r} of group {group!r}: not granted for {seconds:g} s; another session holds it"
+        HopError.__init__(self, f"{text}, or a lease has to run out")
+
+
+class LockLost(HopError):
+    """The session held a lock and does not any more; the fence keeps it from what is guarded."""
+
+    def __init__(self, group: str, lock: str, fence: int, reason: str) -> None:
+        super().__init__(f"lock {lock!r} of group {group!r}: lost ({reason}); lock it again")
+        self.group = group
+        self.lock = lock
+        self.fence = fence
+        self.reason = reason
+
+
+class LockRefused(HopError):
+    """A claim beyond a limit."""
+
+    def __init__(self, group: str, lock: str, reason: str, remedy: str) -> None:
+        super().__init__(f"lock {lock!r} of group {group!r}: {reason}; {remedy}")
+        self.group = group
+        self.lock = lock
+        self.reason = reason
+        self.remedy = remedy
+
+
+class LockNotHeld(HopError, ValueError):
+    """A lock that this session does not hold, or not with this fence."""
+
+    def __init__(self, group: str, lock: str, reason: str) -> None:
+        super().__init__(f"lock {lock!r} of group {group!r}: {reason}; give the fence that the lock returned")
+        self.group = group
+        self.lock = lock
+        self.reason = reason
+
+
 class MessageTooLarge(HopError, ValueError):
     """A message above the daemon's limit."""
 
@@ -186,6 +308,18 @@ class MessageTooLarge(HopError, ValueError):
         super().__init__(f"a message of {size_bytes} bytes; the daemon takes {limit_bytes} at most: split it")
         self.size_bytes = size_bytes
         self.limit_bytes = limit_bytes
+
+
+class Undecodable(HopError, ValueError):
+    """The value of a message that the session's codec could not decode; the message has its bytes."""
+
+    def __init__(self, sender: str, reason: str, data: bytes) -> None:
+        super().__init__(
+            f"a message of {sender}: the codec cannot decode it ({reason}); its data has the bytes"
+        )
+        self.sender = sender
+        self.reason = reason
+        self.data = data
 
 
 class MissingExtra(HopError, ImportError):
@@ -214,3 +348,11 @@ class NotMember(RequestRefused):
 
 class AlreadyMember(RequestRefused):
     """The session is in the group already, or is about to be."""
+
+
+class FlushPending(RequestRefused):
+    """A message to a group with view synchrony that has no view to be sent in now."""
+
+
+class NotAsked(RequestRefused):
+    """An agreement to a flush that was not requested, or was agreed to already."""

@@ -1,10 +1,10 @@
 """Events of the library, as frozen values in one order: messages, views, transitions, reconnections."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise, repeat
-from typing import Final
+from typing import TYPE_CHECKING, Final, Generic, cast
 
 import msgspec
 
@@ -18,6 +18,18 @@ from hopring.session.frames import DeliveredBundle
 from hopring.session.options import SlowPolicy
 from hopring.wire.bundle import Bundle
 from hopring.wire.envelope import decode_envelope
+from hopring.wire.rmp.lists import MINIMUM_ALL, MINIMUM_MAJORITY
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    T_co = TypeVar("T_co", covariant=True, default=bytes)
+    V = TypeVar("V", default=bytes)
+else:  # The defaults matter to type checkers only.
+    from typing import TypeVar
+
+    T_co = TypeVar("T_co", covariant=True)
+    V = TypeVar("V")
 
 
 class Headers(Mapping[str, str]):
@@ -68,8 +80,8 @@ class Member:
         return private_group(self.name, self.daemon)
 
 
-class Message(msgspec.Struct, frozen=True, gc=False):
-    """A message, in the view that was shown last."""
+class Message(msgspec.Struct, Generic[T_co], frozen=True, gc=False):
+    """A message, in the view that was shown last; `T` is the type of its value, by the session's codec."""
 
     sender: str  # The sender's private group: an answer goes there.
     groups: tuple[str, ...]
@@ -78,6 +90,36 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     type: int
     place: Place  # In the one order of all groups; messages of one bundle share it, Unreliable ones have none.
     headers: Headers = NO_HEADERS
+    retained: bool = False
+    """Whether it was kept from before this session joined, or came with another side of the network."""
+
+    @property
+    def value(self) -> T_co:
+        """The body as a value of the application; without a codec, the body itself."""
+        return cast("T_co", self.data)
+
+    @property
+    def undecodable(self) -> str:
+        """Why the session's codec could not decode the body; empty if it could, or if there is no codec."""
+        return ""
+
+
+class Quorum(Enum):
+    """Instead of a number: how many servers a request waits for, or how many members have to be left."""
+
+    MAJORITY = "majority"
+    ALL = "all"
+
+
+MAJORITY: Final = Quorum.MAJORITY
+ALL: Final = Quorum.ALL
+
+
+def minimum_of(code: int) -> int | Quorum:
+    """The minimum of a group, from its code on the wire; 1 if there is none."""
+    if code == MINIMUM_ALL:
+        return ALL
+    return MAJORITY if code == MINIMUM_MAJORITY else max(code, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +136,23 @@ class View:
     primary: bool = False
     """Whether the daemons' view is primary: of several sides of a split at most one is. If only this changes,
     there is a view with the same members, whose cause is the network."""
+    suspended: bool = False
+    """Whether the group is below its minimum: nothing ordered is delivered in this view."""
+    minimum: int | Quorum = 1
+    """The minimum in force: the largest of the members, and of lost ones until the group goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suspended:
+    """The group is below its minimum: nothing ordered is delivered until a view that is not suspended.
+
+    It stands behind the view or the transition with which the suspension begins for this session.
+    """
+
+    group: str
+    id: GroupViewId  # Of that view.
+    members: tuple[Member, ...]  # Those that are left.
+    minimum: int | Quorum  # The one that they do not meet.
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +162,19 @@ class Transition:
     group: str
     id: GroupViewId
     members: tuple[Member, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The program has the state of the group now: that at this view. Messages since the view follow.
+
+    It is the first event of a group with a state. Another one follows where the state was replaced or merged.
+    """
+
+    group: str
+    view: View
+    speakers: tuple[str, ...]  # The members whose states it is, by private group; none if nobody had one.
+    merged: bool  # Whether several states were merged.
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,17 +190,6 @@ class Receipt:
     before the daemon of a private group had reported whether its session was there."""
 
 
-class Quorum(Enum):
-    """How many servers of a group a request waits for, by their number at its place in the order."""
-
-    MAJORITY = "majority"
-    ALL = "all"
-
-
-MAJORITY: Final = Quorum.MAJORITY
-ALL: Final = Quorum.ALL
-
-
 @dataclass(frozen=True, slots=True)
 class Request:
     """A request, as a handler gets it."""
@@ -140,6 +201,7 @@ class Request:
     service: Service
     place: Place  # In the one order of all groups: it tells which messages precede the request.
     again: bool  # It was sent before: another server may have done it, or this one before it was restarted.
+    fence: int | None = None  # Of the handler lock, if it is for a handler: above that of all earlier holders.
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +275,39 @@ class SlowWarning:
     policy: SlowPolicy
 
 
-Event = Message | View | Transition | Gap | SlowWarning | Reconnected
+@dataclass(frozen=True, slots=True)
+class FlushRequest:
+    """A view of a group with view synchrony is about to end: send what belongs to it, then call `flush_ok`."""
+
+    group: str
+    id: GroupViewId  # Of the view that ends.
+    members: tuple[Member, ...]  # Those of the view that get what is sent from here on.
+
+
+@dataclass(frozen=True, slots=True)
+class Excluded:
+    """The other members of a group with view synchrony went on without this session, which joins again.
+
+    Messages that it sent since its last agreement may be missing everywhere. Its next view follows.
+    """
+
+    group: str
+    id: GroupViewId  # Of the view that has ended for this session.
+    reason: str
+
+
+Event = (
+    Message[V]
+    | View
+    | Transition
+    | Suspended
+    | Gap
+    | SlowWarning
+    | Reconnected
+    | FlushRequest
+    | Excluded
+    | Ready
+)
 
 
 def bodies_of(bundle: Bundle, start: int, end: int) -> list[bytes]:
@@ -230,6 +324,9 @@ def split_envelope(body: bytes) -> tuple[Headers, bytes]:
     return (NO_HEADERS, body) if decoded is None else (Headers(decoded[0]), body[decoded[1] :])
 
 
+_message: Final[Callable[..., Message]] = Message
+
+
 def messages_of(delivered: DeliveredBundle, start: int, end: int) -> list[Message]:
     """The messages of a bundle in a half-open range."""
     key = delivered.bundle.key
@@ -242,8 +339,8 @@ def messages_of(delivered: DeliveredBundle, start: int, end: int) -> list[Messag
     if key.enveloped:
         split = list(map(split_envelope, bodies))
         headers, bodies = [one[0] for one in split], [one[1] for one in split]
-        return list(map(Message, repeat(delivered.sender), groups, bodies, *shared, headers))
-    return list(map(Message, repeat(delivered.sender), groups, bodies, *shared))
+        return list(map(_message, repeat(delivered.sender), groups, bodies, *shared, headers))
+    return list(map(_message, repeat(delivered.sender), groups, bodies, *shared))
 
 
 def view_of(view: protocol.ViewNotice) -> View:
@@ -260,6 +357,8 @@ def view_of(view: protocol.ViewNotice) -> View:
         None if view.who is None else _member(view.who),
         tuple([tuple([members[index] for index in some]) for some in view.sets]),
         view.primary,
+        view.suspended,
+        minimum_of(view.minimum),
     )
 
 
@@ -275,7 +374,9 @@ def gap_of(gap: protocol.GapNotice) -> Gap:
 
 def groups_of(event: Event) -> tuple[str, ...]:
     """The groups whose readers get an event."""
-    return (event.group,) if isinstance(event, View | Transition) else event.groups
+    if isinstance(event, View | Transition | Suspended | FlushRequest | Excluded | Ready):
+        return (event.group,)
+    return event.groups
 
 
 def _member(one: protocol.MemberEntry) -> Member:

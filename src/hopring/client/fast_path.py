@@ -24,9 +24,9 @@ from hopring.session.frames import (
 from hopring.wire.bundle import (
     BUNDLE_HEAD_BYTES,
     BUNDLE_HEAD_FORMAT,
-    SELF_DISCARD_FLAG,
     BundleKey,
     encode_groups,
+    flags_of,
 )
 
 # The head of a frame, the head of a bundle, and its columns: two offsets, type, hints.
@@ -55,25 +55,29 @@ class SendTemplate:
     """The constant part of single messages to the same groups with the same service."""
 
     def __init__(self, key: BundleKey) -> None:
+        assert not key.resilience, "nothing stands between names and body"
+        assert key.mark is None, "nothing stands between names and body"
         self.key = key
+        self._flags = flags_of(key)
         self.names = encode_groups(key.groups)
         self._front = b""  # The last frame up to its body: mostly the next one has the same length.
         self._front_size = -1
         self._front_type = 0
+        self._front_hints = 0
 
     def size_bytes(self, data: bytes) -> int:
         """The size of a bundle with this single message."""
         return SINGLE_BYTES + len(self.names) + len(data)
 
-    def frame(self, data: bytes, message_type: int) -> bytes:
+    def frame(self, data: bytes, message_type: int, hints: int = 0) -> bytes:
         """Encodes the frame of a single message."""
         size = len(data)
-        if size != self._front_size or message_type != self._front_type:
-            self._front = self._front_of(size, message_type)
-            self._front_size, self._front_type = size, message_type
+        if size != self._front_size or message_type != self._front_type or hints != self._front_hints:
+            self._front = self._front_of(size, message_type, hints)
+            self._front_size, self._front_type, self._front_hints = size, message_type, hints
         return self._front + data
 
-    def _front_of(self, size: int, message_type: int) -> bytes:
+    def _front_of(self, size: int, message_type: int, hints: int) -> bytes:
         key, names = self.key, self.names
         head: bytes = _SEND.pack(
             SINGLE_BYTES + len(names) + size,
@@ -81,7 +85,7 @@ class SendTemplate:
             0,
             0,
             key.service,
-            SELF_DISCARD_FLAG if key.self_discard else 0,
+            self._flags,
             0,
             0,
             key.daemon,
@@ -93,7 +97,7 @@ class SendTemplate:
             0,
             size,
             message_type,
-            0,
+            hints,
         )
         return head + names
 
@@ -128,6 +132,8 @@ class HeadCache:
         key = delivered.bundle.key
         if len(delivered.bundle) != 1 or len(key.groups) != 1 or key.mark is not None or key.mixed:
             return
+        if key.resilience:
+            return  # It precedes the body.
         if key.spread_bits or key.spread_groups:
             return  # Spread fields precede its body.
         if len(self._heads) + len(self._groups) > _KEPT_MAX:

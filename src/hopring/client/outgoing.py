@@ -14,16 +14,23 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Final, NamedTuple, final
 
-from hopring.client.errors import MessageTooLarge, RequestRefused
+from hopring.client.errors import Expired, MessageTooLarge, RequestRefused
 from hopring.client.events import Receipt
-from hopring.client.fast_path import SendTemplate
+from hopring.client.fast_path import SendTemplate, credit_at
 from hopring.errors import Drop, HopError, PeerError
 from hopring.groups.private_groups import PRIVATE, is_private, split_private
 from hopring.ids import DaemonId, GroupName
 from hopring.services import Service
-from hopring.session.frames import FrameKind, join_frame
+from hopring.session.frames import TTL_BYTES, Frame, FrameKind, join_frame
 from hopring.session.options import REQUEST_COST_BYTES, TICKETS_MAX
-from hopring.session.protocol import ControlMessage, MemberEntry, ReceiptNotice, WelcomeReply, encode_control
+from hopring.session.protocol import (
+    ControlMessage,
+    MemberEntry,
+    ReceiptNotice,
+    WelcomeReply,
+    decode_control,
+    encode_control,
+)
 from hopring.value import Mutable
 from hopring.wire.batch_mark import MARK_BYTES_MAX, BatchMark
 from hopring.wire.builder import BundleBuilder
@@ -62,6 +69,9 @@ class OutgoingMessage(NamedTuple):
     message_type: int = 0
     self_discard: bool = False
     enveloped: bool = False  # The data begins with an envelope.
+    resilience: int = 0  # How many lost daemons it survives, or MAJORITY (ordering/holders.py).
+    ttl_us: int = 0  # Not given to the order after this time; 0 is no limit.
+    retain: bool = False  # Daemons keep it for those who join the group later.
 
 
 @lru_cache(maxsize=256)
@@ -150,6 +160,9 @@ class OutgoingSeries:
         return self.bodies[self.at - count : self.at]
 
 
+_CREDIT: Final = int(FrameKind.CREDIT)
+_RECEIPT: Final = int(FrameKind.RECEIPT)
+
 _FIRST_BYTES = BUNDLE_HEAD_BYTES + 4
 _EACH_BYTES = COLUMNS_BYTES - 1  # Of a bundle that is not mixed.
 TEMPLATES_MAX = 1024
@@ -172,6 +185,7 @@ class OutgoingRequests:
     """The requests to one daemon that are not sent or not credited, and the window that limits them."""
 
     welcome: WelcomeReply
+    guarded: set[str] = field(default_factory=set)  # Groups that the fast path leaves to others.
     out: list[bytes] = field(default_factory=list)  # Frames to send.
     charged_bytes: int = 0  # Not credited, the open bundle included.
     builder: BundleBuilder | None = None
@@ -180,18 +194,32 @@ class OutgoingRequests:
     tickets: dict[int, tuple[Ticket, OutgoingMessage]] = field(default_factory=dict)
     _last_key: BundleKey | None = None
     _templates: dict[str, SendTemplate] = field(default_factory=dict)  # By the group that a message goes to.
+    _listed: SendTemplate | None = None  # Of the last request that was alone in its bundle.
     _single: SendTemplate | None = None  # Of an open bundle with one message and no builder.
     _single_data: bytes = b""
     _single_type: int = 0
     _open_bytes: int = 0  # The charge for the open bundle.
 
     def _key(
-        self, groups: Sequence[str], service: Service, self_discard: bool, enveloped: bool = False
+        self,
+        groups: Sequence[str],
+        service: Service,
+        self_discard: bool,
+        enveloped: bool = False,
+        resilience: int = 0,
     ) -> BundleKey:
         """The bundle key of a message to these groups."""
         daemon = DaemonId(self.welcome.daemon_number)
         names = checked_groups(tuple(groups))
-        return BundleKey(daemon, self.welcome.session, service, names, self_discard, enveloped=enveloped)
+        return BundleKey(
+            daemon,
+            self.welcome.session,
+            service,
+            names,
+            self_discard,
+            enveloped=enveloped,
+            resilience=resilience,
+        )
 
     def has_room(self, sending: OutgoingMessage) -> bool:
         """Whether the window has room for a message (an empty window has); an error if it is too large."""
@@ -199,11 +227,18 @@ class OutgoingRequests:
             raise MessageTooLarge(len(sending.data), self.welcome.message_bytes_max)
         if not self.charged_bytes:
             return True
+        if sending.ttl_us or sending.retain:
+            return self.charged_bytes + self._cost(None, self._key_of(sending), sending.data) <= (
+                self.welcome.window_bytes
+            )
         cost = self._cost(self._open_builder(), self._key_of(sending), sending.data)
         return self.charged_bytes + cost <= self.welcome.window_bytes
 
     def append(self, sending: OutgoingMessage, hints: int = 0) -> None:
         """Adds a message to the open bundle, or closes that and opens another; check `has_room` first."""
+        if sending.ttl_us or sending.retain:
+            self._append_alone(sending, hints)
+            return
         self._make_builder()
         key, data = self._key_of(sending), sending.data
         cost = self._cost(self.builder, key, data)
@@ -214,8 +249,38 @@ class OutgoingRequests:
         self._charge_open(cost)
         builder.append(data, sending.message_type, hints, key.groups)
 
+    def _append_alone(self, sending: OutgoingMessage, hints: int) -> None:
+        """Adds a message in a bundle of its own."""
+        self.close_bundle()
+        key = self._key_of(sending)
+        if sending.retain:
+            key = key.replace(retained=True)
+        bundle = bundle_parts(key, [sending.data], [sending.message_type], [hints])
+        cost = REQUEST_COST_BYTES + bundle.size_bytes
+        self.charged_bytes += cost
+        if not sending.ttl_us:
+            self._send_frame(bundle, 1)
+            return
+        self.requests.append((cost, 1))
+        ttl = sending.ttl_us.to_bytes(TTL_BYTES, "little")
+        self.out.append(join_frame(FrameKind.SEND_WITHIN, TTL_BYTES + bundle.size_bytes, [ttl, *bundle.parts]))
+
+    def expire(self, numbers: tuple[int, ...]) -> None:
+        """Marks the tickets of messages whose time to live has ended."""
+        if not self.tickets.keys() >= set(numbers):
+            raise PeerError(Drop.INCONSISTENT, "an end of messages that were not sent")
+        for number in numbers:
+            ticket, sending = self.tickets.pop(number)
+            ticket.denied, ticket.lost = Expired(sending.groups, sending.ttl_us / 1_000_000), True
+
     def try_append(
-        self, group: str, data: bytes, service: Service, message_type: int, self_discard: bool
+        self,
+        group: str,
+        data: bytes,
+        service: Service,
+        message_type: int,
+        self_discard: bool,
+        enveloped: bool = False,
     ) -> bool:
         """Adds a message if it fits into the window and the open bundle, or none is open; returns whether.
 
@@ -226,13 +291,16 @@ class OutgoingRequests:
             template is None
             or template.key.service is not service
             or template.key.self_discard is not self_discard
+            or template.key.enveloped is not enveloped
         ):
-            template = self._new_template(group, service, self_discard)
+            if group in self.guarded:
+                return False
+            template = self._new_template(group, service, self_discard, enveloped)
         if self.builder is None and self._single is None:
             return self._open_single(template, data, message_type)
         self._make_builder()
         builder, groups = self.builder, template.key.groups
-        if builder is None or not builder.accepts(groups, service, self_discard):
+        if builder is None or not builder.accepts(groups, service, self_discard, enveloped):
             return False
         cost = builder.cost_bytes(groups, len(data))
         if self.charged_bytes + cost > self.welcome.window_bytes or not builder.fits(cost - COLUMNS_BYTES):
@@ -241,10 +309,15 @@ class OutgoingRequests:
         builder.append(data, message_type, 0, groups)
         return True
 
-    def _new_template(self, group: str, service: Service, self_discard: bool) -> SendTemplate:
+    def guard(self, group: str) -> None:
+        """Takes a group off the fast path, before it is put into `guarded`."""
+        self._templates.pop(group, None)
+
+    def _new_template(self, group: str, service: Service, self_discard: bool, enveloped: bool) -> SendTemplate:
         if len(self._templates) >= TEMPLATES_MAX:
             self._templates.clear()
-        template = self._templates[group] = SendTemplate(self._key((group,), service, self_discard))
+        key = self._key((group,), service, self_discard, enveloped)
+        template = self._templates[group] = SendTemplate(key)
         return template
 
     def _open_single(self, template: SendTemplate, data: bytes, message_type: int) -> bool:
@@ -316,13 +389,27 @@ class OutgoingRequests:
         """
         self.close_bundle()
         number, ticket = self._ticket(sending)
-        key = self._key(sending.groups, sending.service, sending.self_discard, sending.enveloped)
+        if len(bodies) == 1:
+            template = self._listed_template(sending)
+            cost = REQUEST_COST_BYTES + template.size_bytes(bodies[0])
+            self.charged_bytes += cost
+            self.requests.append((cost, 1))
+            self.out.append(template.frame(bodies[0], sending.message_type, number))
+            return ticket
+        key = self._key_of(sending)
         hints = bytes([*bytes(len(bodies) - 1), number])
         types = array("H", [sending.message_type]) * len(bodies)
         bundle = bundle_parts(key.replace(listed=True), bodies, types, hints)
         self.charged_bytes += REQUEST_COST_BYTES + bundle.size_bytes
         self._send_frame(bundle, len(bodies))
         return ticket
+
+    def _listed_template(self, sending: OutgoingMessage) -> SendTemplate:
+        """The template of a single request to a group; the last one is reused if it fits."""
+        last = self._listed
+        if last is None or last.key.groups != sending.groups or last.key.service is not sending.service:
+            last = self._listed = SendTemplate(self._key_of(sending).replace(listed=True))
+        return last
 
     def has_room_for_next(self, many: OutgoingSeries) -> bool:
         """Whether the window has room for the next message of a series; an error if any of it is too large."""
@@ -362,6 +449,24 @@ class OutgoingRequests:
             ticket.receipt = Receipt(sending.groups, sending.service, message.place, message.closing, members)
             ticket.listed = message.listed
 
+    def try_frame(self, kind: int, chunk: bytes, start: int, end: int) -> bool:
+        """Takes a CREDIT or a RECEIPT; False for another one, and if it is invalid: it is refused later."""
+        if kind == _CREDIT:
+            size_bytes = credit_at(chunk, start, end)
+            if not 0 <= size_bytes <= self.charged_bytes:
+                return False
+            self.credited(size_bytes)
+            return True
+        if kind != _RECEIPT:
+            return False
+        try:
+            message = decode_control(Frame(FrameKind.RECEIPT, chunk[start:end]))
+            if isinstance(message, ReceiptNotice):
+                self.fill_tickets(message)
+        except PeerError:
+            return False
+        return True
+
     def deny(self, numbers: tuple[int, ...], error: HopError) -> None:
         """Marks the tickets of refused messages."""
         if not self.tickets.keys() >= set(numbers):
@@ -391,9 +496,10 @@ class OutgoingRequests:
             or last.service is not sending.service
             or last.self_discard is not sending.self_discard
             or last.enveloped is not sending.enveloped
+            or last.resilience != sending.resilience
         ):
             last = self._last_key = self._key(
-                sending.groups, sending.service, sending.self_discard, sending.enveloped
+                sending.groups, sending.service, sending.self_discard, sending.enveloped, sending.resilience
             )
         return last
 
@@ -461,6 +567,6 @@ class OutgoingRequests:
 
 
 def _fits(builder: BundleBuilder, key: BundleKey, data: bytes) -> bool:
-    if not builder.accepts(key.groups, key.service, key.self_discard, key.enveloped):
+    if not builder.accepts(key.groups, key.service, key.self_discard, key.enveloped, key.resilience):
         return False
     return builder.fits(builder.cost_bytes(key.groups, len(data)) - COLUMNS_BYTES)

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from hopring.client.arguments import got, group_named
-from hopring.client.errors import NotAllowed, RequestRefused, WrongType
-from hopring.client.events import Member
+from hopring.client.errors import NotAllowed, NotOffered, RequestRefused, WrongType
+from hopring.client.events import Member, Quorum, minimum_of
 from hopring.groups.names import GroupViewId
 from hopring.ids import ViewId
-from hopring.session.options import DENIALS
+from hopring.session.options import DENIALS, NOT_OFFERED
 from hopring.session.protocol import (
     Answer,
     DaemonAnswer,
@@ -22,6 +22,8 @@ from hopring.session.protocol import (
     LinkLine,
     LinkProtocolName,
     LinkUse,
+    LockLine,
+    LocksPage,
     MembersPage,
     NoAnswer,
     PrimaryName,
@@ -45,6 +47,7 @@ class GroupInfo:
     name: str
     members: int
     here: int  # Members at this daemon.
+    suspended: bool = False  # Whether it is below its minimum.
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,8 @@ class GroupMembers:
     group: str
     id: GroupViewId | None
     members: tuple[Member, ...]
+    suspended: bool = False  # Whether the group is below its minimum.
+    minimum: int | Quorum = 1  # The one in force.
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +70,7 @@ class DaemonView:
     cause: str
     age_seconds: float
     primary_by: PrimaryName = ""  # Why the view is primary; empty if it is not.
+    suspended: tuple[str, ...] = ()  # Groups below their minimum, of the present view: some of them, if many.
 
     @property
     def primary(self) -> bool:
@@ -93,6 +99,25 @@ class LinkFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class LockInfo:
+    """A lock that somebody claims, as the daemon knows it now."""
+
+    name: str
+    holder: Member | None  # None: it is not granted, for want of a primary view or while a lease runs out.
+    fence: int | None  # The holder's.
+    waiting: int  # Claims behind the holder's.
+
+
+@dataclass(frozen=True, slots=True)
+class ConfiguredDaemon:
+    """A daemon of the configuration, in a view or not."""
+
+    name: str
+    site: str
+    votes: int  # In the decision which view is primary.
+
+
+@dataclass(frozen=True, slots=True)
 class DaemonFacts:
     """A daemon's description of itself."""
 
@@ -110,6 +135,9 @@ class DaemonFacts:
     unsent: Mapping[str, int]
     cut: tuple[str, ...]  # Daemons that the admin channel has cut off here.
     shaped: tuple[str, ...]  # Daemons whose packets from here the admin channel delays or loses.
+    problems: tuple[str, ...] = ()  # Missing listeners, and a spooler that does not stay up.
+    configured: tuple[ConfiguredDaemon, ...] = ()  # All daemons of the configuration, by name.
+    tie_site: str | None = None  # Of two halves with equal votes, that with most of this site's is primary.
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +174,7 @@ def groups() -> Query[tuple[GroupInfo, ...]]:
     more, after = True, ""
     while more:
         page = _expect(GroupsPage, (yield "groups", "", after))
-        out += [GroupInfo(one.name, one.members, one.here) for one in page.groups]
+        out += [GroupInfo(one.name, one.members, one.here, one.suspended) for one in page.groups]
         more, after = page.more and bool(page.groups), out[-1].name if out else ""
     return tuple(out)
 
@@ -166,7 +194,24 @@ def members(group: str) -> Query[GroupMembers]:
         view = page.id
         out += [Member(one.daemon, one.name, one.incarnation, one.session) for one in page.members]
         more = page.more and bool(page.members)
-    return GroupMembers(group, view, tuple(out))
+    return GroupMembers(group, view, tuple(out), page.suspended, minimum_of(page.minimum))
+
+
+def locks(group: str) -> Query[tuple[LockInfo, ...]]:
+    """The locks of a group that somebody claims, sorted by name."""
+    group_named(group)
+    out: list[LockInfo] = []
+    more = True
+    while more:
+        page = _expect(LocksPage, (yield "locks", group, out[-1].name if out else ""))
+        out += [LockInfo(one.lock, _holder(one), one.fence, one.waiting) for one in page.locks]
+        more = page.more and bool(page.locks)
+    return tuple(out)
+
+
+def _holder(one: LockLine) -> Member | None:
+    held = one.holder
+    return None if held is None else Member(held.daemon, held.name, held.incarnation, held.session)
 
 
 def view(after: DaemonView | None) -> Query[DaemonView]:
@@ -174,7 +219,9 @@ def view(after: DaemonView | None) -> Query[DaemonView]:
     if after is not None and not isinstance(after, DaemonView):
         raise WrongType("after", got(after), "give a DaemonView that `view` has returned, or None")
     answer = _expect(ViewAnswer, (yield "view", "", "" if after is None else after.text))
-    return DaemonView(answer.id, answer.members, answer.cause, answer.age_us / 1e6, answer.primary)
+    return DaemonView(
+        answer.id, answer.members, answer.cause, answer.age_us / 1e6, answer.primary, answer.suspended
+    )
 
 
 def daemon() -> Query[DaemonFacts]:
@@ -195,6 +242,9 @@ def daemon() -> Query[DaemonFacts]:
         answer.unsent,
         answer.cut,
         answer.shaped,
+        answer.problems,
+        tuple([ConfiguredDaemon(one.name, one.site, one.votes) for one in answer.configured]),
+        answer.tie_site or None,
     )
 
 
@@ -242,6 +292,8 @@ Kind = TypeVar("Kind", bound=Answer)
 def _expect(kind: type[Kind], answer: Answer | None) -> Kind:
     if isinstance(answer, NoAnswer) and answer.reason in DENIALS:
         raise NotAllowed("", answer.reason, answer.remedy, "query", kind.__name__)
+    if isinstance(answer, NoAnswer) and answer.reason.startswith(NOT_OFFERED):
+        raise NotOffered(answer.reason, answer.remedy)
     if isinstance(answer, NoAnswer):
         raise RequestRefused("", answer.reason, answer.remedy)
     if not isinstance(answer, kind):

@@ -2,19 +2,19 @@
 
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from os import PathLike
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final
 
 from hopring.client.arguments import (
+    PathName,
     Reconnect,
+    Requirement,
     check_flag,
     check_number,
-    check_plain_group,
     check_seconds,
     check_service,
     check_session_name,
@@ -22,6 +22,9 @@ from hopring.client.arguments import (
     checked_bodies,
     checked_data,
     checked_envelope,
+    checked_resilience,
+    checked_retain,
+    checked_ttl_us,
     got,
     groups_named,
     parse_url,
@@ -31,25 +34,15 @@ from hopring.client.arguments import (
 from hopring.client.connection import ChannelMaker, ClientIdentity
 from hopring.client.core import ClientCore
 from hopring.client.errors import WrongType, WrongValue
-from hopring.client.events import Quorum, Replies, Reply, Request
-from hopring.client.outgoing import Data, OutgoingMessage, OutgoingSeries
+from hopring.client.events import Quorum
+from hopring.client.outgoing import OutgoingMessage, OutgoingSeries
+from hopring.client.peer_url import check_peer
 from hopring.client.sockets import now_us
+from hopring.client.values.codecs import Codec
+from hopring.client.values.tracing import with_trace
 from hopring.errors import HopError
 from hopring.services import Service
-from hopring.session.options import WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, Slow, SlowPolicy
-
-PathName = str | PathLike[str]
-"""The path of a file, as applications give it."""
-
-ReplyTo = Literal["caller", "group"]
-"""Who gets the reply to a request."""
-
-Handler = Callable[[Request], Data | Awaitable[Data | None] | None]
-BlockingHandler = Callable[[Request], Data | None]
-"""Functions that do a request and return the data of the reply; None is a reply without data."""
-
-PARALLEL_DEFAULT: Final = 64
-"""Requests that a handler with coroutines works on at a time."""
+from hopring.session.options import WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, Slow, SlowPolicy, WhenSuspended
 
 USER_CHARACTERS_MAX: Final = 256
 
@@ -90,6 +83,11 @@ class SessionProperties:
         return self._core.state.dedup.dropped
 
     @property
+    def expired(self) -> int:
+        """The number of messages that were not sent because their time to live had ended."""
+        return self._core.state.expired
+
+    @property
     def connected(self) -> bool:
         """Whether there is a connection to a daemon now."""
         return self._core.connected
@@ -106,296 +104,15 @@ class SessionProperties:
         self._core.state.dedup.remember(group, marks)
 
 
-class RequestArguments(NamedTuple):
-    """The checked arguments of a request."""
+class OutgoingValues:
+    """What a session does with values and headers before they are sent; both forms have it."""
 
-    group: str
-    data: bytes
-    service: Service
-    headers: Mapping[str, str]
-    wait: int | Quorum
-    to_group: bool
-    timeout_seconds: float | None
+    _codec: Codec[Any] | None = None
+    _tracing = False
 
-
-def request_of(
-    group: str,
-    data: Data,
-    wait: int | Quorum,
-    reply_to: ReplyTo,
-    service: Service,
-    headers: Mapping[str, str] | None,
-    timeout_seconds: float | None,
-) -> RequestArguments:
-    """Checks the arguments of a request."""
-    check_plain_group(group)
-    if not isinstance(wait, Quorum):
-        if not isinstance(wait, int) or isinstance(wait, bool):
-            raise WrongType("wait", got(wait), "give an int, 1 or more, MAJORITY or ALL")
-        if wait < 1:
-            raise WrongValue("wait", f"{wait} is out of range", "give an int, 1 or more, MAJORITY or ALL")
-    if reply_to not in ("caller", "group"):
-        raise WrongValue("reply_to", f"got {reply_to!r}", 'give "caller" or "group"')
-    check_service(service)
-    if not service.total:
-        reason = "a request needs a place in the order"
-        raise WrongValue("service", reason, "use Service.CAUSAL, AGREED or SAFE")
-    if headers is not None:
-        checked_envelope(headers)
-    check_seconds("timeout_seconds", timeout_seconds)
-    body = checked_data(data)
-    return RequestArguments(group, body, service, headers or {}, wait, reply_to == "group", timeout_seconds)
-
-
-def check_handler(handler: object) -> None:
-    """Checks the handler of requests."""
-    if not callable(handler):
-        raise WrongType("handler", got(handler), "give a function that takes a Request and returns bytes")
-
-
-class Serving:
-    """A handler that is registered: `await` it to be sure that it gets requests; `async with` ends it.
-
-    It may be called like the handler, so `serve` can be used as a decorator.
-    """
-
-    def __init__(
-        self,
-        handler: Handler,
-        joined: Awaitable[None],
-        stop: Callable[[], Awaitable[None]],
-    ) -> None:
-        self._handler = handler
-        self._joined = joined
-        self._stop = stop
-
-    def __call__(self, request: Request) -> Data | Awaitable[Data | None] | None:
-        return self._handler(request)
-
-    def __await__(self) -> Generator[object, None, None]:
-        """Waits until requests are served."""
-        yield from self._joined.__await__()
-
-    async def stop(self) -> None:
-        """Ends it; requests that wait are not done."""
-        await self._stop()
-
-    async def __aenter__(self) -> "Serving":
-        await self._joined
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._stop()
-
-
-class AioRequests:
-    """The calls of an asyncio session for request and reply; blocks/ has the code."""
-
-    _calls: Any = None  # Made by the first of these calls.
-
-    async def request(
-        self,
-        group: str,
-        data: Data,
-        *,
-        wait: int | Quorum = 1,
-        reply_to: ReplyTo = "caller",
-        service: Service = Service.AGREED,
-        headers: Mapping[str, str] | None = None,
-        timeout_seconds: float | None = None,
-    ) -> Replies:
-        """Sends a request to the servers of a group, and returns as many replies as `wait` says.
-
-        The session need not be a member. NoResponders: nobody serves the group. MissingReplies: too few servers
-        are left; RepliesTimedOut is one of these. RequestFailed: a server could not do it, and too few others
-        are left.
-        """
-        asked = request_of(group, data, wait, reply_to, service, headers, timeout_seconds)
-        replies: Replies = await self._use_calls().request(*asked)
-        return replies
-
-    def replies_to(
-        self,
-        group: str,
-        data: Data,
-        *,
-        reply_to: ReplyTo = "caller",
-        service: Service = Service.AGREED,
-        headers: Mapping[str, str] | None = None,
-        timeout_seconds: float | None = None,
-    ) -> AsyncIterator[Reply]:
-        """Sends a request and yields the reply of each server as it arrives, failures included.
-
-        At the end it raises NoResponders, or MissingReplies if servers have left or died.
-        """
-        asked = request_of(group, data, Quorum.ALL, reply_to, service, headers, timeout_seconds)
-        replies: AsyncIterator[Reply] = self._use_calls().replies(*asked)
-        return replies
-
-    def serve(self, group: str, handler: Handler, *, parallel: int = PARALLEL_DEFAULT) -> Serving:
-        """Registers the handler of requests to a group; it returns the data of the reply.
-
-        A plain function is called for one request after the other. Coroutines run side by side, up to
-        `parallel`. An error that it raises goes to the caller as RequestFailed.
-        """
-        check_plain_group(group)
-        check_handler(handler)
-        check_number("parallel", parallel, 1)
-        serving: Serving = self._use_calls().serve(group, handler, parallel)
-        return serving
-
-    def _use_calls(self) -> Any:
-        if self._calls is None:
-            # Most sessions do not need it, and packages import downwards only.
-            self._calls = import_module("hopring.blocks.aio_calls").AioCalls(self)
-        return self._calls
-
-
-class AioGroupRequests:
-    """The same calls for a group."""
-
-    session: AioRequests
-    name: str
-
-    async def request(
-        self,
-        data: Data,
-        *,
-        wait: int | Quorum = 1,
-        reply_to: ReplyTo = "caller",
-        service: Service = Service.AGREED,
-        headers: Mapping[str, str] | None = None,
-        timeout_seconds: float | None = None,
-    ) -> Replies:
-        """Sends a request to the servers of the group; see `Session.request`."""
-        asked = request_of(self.name, data, wait, reply_to, service, headers, timeout_seconds)
-        replies: Replies = await self.session._use_calls().request(*asked)
-        return replies
-
-    def replies_to(
-        self,
-        data: Data,
-        *,
-        reply_to: ReplyTo = "caller",
-        service: Service = Service.AGREED,
-        headers: Mapping[str, str] | None = None,
-        timeout_seconds: float | None = None,
-    ) -> AsyncIterator[Reply]:
-        """Sends a request and yields each reply; see `Session.replies_to`."""
-        asked = request_of(self.name, data, Quorum.ALL, reply_to, service, headers, timeout_seconds)
-        replies: AsyncIterator[Reply] = self.session._use_calls().replies(*asked)
-        return replies
-
-    def serve(self, handler: Handler, *, parallel: int = PARALLEL_DEFAULT) -> Serving:
-        """Registers the handler of requests to the group; see `Session.serve`. It ends with a leave."""
-        return self.session.serve(self.name, handler, parallel=parallel)
-
-
-class BlockingRequests:
-    """The calls of a blocking session for request and reply; blocks/ has the code."""
-
-    _calls: Any = None
-
-    def request(
-        self,
-        group: str,
-        data: Data,
-        *,
-        wait: int | Quorum = 1,
-        reply_to: ReplyTo = "caller",
-        service: Service = Service.AGREED,
-        headers: Mapping[str, str] | None = None,
-        timeout_seconds: float | None = None,
-    ) -> Replies:
-        """Sends a request to the servers of a group, and returns as many replies as `wait` says.
-
-        The session need not be a member. NoResponders: nobody serves the group. MissingReplies: too few servers
-        are left; RepliesTimedOut is one of these. RequestFailed: a server could not do it, and too few others
-        are left.
-        """
-        asked = request_of(group, data, wait, reply_to, service, headers, timeout_seconds)
-        replies: Replies = self._use_calls().request(*asked)
-        return replies
-
-    def replies_to(
-        self,
-        group: str,
-        data: Data,
-        *,
-        reply_to: ReplyTo = "caller",
-        service: Service = Service.AGREED,
-        headers: Mapping[str, str] | None = None,
-        timeout_seconds: float | None = None,
-    ) -> Iterator[Reply]:
-        """Sends a request and yields the reply of each server as it arrives, failures included.
-
-        At the end it raises NoResponders, or MissingReplies if servers have left or died.
-        """
-        asked = request_of(group, data, Quorum.ALL, reply_to, service, headers, timeout_seconds)
-        replies: Iterator[Reply] = self._use_calls().replies(*asked)
-        return replies
-
-    def serve(self, group: str, handler: BlockingHandler) -> BlockingHandler:
-        """Registers the handler of requests to a group, which `handle_requests` calls; returns the handler."""
-        check_plain_group(group)
-        check_handler(handler)
-        self._use_calls().serve(group, handler)
-        return handler
-
-    def handle_requests(self, *, max_requests: int | None = None, timeout_seconds: float | None = None) -> int:
-        """Calls handlers as requests arrive, for this time or up to this many; returns how many there were."""
-        if max_requests is not None:
-            check_number("max_requests", max_requests, 1)
-        check_seconds("timeout_seconds", timeout_seconds)
-        handled: int = self._use_calls().handle(max_requests, timeout_seconds)
-        return handled
-
-    def _use_calls(self) -> Any:
-        if self._calls is None:
-            self._calls = import_module("hopring.blocks.blocking_calls").BlockingCalls(self)
-        return self._calls
-
-
-class BlockingGroupRequests:
-    """The same calls for a group."""
-
-    session: BlockingRequests
-    name: str
-
-    def request(
-        self,
-        data: Data,
-        *,
-        wait: int | Quorum = 1,
-        reply_to: ReplyTo = "caller",
-        service: Service = Service.AGREED,
-        headers: Mapping[str, str] | None = None,
-        timeout_seconds: float | None = None,
-    ) -> Replies:
-        """Sends a request to the servers of the group; see `Session.request`."""
-        asked = request_of(self.name, data, wait, reply_to, service, headers, timeout_seconds)
-        replies: Replies = self.session._use_calls().request(*asked)
-        return replies
-
-    def replies_to(
-        self,
-        data: Data,
-        *,
-        reply_to: ReplyTo = "caller",
-        service: Service = Service.AGREED,
-        headers: Mapping[str, str] | None = None,
-        timeout_seconds: float | None = None,
-    ) -> Iterator[Reply]:
-        """Sends a request and yields each reply; see `Session.replies_to`."""
-        asked = request_of(self.name, data, Quorum.ALL, reply_to, service, headers, timeout_seconds)
-        replies: Iterator[Reply] = self.session._use_calls().replies(*asked)
-        return replies
-
-    def serve(self, handler: BlockingHandler) -> BlockingHandler:
-        """Registers the handler of requests to the group; see `Session.serve`. It ends with a leave."""
-        return self.session.serve(self.name, handler)
+    def _headers(self, headers: Mapping[str, str] | None) -> Mapping[str, str] | None:
+        """The headers of a message, with the trace context if the session gives one."""
+        return with_trace(headers) if self._tracing else headers
 
 
 @dataclass(frozen=True, slots=True)
@@ -419,12 +136,15 @@ def core_of(
     window_bytes: int,
     slow: SlowPolicy,
     priority: bool,
+    require: Requirement | None,
     timeout_seconds: float,
     reconnect: bool | Reconnect,
     credentials: SessionCredentials = NO_CREDENTIALS,
+    when_suspended: WhenSuspended = "wait",
 ) -> ClientCore:
     """Checks the arguments of `connect`, and makes the core of the session."""
     urls = parse_urls(url)
+    check_peer(parse_url(urls[0]).peer, slow, priority, credentials != NO_CREDENTIALS)
     if name is not None:
         check_session_name(name)
     check_flag("membership", membership)
@@ -435,6 +155,10 @@ def core_of(
     if slow not in policies:
         raise WrongValue("slow", f"got {slow!r}", f"give one of {', '.join(policies)}")
     check_flag("priority", priority)
+    if require not in (None, "primary"):
+        raise WrongValue("require", f"got {require!r}", 'give "primary" or None')
+    if when_suspended not in ("wait", "fail"):
+        raise WrongValue("when_suspended", f"got {when_suspended!r}", 'give "wait" or "fail"')
     check_seconds("timeout_seconds", timeout_seconds, forever=False, above_zero=True)
     if reconnect is True:
         reconnect = Reconnect()
@@ -449,6 +173,8 @@ def core_of(
         membership,
         slow=slow,
         priority=priority,
+        require_primary=require == "primary",
+        when_suspended=when_suspended,
         identity=identity,
         tls=tls,
         reconnect=reconnect or None,
@@ -508,11 +234,14 @@ def _tls_of(urls: Sequence[str], credentials: SessionCredentials) -> ChannelMake
 
 def message_of(
     groups: str | Sequence[str],
-    data: Data,
+    data: object,
     service: Service,
     message_type: int,
     self_discard: bool,
     headers: Mapping[str, str] | None = None,
+    resilience: int | Quorum = 0,
+    ttl_seconds: float | None = None,
+    retain: bool = False,
 ) -> OutgoingMessage:
     """Checks the arguments of a message, and joins several buffers; headers precede them as an envelope."""
     names = groups_named(groups)
@@ -522,7 +251,15 @@ def message_of(
     envelope = b"" if headers is None else checked_envelope(headers)
     body = checked_data(data)
     return OutgoingMessage(
-        names, envelope + body if envelope else body, service, message_type, self_discard, bool(envelope)
+        names,
+        envelope + body if envelope else body,
+        service,
+        message_type,
+        self_discard,
+        bool(envelope),
+        checked_resilience(resilience, service),
+        0 if ttl_seconds is None else checked_ttl_us(ttl_seconds),
+        checked_retain(retain, names, service, len(envelope) + len(body)),
     )
 
 
@@ -532,12 +269,13 @@ def series_of(
     service: Service,
     message_type: int,
     self_discard: bool,
+    resilience: int | Quorum = 0,
 ) -> OutgoingSeries:
     """Checks the arguments of `multicast_many`."""
     names = groups_named(groups)
     check_service(service)
     check_type(message_type)
     check_flag("self_discard", self_discard)
-    return OutgoingSeries(
-        OutgoingMessage(names, b"", service, message_type, self_discard), checked_bodies(bodies)
-    )
+    holders = checked_resilience(resilience, service)
+    sending = OutgoingMessage(names, b"", service, message_type, self_discard, resilience=holders)
+    return OutgoingSeries(sending, checked_bodies(bodies))

@@ -8,7 +8,7 @@ Invariants  a session gets a bundle once, even if it is in several of the groups
             as well, since it must not overtake.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -20,8 +20,9 @@ from hopring.groups.messages import PRESENCES_MAX, BundlePresence, GroupPresence
 from hopring.groups.names import is_legal_session
 from hopring.groups.payloads import split_sender
 from hopring.groups.private_groups import is_private, private_group, split_private
+from hopring.groups.retained import RetainedValue
 from hopring.groups.sessions import LocalSessions
-from hopring.ids import DaemonId, GroupName, Process, ViewId
+from hopring.ids import DaemonId, GroupName, Place, Process, ViewId
 from hopring.ordering.entry import Position
 from hopring.services import Service
 from hopring.wire.bundle import Bundle, decode_bundle, peek_groups, rows_of
@@ -132,6 +133,7 @@ class GroupDelivery:
     table: GroupTable
     sessions: LocalSessions
     early: EarlyMessages
+    suspended: Collection[GroupName] = ()  # Nothing ordered is delivered in these groups.
     presences: list[BundlePresence] = field(default_factory=list)  # Answers to send, of the current view.
 
     def deliver(self, event: Delivered) -> list[DeliverBundle]:
@@ -140,12 +142,14 @@ class GroupDelivery:
         name, payload = split_sender(message.payload)
         groups = peek_groups(payload)
         sessions = self._recipients(groups)
+        if self.suspended and message.service.total:
+            sessions = self._recipients(tuple([one for one in groups if one not in self.suspended]))
         if event.sender != self.me:
             self._note_presence(event, payload, groups)
         overtakes = self.early.overtakes(groups, message.service, event.position)
         if not sessions and not overtakes:
             return []
-        self._check_name(event, name)
+        self.check_name(event, name)
         bundle = decode_checked(event, payload)
         key = bundle.key
         if key.self_discard and event.sender == self.me:
@@ -159,7 +163,23 @@ class GroupDelivery:
             self.early.keep(deliver)
         return [deliver] if deliver.sessions else []
 
-    def _check_name(self, event: Delivered, name: str) -> None:
+    def retained(self, event: Delivered) -> tuple[GroupName, RetainedValue, Bundle] | None:
+        """The value to keep, at all daemons alike, also where its group has no members; None if suspended."""
+        message = event.message
+        name, payload = split_sender(message.payload)
+        bundle = decode_checked(event, payload)
+        group = bundle.key.groups[0]
+        if group in self.suspended:
+            return None  # It is not delivered.
+        self.check_name(event, name)
+        place = Place(event.view, event.position.lts, event.position.site)
+        return (
+            group,
+            RetainedValue(place, private_group(name, self.names[message.daemon]), bytes(payload)),
+            bundle,
+        )
+
+    def check_name(self, event: Delivered, name: str) -> None:
         """Checks the name that a bundle gives its sender: legal, and the one that the session is known by."""
         message = event.message
         known: str | None = None
@@ -196,7 +216,8 @@ class GroupDelivery:
         cannot overtake a join: messages in a mixed bundle are ordered like joins.
         """
         bundle = deliver.bundle
-        members = [self._local(group) for group in bundle.key.groups]
+        # Mixed bundles are ordered.
+        members = [() if one in self.suspended else self._local(one) for one in bundle.key.groups]
         if members.count(members[0]) == len(members):
             return [deliver] if deliver.sessions else []
         wanted: dict[int, list[int]] = {}  # By session, the indexes of its groups.

@@ -2,11 +2,22 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, final
+from typing import Final, Literal, final
 
-from hopring.engine import Delivered, Installed, Resume, Rift, Stamped, TransitionalSignal, Withdraw
-from hopring.groups.names import GroupMember, GroupViewId
-from hopring.ids import GroupName, Process, ViewId
+from hopring.engine import (
+    Delivered,
+    Installed,
+    Resume,
+    Rift,
+    Stamped,
+    TransitionalSignal,
+    Withdraw,
+    Withheld,
+)
+from hopring.groups.locks import LockEnd
+from hopring.groups.names import Fence, GroupMember, GroupViewId
+from hopring.groups.retained import RetainedValue
+from hopring.ids import NEVER, GroupName, Place, Process, ViewId
 from hopring.links.events import Tick
 from hopring.ordering.entry import Position
 from hopring.value import Value
@@ -22,6 +33,7 @@ class Connect:
     session: int
     name: str
     priority: bool = False  # Its requests go before those of other sessions.
+    impatient: bool = False  # Its messages to suspended groups are refused; otherwise they wait.
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +49,7 @@ class JoinGroup:
 
     session: int
     group: GroupName
+    minimum: int = 0  # The fewest members that may go on; wire/rmp/lists.py has the codes.
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +60,36 @@ class LeaveGroup:
     group: GroupName
 
 
+@dataclass(frozen=True, slots=True)
+class ClaimLock:
+    """A session asks for a lock of a group that it is in."""
+
+    session: int
+    group: GroupName
+    lock: str
+    serial: int  # Of the claim; a session does not use it twice.
+    partial: bool = False  # A grant without a primary view is welcome, too.
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseLock:
+    """A session gives up a claim, whether it holds the lock or waits."""
+
+    session: int
+    serial: int
+
+
 @final
 class Send(Value):
     """An encoded bundle of one session for any groups, private ones included."""
 
-    def __init__(self, session: int, key: BundleKey, bundle: bytes | memoryview) -> None:
+    def __init__(
+        self, session: int, key: BundleKey, bundle: bytes | memoryview, deadline_us: int = NEVER
+    ) -> None:
         self.session: Final = session
         self.key: Final = key
         self.bundle: Final = bundle
+        self.deadline_us: Final = deadline_us  # From then on it is not given to the order.
 
 
 # To sessions.
@@ -109,6 +144,8 @@ class GroupView:
     sets: tuple[tuple[GroupMember, ...], ...] = ()  # After a change of network: the members by last view.
     primary: bool = False  # Whether the daemons' view is.
     same: bool = False  # Nothing but `primary` has changed.
+    suspended: bool = False  # The group is below its minimum.
+    minimum: int = 0  # The one in force.
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +164,8 @@ class ShowSignal:
     group: GroupName
     id: GroupViewId
     together: tuple[GroupMember, ...]
+    suspended: bool = False  # These are fewer than the group's minimum.
+    minimum: int = 0  # The one in force.
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +182,38 @@ class SessionGone:
 
     session: int
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class LockGranted:
+    """The session holds the lock from this place in the order on, and until its lease or the lock has ended."""
+
+    session: int
+    serial: int
+    group: GroupName
+    lock: str
+    fence: Fence
+    place: Place
+    lease_us: int  # What is left of it.
+
+
+@dataclass(frozen=True, slots=True)
+class LockEnded:
+    """The session's claim has ended; if it held the lock, it holds it no more."""
+
+    session: int
+    serial: int
+    group: GroupName
+    lock: str
+    end: LockEnd
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRenewed:
+    """The session's locks are held this much longer from now."""
+
+    session: int
+    lease_us: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +251,42 @@ class DeliverBundle(Value):
         return self.bundle if self.only is None else decode_bundle(pick(self.bundle, self.only))
 
 
-Request = Connect | Disconnect | JoinGroup | LeaveGroup | Send
-FromBelow = Delivered | Stamped | Rift | TransitionalSignal | Installed
+@dataclass(frozen=True, slots=True)
+class ShowRetained:
+    """The retained value of a group, for sessions that have joined it, or whose group got it by a merge."""
+
+    sessions: tuple[int, ...]
+    group: GroupName
+    value: RetainedValue
+
+
+@dataclass(frozen=True, slots=True)
+class RequestDenied:
+    """A request is refused for a reason that the engine below has, with its remedy."""
+
+    session: int
+    request: Literal["join", "send"]
+    name: str  # Of the group.
+    reason: str
+    remedy: str
+    tickets: tuple[int, ...] = ()  # Of the messages that wait for receipts.
+
+
+@final
+class OwnDelivered(Value):
+    """A bundle of a session here was delivered, by an engine that does not tell the session server itself."""
+
+    def __init__(self, event: Delivered) -> None:
+        self.event: Final = event
+
+
+class EngineEvent(Value):
+    """An event of another engine, which only the groups above that engine understand."""
+
+
+SessionRequest = JoinGroup | LeaveGroup | ClaimLock | ReleaseLock | Send
+Request = Connect | Disconnect | SessionRequest
+FromBelow = Delivered | Stamped | Withheld | Rift | TransitionalSignal | Installed | EngineEvent
 Input = Request | FromBelow | Tick
 Output = (
     SessionConnected
@@ -190,8 +295,14 @@ Output = (
     | ShowSignal
     | LeftGroup
     | SessionGone
+    | LockGranted
+    | LockEnded
+    | LeaseRenewed
     | PresenceReport
     | DeliverBundle
+    | ShowRetained
+    | RequestDenied
+    | OwnDelivered
     | Resume
     | Withdraw
 )

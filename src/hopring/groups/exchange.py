@@ -18,15 +18,28 @@ from typing import Final, NamedTuple
 
 from hopring.errors import Drop, PeerError
 from hopring.groups.group_table import GroupEntry
-from hopring.groups.messages import PARTS_MAX, GroupsPart, LocalGroup
-from hopring.groups.names import GroupMember, GroupViewId
-from hopring.ids import DAEMONS_MAX, NUMBER_MAX, GroupName, Process, ViewId
+from hopring.groups.locks import NO_LOCKS, STEPS_MAX, LockClaim, LockReport, ReportedLock
+from hopring.groups.messages import (
+    PARTS_MAX,
+    GroupsPart,
+    LocalClaim,
+    LocalGroup,
+    LocalLock,
+    LocalMinimum,
+    LostMember,
+    RetainedEntry,
+)
+from hopring.groups.minimum import GroupMinimum
+from hopring.groups.names import Fence, GroupMember, GroupViewId
+from hopring.groups.retained import check_retained
+from hopring.ids import DAEMONS_MAX, NUMBER_MAX, DaemonId, GroupName, Incarnation, Process, ViewId
 
 NONCES: Final = 1 << 64
 """The number of incarnations that a view id can name."""
 
 ENTRY_COST_BYTES: Final = 64  # Of a group: its id and the encoding around names.
 MEMBER_COST_BYTES: Final = 8
+CLAIM_COST_BYTES: Final = 64
 
 
 class Origin(NamedTuple):
@@ -43,6 +56,9 @@ class MergedGroup:
     name: GroupName
     origins: dict[Origin, set[GroupMember]] = field(default_factory=dict)
     flags: set[bool] = field(default_factory=set)  # Whether its members were last shown a primary view.
+    minimum: GroupMinimum | None = None
+    suspended: bool = False
+    was_suspended: set[bool] = field(default_factory=set)  # As its members were last shown.
 
     @property
     def changed(self) -> bool:
@@ -51,7 +67,14 @@ class MergedGroup:
 
     def needs_view(self, primary: bool) -> bool:
         """Whether the group needs a new view, in a view of daemons that is primary or not."""
-        return self.changed or self.flags != {primary}
+        turned = bool(self.was_suspended) and self.was_suspended != {self.suspended}
+        return self.changed or self.flags != {primary} or turned
+
+    def judge(self, processes: Collection[Process], primary: bool) -> None:
+        """Judges whether the group is suspended in a view of these daemons."""
+        if self.minimum is not None:
+            self.minimum.meet(processes, self.members)
+            self.suspended = not self.minimum.is_met(len(self.members), primary, True)
 
     def is_torn(self, last: GroupViewId) -> bool:
         """Whether members of this last view have different closing paths."""
@@ -100,14 +123,18 @@ class GroupsExchange:
         if sender not in self.members or part.part >= part.parts or part.parts > PARTS_MAX:
             raise PeerError(Drop.INCONSISTENT, f"part {part.part} of {part.parts} of GROUPS")
         same = (first.parts, first.version, first.primary) == (part.parts, part.version, part.primary)
-        if not same or part.part in parts:
+        if not same or first.epoch != part.epoch or part.part in parts:
             raise PeerError(Drop.INCONSISTENT, "parts of GROUPS that do not agree")
-        if self.alike and (part.groups or part.interested):
+        if self.alike and (part.groups or part.interested or part.retained or part.locks or part.minimums):
             raise PeerError(Drop.INCONSISTENT, "GROUPS with groups, in a view whose daemons know the same")
         for entry in part.groups:
             _check_id(entry, self.view)
+        for value in part.retained:
+            check_retained(value, self.view)
         if len(parts) + 1 == part.parts:
             _check_whole([*parts.values(), part])
+            _check_locks([*parts.values(), part])
+            _check_minimums([*parts.values(), part])
         parts[part.part] = part
         self.parts[sender] = parts
         if len(parts) == part.parts:
@@ -124,7 +151,38 @@ class GroupsExchange:
                     group.flags.add(part.primary)
                     for session, name in entry.members:
                         members.add(GroupMember(sender.daemon, name, sender.incarnation, session))
+        for sender, parts in self.parts.items():
+            names = {one: name for part in parts.values() for e in part.groups for one, name in e.members}
+            for minimum in [one for part in parts.values() for one in part.minimums]:
+                _merge_minimum(merged[GroupName(minimum.group)], minimum, sender, names)
         return [merged[name] for name in sorted(merged)]
+
+    def retained(self) -> list[RetainedEntry]:
+        """The retained values of all daemons, in the same order everywhere."""
+        ordered = [parts[at] for _, parts in sorted(self.parts.items()) for at in sorted(parts)]
+        return [value for part in ordered for value in part.retained]
+
+    def locks(self) -> list[LockReport]:
+        """The locks as each daemon reports them."""
+        out: list[LockReport] = []
+        for sender, parts in sorted(self.parts.items()):
+            first = next(iter(parts.values()))
+            names = {one: name for part in parts.values() for e in part.groups for one, name in e.members}
+            reported: list[ReportedLock] = []
+            for entry in [one for part in parts.values() for one in part.locks]:
+                claims = [
+                    LockClaim(
+                        one.place,
+                        GroupMember(sender.daemon, names[one.session], sender.incarnation, one.session),
+                        one.serial,
+                        one.partial,
+                    )
+                    for one in entry.claims
+                ]
+                key = GroupName(entry.group), entry.lock
+                reported.append(ReportedLock(key, tuple(claims), entry.held, entry.lapsing, entry.free))
+            out.append(LockReport(first.epoch, tuple(reported)))
+        return out
 
     def interests(self) -> list[tuple[Process, int, set[GroupName]]]:
         """For each daemon, the version of its interest and the groups whose messages it wants."""
@@ -170,6 +228,70 @@ def _check_whole(parts: Iterable[GroupsPart]) -> None:
             members.add((entry.group, session))
 
 
+def _check_locks(parts: Iterable[GroupsPart]) -> None:
+    """Checks the locks of one daemon's GROUPS: members claim them, and locks and claims are named once."""
+    whole = list(parts)
+    members = {
+        (entry.group, session) for part in whole for entry in part.groups for session, _ in entry.members
+    }
+    named: set[tuple[str, str]] = set()
+    claims: set[tuple[int, int]] = set()
+    for entry in [one for part in whole for one in part.locks]:
+        if (entry.group, entry.lock) in named or (entry.held is not None and not entry.claims):
+            raise PeerError(Drop.INCONSISTENT, f"GROUPS with the lock {entry.lock!r} twice, or held by nobody")
+        named.add((entry.group, entry.lock))
+        if entry.held is not None and not _is_fence(entry.held, whole[0].epoch):
+            raise PeerError(Drop.LIMIT, f"GROUPS with the fence {entry.held}")
+        for one in entry.claims:
+            if (entry.group, one.session) not in members or (one.session, one.serial) in claims:
+                raise PeerError(Drop.INCONSISTENT, f"a claim of {entry.lock!r} by session {one.session}")
+            if not _is_view_id(one.place.view) or not 0 <= one.place.lts <= NUMBER_MAX:
+                raise PeerError(Drop.LIMIT, f"GROUPS with the place {one.place} of a claim")
+            claims.add((one.session, one.serial))
+
+
+def _check_minimums(parts: Iterable[GroupsPart]) -> None:
+    """Checks the minimums of one daemon's GROUPS: they are of groups and sessions that it reports."""
+    whole = list(parts)
+    members = {
+        (entry.group, session) for part in whole for entry in part.groups for session, _ in entry.members
+    }
+    groups = {group for group, _ in members}
+    stated: set[tuple[str, int]] = set()
+    suspended: dict[str, bool] = {}
+    for entry in [one for part in whole for one in part.minimums]:
+        if entry.group not in groups or suspended.setdefault(entry.group, entry.suspended) != entry.suspended:
+            raise PeerError(Drop.INCONSISTENT, f"GROUPS with a minimum of {entry.group!r} that does not fit")
+        for session, minimum in entry.stated:
+            if (entry.group, session) not in members or (entry.group, session) in stated or minimum <= 1:
+                raise PeerError(Drop.INCONSISTENT, f"a minimum of {minimum} by session {session}")
+            stated.add((entry.group, session))
+        for one in entry.lost:
+            if one.daemon >= DAEMONS_MAX:
+                raise PeerError(Drop.LIMIT, f"GROUPS with a lost member at daemon {one.daemon}")
+
+
+def _merge_minimum(group: MergedGroup, entry: LocalMinimum, sender: Process, names: dict[int, str]) -> None:
+    """Adds what one daemon says of the minimum of a group."""
+    if group.minimum is None:
+        group.minimum = GroupMinimum()
+    group.was_suspended.add(entry.suspended)
+    for session, minimum in entry.stated:
+        member = GroupMember(sender.daemon, names[session], sender.incarnation, session)
+        group.minimum.stated[member] = minimum
+    for one in entry.lost:
+        lost = GroupMember(DaemonId(one.daemon), one.name, Incarnation(one.incarnation), one.session)
+        group.minimum.lost[lost] = one.minimum
+
+
+def _is_fence(fence: Fence, epoch: int) -> bool:
+    highest = NUMBER_MAX if fence.partial else epoch
+    return 0 < fence.epoch <= highest and 0 < fence.step <= STEPS_MAX
+
+
+PackedPart = tuple[list[LocalGroup], list[str], list[LocalLock], list[LocalMinimum]]
+
+
 def groups_parts(
     view: ViewId,
     me: Process,
@@ -178,15 +300,16 @@ def groups_parts(
     version: int,
     bytes_max: int,
     primary: bool,
+    locks: LockReport = NO_LOCKS,
 ) -> list[GroupsPart]:
     """This daemon's GROUPS, in parts of about `bytes_max`."""
-    packed: list[tuple[list[LocalGroup], list[str]]] = [([], [])]
+    packed: list[PackedPart] = [([], [], [], [])]
     left_bytes = bytes_max
 
-    def part_for(cost_bytes: int) -> tuple[list[LocalGroup], list[str]]:
+    def part_for(cost_bytes: int) -> PackedPart:
         nonlocal left_bytes
-        if cost_bytes > left_bytes and (packed[-1][0] or packed[-1][1]):
-            packed.append(([], []))
+        if cost_bytes > left_bytes and any(packed[-1]):
+            packed.append(([], [], [], []))
             left_bytes = bytes_max
         left_bytes -= cost_bytes
         return packed[-1]
@@ -202,11 +325,52 @@ def groups_parts(
             part_for(_cost(group.name) + sum([MEMBER_COST_BYTES + _cost(name) for _, name in some]))[0].append(
                 entry
             )
+        for minimum in _local_minimums(group, me, bytes_max):
+            size = len(minimum.stated) + len(minimum.lost)
+            part_for(_cost(group.name) + CLAIM_COST_BYTES * size)[3].append(minimum)
     for name in sorted(set(interested) - known):
         part_for(_cost(name))[1].append(name)
+    for lock in locks.locks:
+        part_for(_cost(lock.key[0]) + _cost(lock.key[1]) + CLAIM_COST_BYTES * len(lock.claims))[2].append(
+            _local_lock(lock)
+        )
     return [
-        GroupsPart(view, at, len(packed), version, tuple(entries), tuple(names), primary)
-        for at, (entries, names) in enumerate(packed)
+        GroupsPart(
+            view,
+            at,
+            len(packed),
+            version,
+            tuple(entries),
+            tuple(names),
+            primary,
+            epoch=locks.epoch,
+            locks=tuple(held),
+            minimums=tuple(minimums),
+        )
+        for at, (entries, names, held, minimums) in enumerate(packed)
+    ]
+
+
+def _local_lock(lock: ReportedLock) -> LocalLock:
+    claims = [LocalClaim(one.member.session, one.serial, one.partial, one.place) for one in lock.claims]
+    return LocalLock(*lock.key, tuple(claims), lock.fence, lock.lapsing, lock.free)
+
+
+def _local_minimums(group: GroupEntry, me: Process, bytes_max: int) -> list[LocalMinimum]:
+    """What this daemon says of a group's minimum; none if nobody stated one."""
+    minimum = group.minimum
+    if minimum is None:
+        return []
+    stated = [(one.session, number) for one, number in sorted(minimum.stated.items()) if one.process == me]
+    lost = [
+        LostMember(one.daemon, one.name, one.incarnation, one.session, number)
+        for one, number in sorted(minimum.lost.items())
+    ]
+    most = max(1, bytes_max // (2 * CLAIM_COST_BYTES))
+    starts = range(0, max(len(stated), len(lost), 1), most)
+    return [
+        LocalMinimum(group.name, group.suspended, tuple(stated[at : at + most]), tuple(lost[at : at + most]))
+        for at in starts
     ]
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
+from hopring.groups.minimum import NO_MINIMUM, GroupMinimum
 from hopring.groups.names import GroupMember, GroupViewId
 from hopring.ids import GroupName, Process, ViewId
 
@@ -17,11 +18,18 @@ class GroupEntry:
     local: tuple[int, ...] = ()  # The sessions of this daemon among them, sorted.
     # If its view is closing, the daemons' views left since then; another group view follows.
     closing_path: tuple[ViewId, ...] = ()
+    minimum: GroupMinimum | None = None  # If members stated one.
+    suspended: bool = False  # It is below its minimum, as its members were last shown.
 
     @property
     def signalled(self) -> bool:
         """Whether its view is closing: the members had a signal."""
         return bool(self.closing_path)
+
+    @property
+    def minimum_in_force(self) -> int:
+        """The minimum that counts now; 0 if there is none."""
+        return NO_MINIMUM if self.minimum is None else self.minimum.in_force
 
     def listed(self) -> tuple[GroupMember, ...]:
         """The members, sorted in the same order at all daemons."""
@@ -55,6 +63,8 @@ class GroupTable:
     def remove(self, group: GroupEntry, member: GroupMember) -> bool:
         """Removes a member; returns whether the group is empty and gone."""
         group.members.remove(member)
+        if group.minimum is not None:
+            group.minimum.stated.pop(member, None)
         if member.process == self.me:
             group.local = tuple([one for one in group.local if one != member.session])
         key = (member.process, member.session)

@@ -9,7 +9,7 @@ Invariants  in GOP no group is signalled; outside of GOP requests wait, and none
 Deviations  see docs/protocols/groups.md.
 """
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -30,19 +30,25 @@ from hopring.groups.backpressure import Backpressure
 from hopring.groups.delivery import EarlyMessages, GroupDelivery, groups_of
 from hopring.groups.events import (
     Cause,
+    ClaimLock,
     Connect,
     Disconnect,
     Input,
     JoinGroup,
     LeaveGroup,
+    LockEnded,
     Output,
     PresenceReport,
+    ReleaseLock,
     Send,
     SessionGone,
+    ShowRetained,
 )
 from hopring.groups.exchange import GroupsExchange, groups_parts
-from hopring.groups.group_table import GroupTable
 from hopring.groups.interest import InterestTable, OwnInterest
+from hopring.groups.interface import GroupsInterface
+from hopring.groups.leases import Leases
+from hopring.groups.locks import LockClaim, LockEnd, LockTable
 from hopring.groups.messages import (
     CHANGES_BY,
     GroupHold,
@@ -50,21 +56,29 @@ from hopring.groups.messages import (
     GroupJoin,
     GroupKill,
     GroupLeave,
+    GroupLock,
     GroupMessage,
     GroupPresence,
     GroupsPart,
+    GroupUnlock,
+    LeaseRenew,
+    LeasesLapsed,
+    OfDaemon,
     decode_group_message,
     encode_group_message,
     service_of,
 )
+from hopring.groups.minimum import Suspensions
 from hopring.groups.names import GroupMember, is_legal_group, is_legal_session
 from hopring.groups.payloads import is_group_message
+from hopring.groups.private_groups import split_private
 from hopring.groups.requests import Requests
+from hopring.groups.retained import RetainedValues, with_values
 from hopring.groups.views import GroupViews, ViewNumbering
-from hopring.ids import DaemonId, GroupName, Incarnation, Process, SiteId, ViewId
+from hopring.ids import NEVER, DaemonId, GroupName, Incarnation, Place, Process, SiteId, ViewId
 from hopring.links.events import Tick
 from hopring.ordering.entry import DAEMON_SESSION, Position
-from hopring.wire.bundle import with_daemon
+from hopring.wire.bundle import is_retained
 
 NO_VIEW: Final = ViewId(0, DaemonId(0), Incarnation(0))
 """The view id before the first view."""
@@ -86,9 +100,10 @@ class GroupsOptions:
     session_queue_bytes_max: int = 4 * 1024 * 1024  # Of the queued requests of one session.
     groups_bytes_max: int = 48 * 1024  # Of one part of GROUPS, approximately.
     linger_us: int = 120_000_000  # How long a daemon keeps its interest in a group without local members.
+    lease_us: int = 2_000_000  # Of locks; the same at all daemons.
 
 
-class Groups:
+class Groups(GroupsInterface):
     """The groups as one daemon knows them."""
 
     def __init__(
@@ -99,42 +114,46 @@ class Groups:
         options: GroupsOptions | None = None,
     ) -> None:
         """`names` are those of all daemons, by number."""
-        self.me = me
-        self.names = tuple(names)
         self.options = options or GroupsOptions()
+        super().__init__(me, names, self.options.session_queue_bytes_max)
         self.state = GroupsState.GOP
         self.view: ViewId | None = None  # RMemb_id; None until the first.
         self.members: frozenset[Process] = frozenset()  # RMemb.
         self.primary = False  # Whether the daemons' view is.
-        self.drops: Counter[Drop] = Counter()
+        self.epoch = 0  # Its place in the chain of primary views; 0 if it is none, or not known for sure.
         numbers = {name: DaemonId(at) for at, name in enumerate(names)}
         self.interest = InterestTable(me.daemon, site_of, numbers)
         self.own = OwnInterest(self.options.linger_us)
-        self.table = GroupTable(me)
-        self.views = GroupViews(me, self.table, ViewNumbering(NO_VIEW))
         limit = self.options.session_queue_bytes_max
         self.requests = Requests(me.daemon, self.names[me.daemon], limit, self.table, self.own)
         self.backpressure = Backpressure(self.requests.sessions)
+        self.locks = self.lock_table = LockTable()
+        suspensions = Suspensions(self.requests.sessions, self.locks, self.suspended)
+        self.views = GroupViews(me, self.table, ViewNumbering(NO_VIEW), suspensions)
+        self.leases = Leases(self.options.lease_us)
         self.early = EarlyMessages(me.daemon)
-        self.delivery = GroupDelivery(me, self.names, self.table, self.requests.sessions, self.early)
+        sessions = self.requests.sessions
+        self.delivery = GroupDelivery(me, tuple(names), self.table, sessions, self.early, self.suspended)
         self._site_of = dict(site_of)
         self._one_site = True
         self._signal: TransitionalSignal | None = None  # Of the view that is closing.
         self._exchange: GroupsExchange | None = None  # In GGATHER and GGT.
         # Reliable and FIFO messages from daemons that already have all GROUPS; the senders' windows limit them.
         self._ahead: list[Delivered] = []
+        self.retained = RetainedValues()
+        self._speaks = True  # Whether this daemon's GROUPS has the values of those who stay together with it.
         self._exchanged: list[GroupName] = []  # The interest in this daemon's GROUPS.
         self._parts: list[GroupsPart] = []  # This daemon's GROUPS of the exchange.
+        self._lock_messages: deque[SubmitMessage] = deque()  # RENEW and LAPSED of this view.
+        self._lapse_at_us = NEVER  # When to send LAPSED.
         self._daemon_messages: deque[SubmitMessage] = deque()  # GROUPS to submit; they precede all else.
 
     @property
     def wake_at_us(self) -> int:
         """When the next tick is due."""
-        return self.own.wake_at_us
-
-    def accepts(self, session: int) -> bool:
-        """Whether this session may queue another request; `Disconnect` is always accepted."""
-        return self.requests.accepts(session)
+        lapse_at_us = self._lapse_at_us if self.state is GroupsState.GOP else NEVER
+        # Of two, because compiled code calls `min` of three, a thousand instructions in each turn of the loop.
+        return min(self.own.wake_at_us, min(self.leases.wake_at_us, lapse_at_us))  # noqa: PLW3301
 
     def queued_bytes(self, session: int) -> int:
         """The size of a session's requests that are not submitted; 0 for an unknown session."""
@@ -143,10 +162,6 @@ class Groups:
     def has_session(self, name: str) -> bool:
         """Whether a session of this daemon has this name."""
         return name in self.requests.sessions.by_name
-
-    def groups_count(self, session: int) -> int:
-        """The number of groups that this session is in or asked to join."""
-        return len(self.requests.sessions.by_number[session].wants)
 
     @property
     def joins(self) -> int:
@@ -166,19 +181,58 @@ class Groups:
         self.backpressure.unblock(groups)
 
     @property
+    def settled(self) -> bool:
+        """Whether no view of the daemons is closing, and no GROUPS are being exchanged."""
+        return self.state is GroupsState.GOP
+
+    @property
+    def phase(self) -> str:
+        """The state by its name."""
+        return self.state.value
+
+    def is_closing(self, _group: GroupName) -> bool:
+        """Whether the daemons' view is closing: those of all groups close with it."""
+        return self.state in (GroupsState.GTRANS, GroupsState.GGT)
+
+    def is_primary(self, _group: GroupName | None) -> bool:
+        """Whether the daemons' view is primary."""
+        return self.primary
+
+    @property
+    def holders_max(self) -> int:
+        """The number of configured daemons."""
+        return len(self.names)
+
+    def private_holder(self, group: GroupName) -> GroupMember | Process | None:
+        """The session of this daemon that a private group stands for, or the daemon that reports it."""
+        name, daemon = split_private(group)
+        process = next((one for one in self.members if self.names[one.daemon] == daemon), None)
+        if process != self.me:
+            return process
+        session = self.requests.sessions.by_name.get(name)
+        return (
+            None if session is None else GroupMember(self.me.daemon, name, self.me.incarnation, session.number)
+        )
+
+    @property
     def idle(self) -> bool:
         """Whether no request of a session or message of the daemon is queued."""
-        return not self._daemon_messages and self.requests.idle
+        return not self._daemon_messages and not self._lock_messages and self.requests.idle
 
-    def next_submission(self, queue_open: bool, bulk_open: bool = True) -> SubmitMessage | None:
+    def next_submission(
+        self, queue_open: bool, bulk_open: bool = True, now_us: int = 0
+    ) -> SubmitMessage | None:
         """Takes the next message for the engine, if there is one; clients' messages only if `queue_open`.
 
-        Sessions without priority also need `bulk_open`.
+        Sessions without priority also need `bulk_open`. Messages whose time to live has ended are dropped.
         """
+        self.requests.sessions.now_us = now_us
         if self._daemon_messages:
             return self._daemon_messages.popleft()
         if self.state is not GroupsState.GOP or self.view is None:
             return None
+        if self._lock_messages:
+            return self._lock_messages.popleft()
         held = self.backpressure.next_message()
         if held is not None:
             return _submission(held)
@@ -188,12 +242,32 @@ class Groups:
         message = self.requests.next_submission(self._one_site, queue_open, bulk_open)
         return _submission(message) if isinstance(message, GroupInterest) else message
 
+    @property
+    def has_dropped(self) -> bool:
+        """Whether messages were dropped: `take_expired` or `take_refused` has them."""
+        sessions = self.requests.sessions
+        return bool(sessions.expired or sessions.refused)
+
+    def take_expired(self) -> list[Send]:
+        """The messages that were dropped because their time to live had ended."""
+        sessions = self.requests.sessions
+        expired, sessions.expired = sessions.expired, []
+        return expired
+
+    def take_refused(self) -> list[Send]:
+        """The messages that were dropped because their groups are suspended, and their sessions do not wait."""
+        sessions = self.requests.sessions
+        refused, sessions.refused = sessions.refused, []
+        return refused
+
     def step(self, event: Input, now_us: int) -> list[Output]:
         """Handles one event; a peer's mistake is dropped and counted."""
         try:
             self._handle(event, now_us)
         except PeerError as error:
             self.drops[error.reason] += 1
+        if self.locks.out or now_us >= self.leases.wake_at_us or now_us >= self._lapse_at_us:
+            self._tend_locks(now_us)
         out, self.views.out = self.views.out, []
         return out
 
@@ -206,6 +280,10 @@ class Groups:
             self.requests.send(event)
         elif isinstance(event, (JoinGroup, LeaveGroup)):
             self._emit(self.requests.ask(event))
+        elif isinstance(event, ClaimLock):
+            self._emit(self.requests.claim(event))
+        elif isinstance(event, ReleaseLock):
+            self.requests.release(event)
         elif isinstance(event, Connect):
             self._emit(self.requests.connect(event))
         elif isinstance(event, Disconnect):
@@ -215,7 +293,7 @@ class Groups:
         elif isinstance(event, TransitionalSignal):
             self._signalled(event)
         elif isinstance(event, Installed):
-            self._installed(event)
+            self._installed(event, now_us)
         elif isinstance(event, Tick):
             self.own.tick(now_us)
 
@@ -236,17 +314,10 @@ class Groups:
     def _delivered(self, event: Delivered, now_us: int) -> None:
         message = event.message
         if not is_group_message(message.payload):
-            if self._exchange is not None and message.service.early:
-                self._ahead.append(event)
-                return
-            if self.state is GroupsState.GTRANS and message.service.total:
-                self.views.close_addressed(groups_of(event))
-            self.views.out.extend(self.delivery.deliver(event))
+            self._client_message(event)
             return
         group_message = decode_group_message(message.payload, message.service)
-        if isinstance(group_message, GroupsPart | GroupInterest | GroupHold | GroupPresence) is not (
-            message.session == DAEMON_SESSION
-        ):
+        if isinstance(group_message, OfDaemon) is not (message.session == DAEMON_SESSION):
             raise PeerError(Drop.INCONSISTENT, f"{type(group_message).__name__} of session {message.session}")
         if isinstance(group_message, GroupsPart):
             self._groups(event.sender, group_message)
@@ -259,11 +330,97 @@ class Groups:
                 self.backpressure.apply(event.sender.daemon, group_message)
         elif isinstance(group_message, GroupPresence):
             self._present(event.sender, group_message)
-        elif isinstance(group_message, (GroupJoin, GroupLeave, GroupKill)):
-            if self._exchange is not None:
-                # Clients' messages are held until all GROUPS are delivered, and GROUPS are Safe.
-                raise PeerError(Drop.INCONSISTENT, f"{type(group_message).__name__} before GROUPS are complete")
-            self._change(group_message, event, now_us)
+        elif isinstance(group_message, LeaseRenew | LeasesLapsed) and group_message.view != self.view:
+            pass  # Submitted in the view before.
+        elif self._exchange is not None:
+            # The others are held back until all GROUPS are delivered, and GROUPS are Safe.
+            raise PeerError(Drop.INCONSISTENT, f"{type(group_message).__name__} before GROUPS are complete")
+        else:
+            self._changed(group_message, event, now_us)
+
+    def _changed(
+        self,
+        message: GroupJoin | GroupLeave | GroupKill | GroupLock | GroupUnlock | LeaseRenew | LeasesLapsed,
+        event: Delivered,
+        now_us: int,
+    ) -> None:
+        """Members or locks change at this place in the order."""
+        self.locks.place = Place(event.view, *event.position)
+        if isinstance(message, (GroupJoin, GroupLeave, GroupKill)):
+            self._change(message, event, now_us)
+        else:
+            self._lock_message(message, event, now_us)
+
+    # Locks.
+
+    def _lock_message(
+        self, message: GroupLock | GroupUnlock | LeaseRenew | LeasesLapsed, event: Delivered, now_us: int
+    ) -> None:
+        if isinstance(message, GroupLock):
+            self._claim(message, event)
+        elif isinstance(message, GroupUnlock):
+            self.locks.release(event.sender, event.message.session, message.serial)
+        elif isinstance(message, LeasesLapsed):
+            if event.sender != min(self.members):
+                raise PeerError(Drop.FOREIGN_SENDER, f"LAPSED of daemon {event.sender.daemon}")
+            self.locks.lapse()
+        elif event.sender == self.me and self.state is GroupsState.GOP:
+            # After the signal it proves nothing.
+            self.views.out.extend(self.leases.renewed(message.number, now_us))
+
+    def _claim(self, message: GroupLock, event: Delivered) -> None:
+        key, session = (GroupName(message.group), message.lock), event.message.session
+        member = self.table.member(event.sender, session, key[0])
+        if member is not None:
+            self.locks.claim(key, LockClaim(self.locks.place, member, message.serial, message.partial))
+        elif event.sender == self.me:
+            self._emit(LockEnded(session, message.serial, *key, LockEnd.NOT_A_MEMBER))
+
+    def _begin_locks(self, view: ViewId) -> None:
+        """All daemons of this view know the same of locks."""
+        self.locks.begin(self.primary, self.epoch, view.counter)
+        self.leases.begin()
+        if not self.locks.lapsing:
+            self._lapse_at_us = NEVER
+
+    def _tend_locks(self, now_us: int) -> None:
+        """Tells sessions what has become of their locks, and sends the messages that are due."""
+        changes, self.locks.out = self.locks.out, []
+        for change in changes:
+            member = change.claim.member
+            if member.process == self.me and member.session in self.requests.sessions.by_number:
+                self.views.out.extend(self.leases.change(change, now_us))
+        expired = self.leases.expire(now_us)
+        self.views.out.extend(expired)
+        for one in expired:
+            if isinstance(one, LockEnded):
+                self.requests.release(ReleaseLock(one.session, one.serial))
+        if self.state is not GroupsState.GOP or self.view is None:
+            self.leases.renew_at_us = NEVER  # Until the next view.
+            return
+        renew = self.leases.due(self.view, now_us)
+        if renew is not None:
+            self._lock_messages.append(_submission(renew))
+        if now_us >= self._lapse_at_us:
+            self._lapse_at_us = NEVER
+            if self.locks.lapsing and self.me == min(self.members):
+                self._lock_messages.append(_submission(LeasesLapsed(self.view)))
+
+    def _client_message(self, event: Delivered) -> None:
+        message = event.message
+        if self._exchange is not None and message.service.early:
+            self._ahead.append(event)
+            return
+        if self.state is GroupsState.GTRANS and message.service.total:
+            self.views.close_addressed(groups_of(event))
+        if is_retained(message.payload) and (kept := self.delivery.retained(event)) is not None:
+            self.retained.put(*kept)
+        self.views.out.extend(self.delivery.deliver(event))
+
+    def _show_retained(self, sessions: tuple[int, ...], group: GroupName) -> None:
+        value = self.retained.by_group.get(group)
+        if sessions and value is not None:
+            self._emit(ShowRetained(sessions, group, value))
 
     def _catch_up(self) -> None:
         """Delivers the messages that came ahead of the last GROUPS."""
@@ -294,6 +451,7 @@ class Groups:
             for name in self.table.groups_of(sender, message.session):
                 self._remove(event, name, Cause.DISCONNECT, now_us)
             if sender == self.me:
+                self.leases.forget(message.session)
                 self._emit(SessionGone(message.session, self.requests.sessions.end(message.session)))
 
     def _join(self, change: GroupJoin, event: Delivered) -> None:
@@ -307,9 +465,10 @@ class Groups:
         if sender == self.me:
             self.requests.check_join(message.session, change)
         joiner = GroupMember(sender.daemon, change.name, sender.incarnation, message.session)
-        self.views.join(joiner, name, event.position)
+        self.views.join(joiner, name, event.position, change.minimum)
         if sender == self.me:
             self.requests.joined(name)
+            self._show_retained((message.session,), name)
             self.views.out.extend(self.delivery.joined(event.position))
         self.views.joined(name)
 
@@ -317,6 +476,7 @@ class Groups:
         member = self.table.member(event.sender, event.message.session, name)
         if member is not None:
             self.views.remove(member, name, cause, event.position)
+            self.locks.leave(name, member)
             if event.sender == self.me:
                 self.requests.mark_if_idle(name, now_us)
 
@@ -339,32 +499,41 @@ class Groups:
 
     def _trans(self, event: TransitionalSignal) -> None:
         self.state = GroupsState.GTRANS
-        self.views.close(frozenset(event.together), event.next_view)
+        self.locks.close()
+        self.views.close(frozenset(event.together), event.next_view, event.primary)
 
-    def _installed(self, event: Installed) -> None:
+    def _installed(self, event: Installed, now_us: int) -> None:
         signal, self._signal = self._signal, None
         together = frozenset(event.together)
         left, self.view = self.view, event.view
         self.members = frozenset(event.members)
-        self.primary = bool(event.primary)
+        self.primary, self.epoch = bool(event.primary), event.epoch
         self.backpressure.begin()
+        self.locks.place = Place(event.view, 0, 0)
+        self._lapse_at_us = now_us + self.options.lease_us
+        self._lock_messages.clear()
         self._one_site = len({self._site_of[one.daemon] for one in self.members}) == 1
         if signal is None or left is None:
             assert self.views.ids.view == NO_VIEW, "every view but the first follows a signal"
             self.views.begin_unchanged(event.view, self.primary)
+            self._begin_locks(event.view)
             self._resume()
             return
         # The exchange of GROUPS failed for all that stay together: groups still have the views before it.
         self._catch_up()
         if self.state is GroupsState.GGT:
-            self.views.close_again(together, left)
+            self.views.close_again(together, left, signal.primary)
         self.views.begin()
+        self.locks.part(together)
         self.early.clear()
         self.delivery.presences.clear()  # Senders wait for answers within the view only.
         self.interest.keep({one.daemon for one in together})
-        alike = together == self.members and self.state is GroupsState.GTRANS and not event.uneven
+        even = self.state is GroupsState.GTRANS and not event.uneven
+        self._speaks = not even or self.me == min(together)
+        alike = together == self.members and even
         if alike and len(self.members) == 1:
             self.views.begin_unchanged(event.view, self.primary)
+            self._begin_locks(event.view)
             self._resume()
         else:
             self._gather(event.view, alike)
@@ -389,7 +558,9 @@ class Groups:
         local, version = self.table.in_order(), self.own.version
         bytes_max = self.options.groups_bytes_max
         shown = self.views.primary
-        self._parts = groups_parts(view, self.me, local, self._exchanged, version, bytes_max, shown)
+        locks = self.locks.report(self.me)
+        parts = groups_parts(view, self.me, local, self._exchanged, version, bytes_max, shown, locks)
+        self._parts = with_values(parts, self.retained.entries() if self._speaks else [], bytes_max)
         # Messages left in the queue are of a failed exchange, or an interest that GROUPS includes.
         self._daemon_messages.clear()
         self._emit(Withdraw())
@@ -406,12 +577,17 @@ class Groups:
             return
         self._exchange = None
         self._parts = []
+        self.locks.place = Place(exchange.view, 0, 0)
         if exchange.alike:
             self.views.begin_unchanged(exchange.view, self.primary)
         else:
-            self.views.compute_notify(exchange.view, exchange.merge(), self.primary)
+            self.locks.merge(exchange.locks(), self.primary)
+            self.views.compute_notify(exchange.view, self.members, exchange.merge(), self.primary)
             self.interest.agree(exchange.interests())
             self.requests.known(self._exchanged)
+            for name in self.retained.merge(exchange.retained()):
+                self._show_retained(self.table.local(name), name)
+        self._begin_locks(exchange.view)
         self._catch_up()
         if self._signal is None:
             self._resume()
@@ -422,40 +598,3 @@ class Groups:
 
 def _submission(message: GroupMessage) -> SubmitMessage:
     return SubmitMessage(service_of(message), encode_group_message(message), DAEMON_SESSION)
-
-
-def renumber(groups: Groups, me: Process, site_of: Mapping[DaemonId, SiteId], names: Sequence[str]) -> None:
-    """Gives the daemon another number, after a change of the configuration.
-
-    Numbers of daemons and sites are indexes into the configuration, so all may change when one is added or
-    removed. This is done while a daemon is alone in its view: then only its own number is in its state. Ids of
-    views contain numbers too, but are never looked up.
-    """
-    assert groups.state is GroupsState.GOP, "nothing is closing or being exchanged"
-    assert groups.members == {groups.me}, "nobody else is in the view"
-    assert names[me.daemon] == groups.names[groups.me.daemon], "its name does not change"
-    table = [
-        (
-            one.name,
-            one.id,
-            [member._replace(daemon=me.daemon, incarnation=me.incarnation) for member in one.members],
-        )
-        for one in groups.table.in_order()
-    ]
-    groups.me = groups.table.me = groups.views.me = groups.delivery.me = me
-    groups.table.replace(table)
-    groups.members = frozenset([me])
-    groups.names = groups.delivery.names = tuple(names)
-    groups.requests.daemon = groups.early.me = me.daemon
-    # Other daemons announce their interest when they join the view; until then nothing is pruned.
-    groups.interest = InterestTable(me.daemon, site_of, {name: DaemonId(at) for at, name in enumerate(names)})
-    groups._site_of = dict(site_of)
-    for session in groups.requests.sessions.by_number.values():
-        for at, request in enumerate(session.requests):
-            if isinstance(request, Send):
-                session.requests[at] = _renumbered(request, me.daemon)
-
-
-def _renumbered(request: Send, daemon: DaemonId) -> Send:
-    key = request.key.replace(daemon=daemon)
-    return Send(request.session, key, with_daemon(request.bundle, daemon))

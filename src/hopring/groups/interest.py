@@ -20,8 +20,8 @@ from hopring.groups.payloads import is_group_message, is_interest
 from hopring.groups.private_groups import is_private, split_private
 from hopring.ids import NEVER, DaemonId, GroupName, Process, SiteId, SiteMask, mask_of
 from hopring.ordering.destinations import Destinations
-from hopring.ordering.entry import MESSAGE_HEAD_BYTES, OrderedMessage
-from hopring.wire.bundle import peek_groups
+from hopring.ordering.entry import OrderedMessage, payload_of
+from hopring.wire.bundle import is_retained, peek_groups
 
 MASKS_KEPT_MAX: Final = 4_096
 VERSIONS_AHEAD_MAX: Final = 1 << 16
@@ -48,9 +48,9 @@ class InterestTable(Destinations):
     # Called by the engine, as `Destinations`: by its stamps, and when a message arrives.
 
     def mask(self, bundle: bytes, sites: SiteMask) -> SiteMask:
-        """The sites of the daemons that want a bundle; group messages go to all sites."""
-        payload = memoryview(bundle)[MESSAGE_HEAD_BYTES:]
-        if not self._agreed or is_group_message(payload):
+        """The sites of the daemons that want a bundle; group messages and retained ones go to all sites."""
+        payload = payload_of(bundle)
+        if not self._agreed or is_group_message(payload) or is_retained(payload):
             return sites
         groups = peek_groups(payload)
         mask = self._masks.get(groups)

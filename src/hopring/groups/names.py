@@ -10,6 +10,21 @@ from hopring.ids import DaemonId, GroupName, Incarnation, Process, ViewId
 from hopring.wire.bundle import GROUP_NAME_BYTES_MAX
 
 SESSION_NAME_BYTES_MAX: Final = 64
+LOCK_NAME_BYTES_MAX: Final = 128
+
+STEP_BITS: Final = 36
+"""Of the step in a fence: 1,000 grants a second for two years, in one view."""
+
+SERVERS_SUFFIX: Final = "?servers"
+HANDLER_SUFFIX: Final = "?handler"  # With the number of the handler.
+HANDLERS_MAX: Final = 6
+VIEW_SUFFIX: Final = "?view"
+"""What the client library appends to the name of a group: for those that serve it, that serve one of its
+handlers, and that are its members with view synchrony. Daemons know these groups by their grants only."""
+
+_OF_SERVERS: Final = (SERVERS_SUFFIX, *[f"{HANDLER_SUFFIX}{number}" for number in range(1, HANDLERS_MAX + 1)])
+
+_BELOW_ALL: Final = 1 << 100
 
 
 ViewCause = Literal["join", "leave", "disconnect", "network"]
@@ -52,6 +67,25 @@ class GroupViewId(NamedTuple):
         return -self.step if self.path else self.step
 
 
+class Fence(NamedTuple):
+    """The position of a grant of a lock in the chain of all grants; compared from left to right."""
+
+    epoch: int  # The place of the view in the chain of primary views; of a partial grant: the view's counter.
+    step: int  # Counts the grants in this view, from 1.
+    partial: bool = False  # Granted without a primary view: it counts within one side only.
+
+    @property
+    def number(self) -> int:
+        """The fence as one number. Partial ones are below all others: a primary's holder goes before them."""
+        number = self.epoch << STEP_BITS | self.step
+        return number - _BELOW_ALL if self.partial else number
+
+
+def is_legal_lock(name: str) -> bool:
+    """Whether a lock may have this name."""
+    return _is_text(name, LOCK_NAME_BYTES_MAX)
+
+
 def is_legal_group(group: GroupName) -> bool:
     """Whether a session may join a group of this name."""
     return is_legal_name(group) and not is_private(group)
@@ -76,3 +110,16 @@ def _is_text(name: str, bytes_max: int) -> bool:
     except UnicodeEncodeError:
         return False
     return 0 < len(encoded) <= bytes_max and 0 not in encoded
+
+
+def served_by(name: str) -> str | None:
+    """The group whose servers are the members of this one; None if it is no group of servers."""
+    for suffix in _OF_SERVERS:
+        if name.endswith(suffix):
+            return name.removesuffix(suffix)
+    return None
+
+
+def synchronous_of(name: str) -> str | None:
+    """The group whose members with view synchrony are those of this one; None if it is no such group."""
+    return name.removesuffix(VIEW_SUFFIX) if name.endswith(VIEW_SUFFIX) else None

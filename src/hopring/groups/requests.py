@@ -10,16 +10,20 @@ from dataclasses import dataclass, field
 from hopring.engine import SubmitMessage
 from hopring.errors import Drop, PeerError
 from hopring.groups.events import (
+    ClaimLock,
     Connect,
     GroupRequestRefused,
     JoinGroup,
     LeaveGroup,
+    LockEnded,
     RefusalReason,
+    ReleaseLock,
     Send,
     SessionConnected,
 )
 from hopring.groups.group_table import GroupTable
 from hopring.groups.interest import OwnInterest
+from hopring.groups.locks import LockEnd
 from hopring.groups.messages import GroupInterest, GroupJoin, GroupKill
 from hopring.groups.names import is_legal_group, is_legal_session
 from hopring.groups.private_groups import private_group
@@ -64,7 +68,7 @@ class Requests:
             return GroupRequestRefused(event.session, RefusalReason.ILLEGAL_NAME, event.name)
         if event.name in self.sessions.by_name:
             return GroupRequestRefused(event.session, RefusalReason.NAME_IN_USE, event.name)
-        self.sessions.begin(event.session, event.name, event.priority)
+        self.sessions.begin(event.session, event.name, event.priority, event.impatient)
         return SessionConnected(event.session, private_group(event.name, self.daemon_name))
 
     def ask(self, event: JoinGroup | LeaveGroup) -> GroupRequestRefused | None:
@@ -83,7 +87,23 @@ class Requests:
             session.wants.discard(event.group)
             self.joins -= 1
         self.sessions.put(session, event)
+        self.sessions.hurry(session)
         return None
+
+    def claim(self, event: ClaimLock) -> LockEnded | None:
+        """A session asks for a lock of a group that it is in, or will be in by then."""
+        session = self.sessions.by_number[event.session]
+        assert self.accepts(event.session), "check accepts before a request"
+        if event.group not in session.wants:
+            return LockEnded(event.session, event.serial, event.group, event.lock, LockEnd.NOT_A_MEMBER)
+        self.sessions.put(session, event)
+        return None
+
+    def release(self, event: ReleaseLock) -> None:
+        """A session gives up a claim, or its lease has run out; one that ends gives up all of them anyway."""
+        session = self.sessions.by_number.get(event.session)
+        if session is not None and not session.ends:
+            self.sessions.put(session, event)
 
     def send(self, event: Send) -> None:
         """Queues a bundle of a session."""
@@ -102,6 +122,7 @@ class Requests:
         self.joins -= len(session.wants)
         session.wants.clear()
         self.sessions.put(session, GroupKill())
+        self.sessions.hurry(session)
         for group in self.sessions.give_up(session, self.own.known):
             self.mark_if_idle(group, now_us)
 

@@ -4,12 +4,13 @@ A client has two halves at its daemon. `LocalSession` begins with an accepted na
 ordered, so it outlives the connection until its queued requests are sent. `ConnectedSession`
 (session/session.py) is the connection: it begins before the client has a name, and has windows and backlog.
 
-Invariants  a session's requests are sent in the order in which they came; a join that waits for its
-            announcement delays its own session only, and so does a message for a blocked group; sessions are
-            served round robin, those with priority first; a name is in use until its holder's KILL is ordered.
-            Queued bundles of one session are merged: a client that writes each message by itself makes a
-            bundle of each; bundles that wait in the queue together get one place in the order, and cost every
-            daemon one bundle.
+Invariants  whether a message's time to live has ended is decided once: when it is taken from the queue to be
+            given to the order. A session's requests are sent in the order in which they came; a join that waits
+            for its announcement delays its own session only, and so does a message for a blocked group;
+            sessions are served round robin, those with priority first; a name is in use until its holder's KILL
+            is ordered. Queued bundles of one session are merged: a client that writes each message by itself
+            makes a bundle of each; bundles that wait in the queue together get one place in the order, and cost
+            every daemon one bundle.
 """
 
 from collections import Counter, deque
@@ -18,10 +19,19 @@ from dataclasses import dataclass, field
 from typing import Final, assert_never
 
 from hopring.engine import SubmitMessage
-from hopring.groups.events import JoinGroup, LeaveGroup, Send
-from hopring.groups.messages import CHANGES_BY, GroupJoin, GroupKill, GroupLeave, encode_group_message
+from hopring.groups.events import ClaimLock, JoinGroup, LeaveGroup, ReleaseLock, Send
+from hopring.groups.messages import (
+    CHANGES_BY,
+    GroupJoin,
+    GroupKill,
+    GroupLeave,
+    GroupLock,
+    GroupMessage,
+    GroupUnlock,
+    encode_group_message,
+)
 from hopring.groups.payloads import append_sender
-from hopring.ids import GroupName
+from hopring.ids import NEVER, GroupName
 from hopring.wire.builder import BundleBuilder
 from hopring.wire.bundle import COLUMNS_BYTES, MESSAGE_BYTES_MAX, MESSAGES_MAX, Bundle, BundleKey, decode_bundle
 
@@ -33,7 +43,7 @@ Clients, which need not load this module, have it from session/options.py."""
 EXPEDITED_IN_A_ROW: Final = 16
 """After this many requests with priority, one without is sent."""
 
-Queued = JoinGroup | LeaveGroup | Send | GroupKill
+Queued = JoinGroup | LeaveGroup | ClaimLock | ReleaseLock | Send | GroupKill
 
 
 MERGED_BYTES_MAX: Final = 16 * 1024
@@ -76,7 +86,11 @@ class BundleMerger:
 
 def _may_merge(send: Send) -> bool:
     key = send.key
-    special = key.mixed or key.mark is not None or key.listed or key.channel or key.service.loose
+    if send.deadline_us != NEVER:
+        return False  # It has a deadline of its own.
+    special = (
+        key.mixed or key.mark is not None or key.listed or key.retained or key.channel or key.service.loose
+    )
     spread = key.spread_bits or key.spread_groups
     return not special and not spread and len(send.bundle) <= MERGED_BYTES_MAX // 2
 
@@ -85,7 +99,7 @@ def _fits(builder: BundleBuilder, key: BundleKey, size_bytes: int, messages: int
     if len(builder) + messages > MESSAGES_MAX or builder.key.big_endian is not key.big_endian:
         return False
     more_bytes = size_bytes + COLUMNS_BYTES * (messages - 1)
-    accepts = builder.accepts(key.groups, key.service, key.self_discard, key.enveloped)
+    accepts = builder.accepts(key.groups, key.service, key.self_discard, key.enveloped, key.resilience)
     return accepts and builder.fits(more_bytes)
 
 
@@ -107,6 +121,24 @@ class LocalSession:
     wants: set[GroupName] = field(default_factory=set)  # Its groups once all its requests are carried out.
     ends: bool = False  # Its KILL is queued or sent.
     lined_up: bool = False  # It has requests, and is in `ready`, `expedited`, `parked` or `held`.
+    impatient: bool = False  # Its messages to suspended groups are refused; otherwise they wait.
+
+    def waits_in_vain(self, group: GroupName) -> bool:
+        """Whether its messages need not wait for this suspended group, because it ends, leaves, or chose so."""
+        leaves = any(isinstance(one, LeaveGroup) and one.group == group for one in self.requests)
+        return self.impatient or self.ends or leaves
+
+    def bring_forward(self, group: GroupName) -> bool:
+        """Lets a join of this suspended group pass what waits for it; returns whether there is one.
+
+        Otherwise a group that waits for its member, and the join behind a message to it, would wait for ever.
+        """
+        for one in self.requests:
+            if isinstance(one, JoinGroup) and one.group == group:
+                self.requests.remove(one)
+                self.requests.appendleft(one)
+                return True
+        return False
 
 
 @dataclass(slots=True)
@@ -120,12 +152,17 @@ class LocalSessions:
     expedited: deque[int] = field(default_factory=deque)  # Such sessions with priority.
     in_a_row: int = 0  # Requests with priority since the last one without.
     parked: dict[GroupName, list[int]] = field(default_factory=dict)  # Sessions whose join waits.
-    blocked: Counter[GroupName] = field(default_factory=Counter)  # Groups with receivers that are behind.
+    # Groups with receivers that are behind, and suspended ones.
+    blocked: Counter[GroupName] = field(default_factory=Counter)
+    suspended: Collection[GroupName] = ()  # Groups below their minimum (groups/minimum.py).
     held: dict[GroupName, list[int]] = field(default_factory=dict)  # Sessions that wait for these groups.
+    now_us: int = 0  # When the next request is taken.
+    expired: list[Send] = field(default_factory=list)  # Not given to the order: their senders are told.
+    refused: list[Send] = field(default_factory=list)  # The same, since their groups are suspended.
 
-    def begin(self, number: int, name: str, priority: bool = False) -> None:
+    def begin(self, number: int, name: str, priority: bool = False, impatient: bool = False) -> None:
         """Adds a session under a free name."""
-        session = LocalSession(number, name, priority=priority)
+        session = LocalSession(number, name, priority=priority, impatient=impatient)
         self.by_number[number] = session
         self.by_name[name] = session
 
@@ -201,17 +238,43 @@ class LocalSessions:
                 self.parked.setdefault(request.group, []).append(session.number)
                 continue
             if self.blocked and (group := self._awaited(request)) is not None:
-                self.held.setdefault(group, []).append(session.number)
+                if group in self.suspended and isinstance(request, Send) and session.waits_in_vain(group):
+                    self._refuse(session, request)
+                elif group in self.suspended and session.bring_forward(group):
+                    self._line_up(session.number)
+                else:
+                    self.held.setdefault(group, []).append(session.number)
                 continue
             session.requests.popleft()
             session.queued_bytes -= _cost(request)
-            if isinstance(request, Send) and session.requests:
+            late = isinstance(request, Send) and request.deadline_us <= self.now_us
+            if isinstance(request, Send) and session.requests and not late:
                 request = self._merged(session, request)
             session.lined_up = bool(session.requests)
             if session.requests:
                 self._line_up(session.number)
+            if late and isinstance(request, Send):
+                self.expired.append(request)
+                continue
             return _submission(session, request)
         return None
+
+    def _refuse(self, session: LocalSession, request: Send) -> None:
+        """Drops the next request of a session, a message to a suspended group."""
+        session.requests.popleft()
+        session.queued_bytes -= _cost(request)
+        self.refused.append(request)
+        session.lined_up = bool(session.requests)
+        if session.requests:
+            self._line_up(session.number)
+
+    def hurry(self, session: LocalSession) -> None:
+        """The session ends, leaves or joins a group: look again whether it has to wait for suspended groups."""
+        for group in [one for one in self.suspended if session.number in self.held.get(one, ())]:
+            self.held[group].remove(session.number)
+            self._line_up(session.number)
+            if not self.held[group]:
+                del self.held[group]
 
     def _merged(self, session: LocalSession, first: Send) -> Send:
         """Merges a bundle with those queued behind it."""
@@ -245,14 +308,24 @@ def _cost(request: Queued) -> int:
 
 
 def _submission(session: LocalSession, request: Queued) -> SubmitMessage:
-    if isinstance(request, JoinGroup):
-        return SubmitMessage(
-            CHANGES_BY, encode_group_message(GroupJoin(session.name, request.group)), session.number
-        )
-    if isinstance(request, LeaveGroup):
-        return SubmitMessage(CHANGES_BY, encode_group_message(GroupLeave(request.group)), session.number)
-    if isinstance(request, GroupKill):
-        return SubmitMessage(CHANGES_BY, encode_group_message(request), session.number)
+    message: GroupMessage
     if isinstance(request, Send):
-        return SubmitMessage(request.key.service, append_sender(request.bundle, session.name), session.number)
-    assert_never(request)
+        return SubmitMessage(
+            request.key.service,
+            append_sender(request.bundle, session.name),
+            session.number,
+            request.key.resilience,
+        )
+    if isinstance(request, JoinGroup):
+        message = GroupJoin(session.name, request.group, request.minimum)
+    elif isinstance(request, LeaveGroup):
+        message = GroupLeave(request.group)
+    elif isinstance(request, ClaimLock):
+        message = GroupLock(request.group, request.lock, request.serial, request.partial)
+    elif isinstance(request, ReleaseLock):
+        message = GroupUnlock(request.serial)
+    elif isinstance(request, GroupKill):
+        message = request
+    else:
+        assert_never(request)
+    return SubmitMessage(CHANGES_BY, encode_group_message(message), session.number)

@@ -26,6 +26,7 @@ from hopring.engine import Rift
 from hopring.groups.events import Cause, GroupView, LeftGroup, Output, ShowSignal, ShowView
 from hopring.groups.exchange import MergedGroup, Origin
 from hopring.groups.group_table import GroupEntry, GroupTable
+from hopring.groups.minimum import NO_MINIMUM, GroupMinimum, Suspensions
 from hopring.groups.names import GroupMember, GroupViewId
 from hopring.ids import DaemonId, GroupName, Incarnation, Process, SiteId, ViewId
 from hopring.ordering.entry import Position
@@ -88,6 +89,7 @@ class DivergedGroup:
     id: GroupViewId  # Of the last view that was shown here.
     next_view: ViewId
     rift: Position
+    primary: bool  # Whether the view that closes is primary, and the next one too.
 
     def step(self) -> None:
         """Advances the id for the next view shown here."""
@@ -106,14 +108,16 @@ class GroupViews:
     me: Process
     table: GroupTable
     ids: ViewNumbering
+    suspensions: Suspensions
     together: frozenset[Process] | None = None  # TMemb; None while the daemons' view is whole.
     primary: bool = False  # Whether the daemons' view is, as sessions were last shown.
+    stays_primary: bool = False  # While it is closing: whether it is primary, and the next one too.
     diverged: dict[GroupName, DivergedGroup] = field(default_factory=dict)  # Groups that closed at a rift.
     out: list[Output] = field(default_factory=list)
 
     # Changes with a place in the order.
 
-    def join(self, member: GroupMember, name: GroupName, place: Position) -> None:
+    def join(self, member: GroupMember, name: GroupName, place: Position, minimum: int = NO_MINIMUM) -> None:
         """Adds a member, who comes from no earlier view of the group."""
         group = self.table.groups.get(name)
         before = () if group is None else self._established(group)
@@ -122,6 +126,13 @@ class GroupViews:
         else:
             group.id = self.ids.after(group.id, place)
         self.table.add(group, member)
+        if minimum > 1 and group.minimum is None:
+            group.minimum = GroupMinimum()
+        if group.minimum is not None:
+            group.minimum.find(member)
+            if minimum > 1:
+                group.minimum.stated[member] = minimum
+            self._judge(group)
         if name in self.diverged:
             self.diverged[name].step()
         others = group.local
@@ -141,7 +152,9 @@ class GroupViews:
             self.out.append(LeftGroup(member.session, name))
         if self.table.remove(group, member):
             self.ids.retire(group.id)
+            self.suspensions.update(name, False)
             return
+        self._judge(group)
         # Also if its view is closing: a daemon that is not here may have sent in the view that follows this.
         group.id = self.ids.after(group.id, place)
         if name in self.diverged:
@@ -161,6 +174,24 @@ class GroupViews:
         together = self.together if aside is None else aside.together
         return group.listed() if together is None else group.established(together)
 
+    def _judge(self, group: GroupEntry) -> None:
+        """Suspends the group, or lets it go on: by its members, while a view closes by those that stay."""
+        minimum = group.minimum
+        if minimum is None:
+            return
+        aside = self.diverged.get(group.name)
+        closing = self.together is not None or aside is not None
+        primary = self.stays_primary if closing else self.primary
+        present = self._established(group)
+        met = minimum.is_met(
+            len(present), primary if aside is None else aside.primary, len(present) == len(group.members)
+        )
+        if met and not closing:
+            minimum.lost.clear()
+            group.minimum = minimum if minimum.stated else None
+        group.suspended = not met
+        self.suspensions.update(group.name, not met)
+
     # Changes of the daemons' view.
 
     def close_early(self, rift: Rift, site_of: Mapping[DaemonId, SiteId]) -> None:
@@ -176,14 +207,15 @@ class GroupViews:
                 continue
             if all(rift.mask >> site_of[one.daemon] & 1 for one in group.members):
                 self.diverged[group.name] = DivergedGroup(
-                    together, self.ids.view, group.id, rift.next_view, rift.position
+                    together, self.ids.view, group.id, rift.next_view, rift.position, rift.primary
                 )
+                self._judge(group)
                 self._signal(group)
 
-    def close(self, together: frozenset[Process], next_view: ViewId) -> None:
+    def close(self, together: frozenset[Process], next_view: ViewId, primary: bool) -> None:
         """The daemons' view is closing: closes the groups that lose members."""
         self.ids.close(next_view)
-        self.together = together
+        self.together, self.stays_primary = together, primary
         for group in self.table.in_order():
             if group.breaks(together):
                 self._close(group)
@@ -195,9 +227,9 @@ class GroupViews:
             if group is not None and not group.signalled:
                 self._close(group)
 
-    def close_again(self, together: frozenset[Process], left: ViewId) -> None:
+    def close_again(self, together: frozenset[Process], left: ViewId, primary: bool = False) -> None:
         """The daemons left a view before its exchange of GROUPS was complete."""
-        self.together = together
+        self.together, self.stays_primary = together, primary
         for group in self.table.in_order():
             if group.closing_path:
                 group.closing_path = (*group.closing_path, left)
@@ -207,11 +239,15 @@ class GroupViews:
     def _close(self, group: GroupEntry, left: ViewId | None = None) -> None:
         group.closing_path = (left or self.ids.view,)
         if group.name not in self.diverged:
+            self._judge(group)
             self._signal(group)
 
     def _signal(self, group: GroupEntry) -> None:
         if group.local:
-            self.out.append(ShowSignal(group.local, group.name, self._shown(group), self._established(group)))
+            shown = self._shown(group), self._established(group)
+            self.out.append(
+                ShowSignal(group.local, group.name, *shown, group.suspended, group.minimum_in_force)
+            )
 
     def _shown(self, group: GroupEntry) -> GroupViewId:
         aside = self.diverged.get(group.name)
@@ -220,7 +256,12 @@ class GroupViews:
     def begin(self) -> None:
         """The daemons have a new view: members at other daemons are removed."""
         assert self.together is not None, "a view follows a signal"
+        for group in self.table.groups.values():
+            if group.minimum is not None:
+                group.minimum.lose([one for one in group.members if one.process not in self.together])
         self.table.keep(self.together)
+        for name in [one for one in self.suspensions.groups if one not in self.table.groups]:
+            self.suspensions.update(name, False)
         self.together = None
         for name, aside in self.diverged.items():
             if name in self.table.groups:
@@ -236,17 +277,23 @@ class GroupViews:
         self.ids = ViewNumbering(view)
         turned, self.primary = self.primary is not primary, primary
         for group in self.table.in_order():
-            if group.closing_path or turned:
+            was_suspended = group.suspended
+            self._judge(group)
+            if group.closing_path or turned or was_suspended is not group.suspended:
                 same = not group.closing_path
                 group.closing_path = ()
                 group.id = self.ids.network
                 members = group.listed()
                 self._show(group.local, group, members, Cause.NETWORK, sets=(members,), same=same)
 
-    def compute_notify(self, view: ViewId, merged: Collection[MergedGroup], primary: bool) -> None:
+    def compute_notify(
+        self, view: ViewId, processes: Collection[Process], merged: Collection[MergedGroup], primary: bool
+    ) -> None:
         """All GROUPS have arrived: replaces the table and shows new views; unchanged groups keep theirs."""
         self.ids = ViewNumbering(view)
         self.primary = primary
+        for one in merged:
+            one.judge(processes, primary)
         fresh = [one for one in merged if one.needs_view(primary)]
         kept = {one.name: next(iter(one.origins)).last for one in merged if not one.needs_view(primary)}
         mine = {
@@ -256,6 +303,12 @@ class GroupViews:
         }
         new_id = self.ids.network
         self.table.replace([(one.name, kept.get(one.name, new_id), one.members) for one in merged])
+        for name in [one for one in self.suspensions.groups if one not in self.table.groups]:
+            self.suspensions.update(name, False)
+        for one in merged:
+            group = self.table.groups[one.name]
+            group.minimum = one.minimum
+            self._judge(group)
         for one in fresh:
             if one.name in mine:
                 group, origin = self.table.groups[one.name], mine[one.name]
@@ -270,7 +323,10 @@ class GroupViews:
     ) -> None:
         """Shows members of one closing path themselves first, if others of their last view have another one."""
         last = parting_id(origin.closing_path, self.ids.view, step)
-        view = GroupView(group.name, last, together, together, Cause.NETWORK, None, (together,), self.primary)
+        parts = group.name, last, together, together, Cause.NETWORK, None, (together,)
+        # By themselves they may be too few, whatever the view that follows at once has.
+        suspended = group.minimum is not None and not group.minimum.is_met(len(together), False, False)
+        view = GroupView(*parts, self.primary, False, suspended, group.minimum_in_force)
         self.out.append(ShowView(group.local, view))
 
     def _show(
@@ -285,5 +341,5 @@ class GroupViews:
     ) -> None:
         if sessions:
             parts = group.name, self._shown(group), group.listed(), together, cause, who, sets
-            view = GroupView(*parts, self.primary, same)
+            view = GroupView(*parts, self.primary, same, group.suspended, group.minimum_in_force)
             self.out.append(ShowView(sessions, view))

@@ -5,8 +5,8 @@ Below       bundles and meta-data in any order, each at least once; promises of 
             the own site, from the ring.
 Above       membership, which delivers the messages and closes the view.
 Invariants  Agreed and Safe are delivered in the order of (lts, site); an unstable Safe bundle holds back all
-            later ones; FIFO never passes an earlier bundle of its session; no bundle is discarded before all
-            daemons have it.
+            later ones, and so does a resilient one without its holders; FIFO never passes an earlier bundle of
+            its session; no bundle is discarded before all daemons have it.
 Deviations  of two bundles with the same stamp the one of the lower site is first: from a site with a higher
             number, having everything below the stamp is enough. All lines are exclusive. Causal is Agreed.
 
@@ -20,8 +20,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from hopring.errors import Drop, PeerError
-from hopring.ids import NUMBER_MAX, SITES_MAX, SiteId
+from hopring.ids import NUMBER_MAX, SITES_MAX, SiteId, SiteMask, mask_of
 from hopring.ordering.entry import Entry, OrderedMessage, Position, position_at
+from hopring.ordering.holders import Holders, ViewVotes
 from hopring.wire.routed import Meta
 
 
@@ -102,6 +103,7 @@ class Order:
 
     sites: tuple[SiteId, ...]
     start_lts: int  # Every stamp of the view is above it.
+    holders: Holders
     # The most bundles that the members may have sent and that this daemon lacks: all their windows. It bounds
     # sequences, because all between the last contiguous one and a new one are in flight. It bounds stamps too:
     # each one above the highest known stamp was given to a bundle in flight.
@@ -113,11 +115,16 @@ class Order:
     reached: Position = field(init=False)  # The position of the last entry delivered in order.
     clock: int = field(init=False)
     agreed_line: int = field(init=False)  # Everything stamped below it has arrived.
-    safe_waiting: int = 0  # How many Safe bundles have arrived and are not delivered.
+    waiting_for_holders: int = 0  # How many Safe and resilient bundles have arrived and are not delivered.
+    resilient_lts: int = 0  # The highest stamp of a resilient bundle that has arrived.
+    # How many bundles that are not discarded are for some sites of the view only, by mask.
+    _narrow: dict[SiteMask, int] = field(default_factory=dict)
+    _whole: SiteMask = field(init=False)  # All sites of the view.
     _waiting: dict[Key, list[Entry]] = field(default_factory=dict)  # By the bundle they wait for.
 
     def __post_init__(self) -> None:
         first = self.start_lts + 1
+        self._whole = mask_of(*self.sites)
         self.lines = {site: SiteLine(0, first, first) for site in self.sites}
         self.reached = Position(self.start_lts, -1)
         self.clock = self.start_lts
@@ -164,8 +171,12 @@ class Order:
             insort(self.listed, entry, lo=self.walked, key=_position_of)
         else:
             self.listed.append(entry)
-        if message is not None and message.service.stable:
-            self.safe_waiting += 1
+        if meta.mask & self._whole != self._whole:
+            self._narrow[meta.mask] = self._narrow.get(meta.mask, 0) + 1
+        if message is not None and message.waits_for_holders:
+            self.waiting_for_holders += 1
+            if message.resilience:
+                self.resilient_lts = max(self.resilient_lts, meta.lts)
         self.lines[meta.source].hold(meta.seq, meta.lts)
         self._draw_line()
         return entry
@@ -188,6 +199,11 @@ class Order:
         if site in self.lines:
             line = self.lines[site]
             line.stable_lts = max(line.stable_lts, aru)
+
+    def told(self, site: SiteId, lines: tuple[int, ...]) -> None:
+        """Records the lines that the daemons of a site have stated of themselves."""
+        self.holders.check(site, lines, self.clock)
+        self.holders.learn(site, lines)
 
     def _check_seq(self, line: SiteLine, seq: int) -> None:
         if seq > line.cseq + self.in_flight_max:
@@ -241,15 +257,21 @@ class Order:
             if not entry.before(edge_lts, edge_site):
                 break
             message = entry.message
-            if message is not None and message.service.stable:
-                if entry.lts >= aru:
+            if message is not None and message.waits_for_holders:
+                if entry.lts >= aru and (message.service.stable or not self._has_holders(entry, message)):
                     break
-                self.safe_waiting -= 1
+                self.waiting_for_holders -= 1
             self.walked += 1
             self.reached = entry.position
             if not entry.delivered:
                 out.extend(self._delivered(entry))
         return out
+
+    def _has_holders(self, entry: Entry, message: OrderedMessage) -> bool:
+        """Whether a resilient bundle has its holders, and with it all bundles before it."""
+        stable = {site: line.stable_lts for site, line in self.lines.items()}
+        masks = [entry.mask, *self._narrow]  # Later bundles count as well: that costs time only.
+        return all(self.holders.enough(entry.lts, mask, message.resilience, stable) for mask in masks)
 
     def discard(self) -> list[Entry]:
         """Removes the entries that are delivered and stable, and returns them."""
@@ -262,10 +284,18 @@ class Order:
                 break
             del self.entries[entry.source, entry.seq]
             gone.append(entry)
+            if entry.mask in self._narrow:
+                self._widen(entry.mask)
         if gone:
             del self.listed[: len(gone)]
             self.walked -= len(gone)
         return gone
+
+    def _widen(self, mask: SiteMask) -> None:
+        """A bundle with this mask is discarded."""
+        self._narrow[mask] -= 1
+        if not self._narrow[mask]:
+            del self._narrow[mask]
 
     def _early(self, entry: Entry) -> list[Entry]:
         """Delivers Reliable at once, and FIFO behind all earlier bundles of its session."""
@@ -319,9 +349,15 @@ def new_order(
     start_lts: int,
     seqs: Mapping[SiteId, int] | None = None,
     in_flight_max: int = IN_FLIGHT_DEFAULT,
+    holders: Holders | None = None,
 ) -> Order:
-    """The order of a view that begins; site sequences start above those given, or at 1."""
-    order = Order(tuple(sorted(sites)), start_lts, in_flight_max)
+    """The order of a view that begins; site sequences start above those given, or at 1.
+
+    Without `holders` each site has one daemon, and this one is at the first site.
+    """
+    at = tuple(sorted(sites))
+    holders = holders or Holders(ViewVotes(dict.fromkeys(at, (1,))), at[0], 0)
+    order = Order(at, start_lts, holders, in_flight_max)
     for site, seq in (seqs or {}).items():
         order.lines[site].cseq = order.lines[site].highest = seq
     return order

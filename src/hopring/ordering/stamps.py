@@ -15,6 +15,8 @@ from typing import Final, final
 from hopring.errors import Drop, PeerError
 from hopring.ids import NUMBER_MAX, SiteId, SiteMask
 from hopring.ordering.destinations import Destinations
+from hopring.ordering.entry import resilience_of
+from hopring.ordering.holders import ViewVotes
 from hopring.value import Value
 from hopring.wire.fragments import fragment
 from hopring.wire.routed import Meta, Routed
@@ -49,6 +51,9 @@ class Stamps:
     leaving: deque[Routed] = field(default_factory=deque)  # Stamped, and not sent yet.
     last_seq: dict[int, int] = field(default_factory=dict)  # The sequence of the last bundle, by session.
     destinations: Destinations = field(default_factory=Destinations)
+    votes: ViewVotes = field(
+        default_factory=lambda: ViewVotes({})
+    )  # The daemons by site; weights do not matter.
     in_flight_max: int = NUMBER_MAX  # The most bundles of all members that may be sent and not stable.
     start_lts: int = 0  # The view begins at this stamp, and a member may have installed it.
     site_seq: int = 0  # The token's sequence at the end of the last visit.
@@ -114,6 +119,9 @@ class Stamps:
         session, mask, bundle = self.waiting.popleft()
         self.waiting_bytes -= len(bundle)
         mask = self.destinations.mask(bundle, mask)
+        resilience = resilience_of(bundle)
+        if resilience:
+            mask = self.votes.widened(mask, resilience)
         meta = Meta(self.site, site_seq, self.clock, mask, self.last_seq.get(session, 0))
         self.last_seq[session] = site_seq
         self.leaving.extend(fragment(meta, bundle, self.object_bytes_max))

@@ -12,9 +12,10 @@ from typing import Final, Protocol
 
 from hopring.config.access import ANONYMOUS
 from hopring.groups.events import Send
-from hopring.groups.groups import Groups
+from hopring.groups.interface import GroupsInterface
+from hopring.groups.names import served_by
 from hopring.ids import NEVER
-from hopring.session.grants import ClientRights, GrantsTable
+from hopring.session.grants import REPLAYED, ClientRights, GrantsTable
 from hopring.session.options import BLOCK_RIGHT, NOT_ALLOWED, NOT_AUTHENTICATED, PRIORITY_RIGHT, Slow
 from hopring.session.protocol import (
     AuthRequest,
@@ -53,10 +54,12 @@ class Authenticator(Protocol):
 class ClientAccess:
     """The access of all clients of one daemon."""
 
-    def __init__(self, groups: Groups) -> None:
+    def __init__(self, groups: GroupsInterface) -> None:
         self.grants: GrantsTable | None = None
         """None: there are no grants, and only the options of the daemon limit what clients may do."""
         self.authenticator: Authenticator | None = None
+        self.revoked: frozenset[bytes] = frozenset()
+        """Digests of certificates that are not accepted any more."""
         self.refusals: Counter[str] = Counter()
         """How often requests were refused, by kind."""
         self._groups = groups
@@ -103,6 +106,8 @@ class ClientAccess:
 
     def lost(self, session: ConnectedSession) -> str:
         """The reason for which a session may not go on under the present users and grants; empty if it may."""
+        if session.certificate in self.revoked:
+            return f"the certificate of {session.identity} was revoked"
         key = None if self.authenticator is None else self.authenticator.key_of(session.identity)
         if session.key is not None and session.key != key:
             return f"the key of {session.identity} is not accepted any more"
@@ -113,11 +118,14 @@ class ClientAccess:
     def refuse_hello(
         self, session: ConnectedSession, hello: HelloRequest, others: Collection[ConnectedSession]
     ) -> RefusedReply | None:
-        """The refusal of a session by the grants."""
+        """The refusal of a session, by the certificate that it has shown or by the grants."""
+        who = session.identity
+        if session.certificate in self.revoked:
+            remedy = "its certificate was revoked: ask the operator of the daemon for another one"
+            return RefusedReply("hello", who, NOT_ALLOWED, remedy)
         rights = self.rights(session)
         if rights is None or self.grants is None:
             return None
-        who = session.identity
         if not rights.known:
             remedy = f'add [grants."{who}"] to the daemon\'s configuration'
             if who == ANONYMOUS:
@@ -160,10 +168,12 @@ class ClientAccess:
             return None
         group, who = request.group[:NAMES_SHOWN], session.identity
         if not rights.may_join(request.group):
-            return RefusedReply("join", group, NOT_ALLOWED, f"add the group to join in [grants] for {who}")
+            served = served_by(request.group)
+            key = "join" if served is None or request.group.endswith(REPLAYED) else "serve"
+            return RefusedReply("join", group, NOT_ALLOWED, f"add the group to {key} in [grants] for {who}")
         if rights.groups_max is not None:
             own = [one.number for one in sessions.values() if one.known and one.identity == who]
-            if sum([self._groups.groups_count(number) for number in own]) >= rights.groups_max:
+            if sum([len(self._groups.groups_wanted(number)) for number in own]) >= rights.groups_max:
                 remedy = f"leave some groups, or raise groups_max in [grants] for {who}"
                 return RefusedReply("join", group, NOT_ALLOWED, remedy)
         return None
@@ -171,7 +181,7 @@ class ClientAccess:
     def refuse_query(self, session: ConnectedSession, request: QueryRequest) -> NoAnswer | None:
         """The refusal of a query about a group that the session may not see, whether it exists or not."""
         rights = self.rights(session)
-        if rights is None or request.what != "members" or rights.may_see(request.name):
+        if rights is None or request.what not in ("members", "locks") or rights.may_see(request.name):
             return None
         return NoAnswer(NOT_ALLOWED, f"add the group to see in [grants] for {session.identity}")
 
@@ -195,7 +205,7 @@ class ClientAccess:
         kept = [at for at in range(len(bundle)) if bundle.group_indexes[at] not in bad]
         rest = pick(bundle, kept)
         denied = DeniedNotice(forbidden[0], NOT_ALLOWED, remedy, _tickets(send, bad))
-        return Send(send.session, decode_bundle(rest).key, rest), denied
+        return Send(send.session, decode_bundle(rest).key, rest, send.deadline_us), denied
 
     # Rates.
 

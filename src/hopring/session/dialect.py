@@ -7,7 +7,7 @@ for all clients that speak it; a conversation belongs to one connection.
 from dataclasses import dataclass
 from typing import Protocol
 
-from hopring.groups.events import DeliverBundle, LeftGroup, Send, ShowSignal, ShowView
+from hopring.groups.events import DeliverBundle, LeftGroup, Send, ShowRetained, ShowSignal, ShowView
 from hopring.session.backlog import SharedFrame
 from hopring.session.protocol import (
     AuthRequest,
@@ -16,9 +16,11 @@ from hopring.session.protocol import (
     HelloRequest,
     JoinRequest,
     LeaveRequest,
+    LockRequest,
     ProofRequest,
     QueryRequest,
     QuitRequest,
+    UnlockRequest,
 )
 
 
@@ -30,6 +32,14 @@ class Admitted:
     refused: str = ""  # The reason for a refusal; empty if the client is admitted.
 
 
+@dataclass(frozen=True, slots=True)
+class SendWithin:
+    """A bundle with a time to live, from its arrival at the daemon on."""
+
+    send: Send
+    ttl_us: int
+
+
 ClientRequest = (
     HelloRequest
     | AuthRequest
@@ -37,9 +47,12 @@ ClientRequest = (
     | Credit
     | JoinRequest
     | LeaveRequest
+    | LockRequest
+    | UnlockRequest
     | QuitRequest
     | QueryRequest
     | Send
+    | SendWithin
     | Admitted
 )
 
@@ -91,6 +104,9 @@ class Dialect(Protocol):
 
     def render_signal(self, show: ShowSignal) -> SharedFrame:
         """Renders a transitional signal as a frame."""
+
+    def render_retained(self, show: ShowRetained) -> SharedFrame:
+        """Renders a retained value as a frame; native clients only get one."""
 
     def render_left(self, event: LeftGroup) -> SharedFrame:
         """Renders the end of a client's own membership."""

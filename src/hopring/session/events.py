@@ -22,6 +22,7 @@ class ConnectionOpened:
     identity: str = ANONYMOUS  # As far as the connection tells it.
     binding: bytes = b""  # Identifies the encrypted channel, for signatures; empty if there is none.
     expires_at_us: int = NEVER  # When the identity ends, if it is that of a certificate.
+    certificate: bytes = b""  # The SHA-256 digest of the certificate that the client has shown, if any.
 
 
 @final
@@ -41,7 +42,7 @@ class ConnectionLost:
 
 
 @final
-class Ready(Value):
+class OutputReady(Value):
     """There is output for a client: `outgoing` returns it."""
 
     def __init__(self, session: int) -> None:
@@ -87,4 +88,4 @@ class AccessNote:
 
 
 Input = ConnectionOpened | BytesReceived | ConnectionLost | FromBelow | Tick
-Output = Ready | Pause | Listen | Close | AccessNote | Resume | Withdraw
+Output = OutputReady | Pause | Listen | Close | AccessNote | Resume | Withdraw

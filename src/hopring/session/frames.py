@@ -44,6 +44,9 @@ class FrameKind(IntEnum):
     QUIT = 6
     AUTH = 7
     PROOF = 8
+    SEND_WITHIN = 9
+    LOCK = 10
+    UNLOCK = 11
     ASK = 12
     WELCOME = 16
     REFUSED = 17
@@ -54,12 +57,21 @@ class FrameKind(IntEnum):
     ERROR = 22
     GOODBYE = 23
     RECEIPT = 24
+    LOCKED = 25
+    UNLOCKED = 26
+    LEASE = 27
     GAP = 28
     WARNING = 29
     CHALLENGE = 30
     DENIED = 31
+    EXPIRED = 32
+    RETAINED = 33
     ANSWER = 40
 
+
+_LONG: Final = (FrameKind.SEND, FrameKind.MESSAGES, FrameKind.SEND_WITHIN, FrameKind.RETAINED)
+TTL_BYTES: Final = 8
+"""The time to live in front of the bundle of a SEND_WITHIN, in microseconds; the bundle stays aligned."""
 
 _KINDS: Final = {int(kind): kind for kind in FrameKind}
 
@@ -185,7 +197,9 @@ class FrameReader:
         kind = _KINDS.get(number)
         if kind is None or any(zeros):
             raise PeerError(Drop.UNKNOWN_TYPE, f"frame of kind {number}, {zeros}")
-        limit = self._long_max if kind in (FrameKind.SEND, FrameKind.MESSAGES) else self._short_max
+        limit = self._long_max if kind in _LONG else self._short_max
+        if kind is FrameKind.SEND_WITHIN:
+            limit += TTL_BYTES
         if size > limit:
             raise PeerError(Drop.LIMIT, f"{kind.name} of {size} bytes, of {limit} at most")
         return size, kind

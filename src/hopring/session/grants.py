@@ -9,6 +9,10 @@ identities of the second may be called `pricer`.
 from typing import Final
 
 from hopring.config.access import ANONYMOUS, SLOW_DEFAULT, GrantConfig
+from hopring.groups.names import served_by, synchronous_of
+
+REPLAYED: Final = "?spool?servers"
+"""Behind the name of a group: the spoolers that answer requests for its past (spool/pages.py)."""
 
 KEPT_MAX: Final = 4096
 """Answers that are kept: of identities, and for each identity of groups."""
@@ -65,9 +69,26 @@ class ClientRights:
         return bool(self.grants)
 
     def may_join(self, group: str) -> bool:
-        """Whether it may be a member of a group."""
+        """Whether it may be a member of a group; of one of servers, by the right to serve."""
+        served = served_by(group)
+        if served is not None and not group.endswith(REPLAYED):
+            return self.may_serve(served)
+        group = synchronous_of(group) or group
         allowed = any(_any(one.join, group) for one in self.grants)
         return allowed and not any(_any(one.deny_join, group) for one in self.grants)
+
+    def may_serve(self, group: str) -> bool:
+        """Whether it may answer requests to a group."""
+        allowed = any(_any(one.serve, group) for one in self.grants)
+        return allowed and not any(_any(one.deny_serve, group) for one in self.grants)
+
+    def may_lock(self, group: str) -> bool:
+        """Whether it may have locks of a group; that of a handler, by the right to serve."""
+        served = served_by(group)
+        if served is not None:
+            return self.may_serve(served)
+        allowed = any(_any(one.lock, group) for one in self.grants)
+        return allowed and not any(_any(one.deny_lock, group) for one in self.grants)
 
     def may_send(self, group: str) -> bool:
         """Whether it may send to a group, which may be a private one; asked for each bundle, and so kept."""
@@ -75,16 +96,25 @@ class ClientRights:
         if known is None:
             if len(self._send) >= KEPT_MAX:
                 self._send.clear()
-            allowed = any(_any(one.send, group) for one in self.grants)
-            known = allowed and not any(_any(one.deny_send, group) for one in self.grants)
-            self._send[group] = known
+            known = self._send[group] = self._may_send(group)
         return known
+
+    def _may_send(self, group: str) -> bool:
+        if group.endswith(REPLAYED):  # Who may join a group may ask for its past, and nobody else.
+            return self.may_join(group.removesuffix(REPLAYED))
+        synchronous = synchronous_of(group)
+        if synchronous is not None:  # Its members agree there to the end of a view.
+            return self.may_join(synchronous)
+        group = served_by(group) or group  # Requests to a group are messages to it.
+        allowed = any(_any(one.send, group) for one in self.grants)
+        return allowed and not any(_any(one.deny_send, group) for one in self.grants)
 
     def may_see(self, group: str) -> bool:
         """Whether listings show it a group; members see their group anyway, so the right to join is enough."""
         if any(_any(one.deny_see, group) for one in self.grants):
             return False
-        return any(_any(one.see, group) for one in self.grants) or self.may_join(group)
+        asked = served_by(group) is not None and self.may_send(group)  # Receipts of requests name the servers.
+        return asked or any(_any(one.see, group) for one in self.grants) or self.may_join(group)
 
     def may_use_app(self, app: str) -> bool:
         """Whether it may send batches of an application."""

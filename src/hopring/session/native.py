@@ -4,13 +4,22 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hopring.errors import Drop, PeerError
-from hopring.groups.events import DeliverBundle, LeftGroup, Send, ShowSignal, ShowView
-from hopring.groups.groups import Groups
+from hopring.groups.events import DeliverBundle, LeftGroup, Send, ShowRetained, ShowSignal, ShowView
+from hopring.groups.interface import GroupsInterface
 from hopring.ids import DaemonId, Place
 from hopring.session.backlog import FrameLoss, SharedFrame, shared_frame
-from hopring.session.dialect import ClientRequest
-from hopring.session.frames import PREAMBLE, FrameKind, FrameReader, delivered_parts
-from hopring.session.options import WINDOW_BYTES_MAX, WINDOW_BYTES_MIN
+from hopring.session.dialect import ClientRequest, SendWithin
+from hopring.session.frames import (
+    FRAME_HEAD_BYTES,
+    PREAMBLE,
+    TTL_BYTES,
+    FrameKind,
+    FrameReader,
+    delivered_parts,
+    encode_delivered,
+    join_frame,
+)
+from hopring.session.options import TTL_US_MAX, WINDOW_BYTES_MAX, WINDOW_BYTES_MIN
 from hopring.session.protocol import (
     AuthRequest,
     ControlMessage,
@@ -19,10 +28,12 @@ from hopring.session.protocol import (
     JoinRequest,
     LeaveRequest,
     LeftNotice,
+    LockRequest,
     ProofRequest,
     QueryRequest,
     QuitRequest,
     SignalNotice,
+    UnlockRequest,
     ViewNotice,
     WelcomeReply,
     decode_control,
@@ -38,7 +49,7 @@ NOBODY: Final = DaemonId(-1)
 class Native:
     """The native dialect at one daemon."""
 
-    groups: Groups  # For the numbers and names of daemons.
+    groups: GroupsInterface  # For the numbers and names of daemons.
     bundle_bytes_max: int
     message_bytes_max: int
 
@@ -73,13 +84,24 @@ class Native:
             None if shown.who is None else member_entry(shown.who, daemons),
             tuple([tuple([index[one] for one in some]) for some in shown.sets]),
             shown.primary,
+            shown.suspended,
+            shown.minimum,
         )
         return shared_frame(encode_control(notice))
 
     def render_signal(self, show: ShowSignal) -> SharedFrame:
         """Renders a transitional signal as a SIGNAL frame."""
         together = tuple([member_entry(one, self.groups.names) for one in show.together])
-        return shared_frame(encode_control(SignalNotice(show.group, show.id, together)))
+        notice = SignalNotice(show.group, show.id, together, show.suspended, show.minimum)
+        return shared_frame(encode_control(notice))
+
+    def render_retained(self, show: ShowRetained) -> SharedFrame:
+        """Renders a retained value as a RETAINED frame, which has the body of a MESSAGES frame."""
+        value = show.value
+        body = encode_delivered(value.sender, value.place, decode_bundle(value.bundle))
+        return shared_frame(
+            join_frame(FrameKind.RETAINED, len(body) - FRAME_HEAD_BYTES, [body[FRAME_HEAD_BYTES:]])
+        )
 
     def render_left(self, event: LeftGroup) -> SharedFrame:
         """Renders the end of a client's own membership as a LEFT frame."""
@@ -109,6 +131,8 @@ class NativeConversation:
             return None
         if frame.kind is FrameKind.SEND:
             return self._send(frame.body)
+        if frame.kind is FrameKind.SEND_WITHIN:
+            return self._send_within(frame.body)
         message = decode_control(frame)
         if (
             isinstance(message, HelloRequest)
@@ -123,6 +147,8 @@ class NativeConversation:
             | Credit
             | JoinRequest
             | LeaveRequest
+            | LockRequest
+            | UnlockRequest
             | QuitRequest
             | QueryRequest,
         ):
@@ -134,6 +160,12 @@ class NativeConversation:
         if isinstance(message, WelcomeReply):
             self.daemon = DaemonId(message.daemon_number)
         return encode_control(message)
+
+    def _send_within(self, body: bytes | memoryview) -> SendWithin:
+        ttl_us = int.from_bytes(body[:TTL_BYTES], "little")
+        if len(body) < TTL_BYTES or not 0 < ttl_us <= TTL_US_MAX:
+            raise PeerError(Drop.LIMIT, f"a time to live of {ttl_us} us")
+        return SendWithin(self._send(body[TTL_BYTES:]), ttl_us)
 
     def _send(self, body: bytes | memoryview) -> Send:
         bundle = decode_bundle(body)

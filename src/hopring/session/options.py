@@ -54,6 +54,34 @@ NOT_ALLOWED: Final = "not allowed at this daemon"
 NOT_AUTHENTICATED: Final = "not authenticated"
 """The reason in REFUSED for a client whose key, signature or token is not accepted."""
 
+NOT_PRIMARY: Final = "the daemons' view is not primary"
+
+WITHHELD: Final = "the view ceased to be primary before it was delivered here"
+"""Of messages that were under way then: the side that stays primary may have got and delivered them."""
+
+"""The reason for which a message with resilience MAJORITY, or a session that requires it, is refused."""
+
+NOT_OFFERED: Final = "not offered by rings of peers"
+"""The start of reasons in DENIED for what needs daemons; the same as in rmp/process, which is above."""
+
+IN_DOUBT: Final = "in doubt"
+"""The reason in DENIED for messages that may be delivered or not: the ring went on without their sender."""
+
+TOO_RESILIENT: Final = "more resilient than the daemons can be"
+"""The reason in DENIED for a message that would need more holders than there are daemons."""
+
+DOUBTS: Final = {IN_DOUBT: "the others went on without this member", WITHHELD: WITHHELD}
+"""What a client is told about messages with these reasons in DENIED: they may be delivered or not."""
+
+SUSPENDED: Final = "the group is suspended"
+"""The reason in DENIED for a message to a group that is below its minimum."""
+
+WhenSuspended = Literal["wait", "fail"]
+"""What becomes of messages to suspended groups: they wait at the daemon, or are refused."""
+
+TTL_US_MAX: Final = 2**52
+"""The longest time to live of a message, in microseconds."""
+
 CREDENTIALS_EXPIRED: Final = "credentials expired"
 """The reason in ERROR for a client whose token or certificate has expired; it may return with another."""
 

@@ -12,14 +12,16 @@ import msgspec
 
 from hopring.config.model import LinkName
 from hopring.errors import Drop, PeerError
-from hopring.groups.names import GroupViewId, ViewCause
+from hopring.groups.names import Fence, GroupViewId, ViewCause
 from hopring.ids import Place, ViewId
 from hopring.session.frames import Frame, FrameKind, encode_frame
-from hopring.session.options import SlowPolicy
+from hopring.session.options import SlowPolicy, WhenSuspended
+from hopring.wire.rmp.lists import MINIMUM_ALL
 
 COUNT_MAX: Final = 2**62
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=COUNT_MAX)]
+Minimum = Annotated[int, msgspec.Meta(ge=0, le=MINIMUM_ALL)]
 Name = Annotated[str, msgspec.Meta(max_length=256)]
 Text = Annotated[str, msgspec.Meta(max_length=1024)]
 
@@ -78,6 +80,13 @@ class DeniedNotice(ControlMessage, frozen=True):
     tickets: tuple[Count, ...]  # Of the messages that waited for receipts.
 
 
+class ExpiredNotice(ControlMessage, frozen=True):
+    """Messages whose time to live had ended before the daemon gave them to the order: nobody gets them."""
+
+    messages: Count
+    tickets: tuple[Count, ...]  # Of those that waited for receipts.
+
+
 class HelloRequest(ControlMessage, frozen=True):
     """Opens a session: the client's first message."""
 
@@ -86,18 +95,36 @@ class HelloRequest(ControlMessage, frozen=True):
     membership: bool = True  # Whether the client wants views and signals.
     slow: SlowPolicy = "kick"
     priority: bool = False  # Whether its requests and events precede those of others.
+    require_primary: bool = False  # Refused unless the daemons' view is primary.
+    when_suspended: WhenSuspended = "wait"  # What becomes of its messages to suspended groups.
 
 
 class JoinRequest(ControlMessage, frozen=True):
     """Asks for membership in a group."""
 
     group: Name
+    minimum: Minimum = 0  # The fewest members that may go on (groups/minimum.py).
 
 
 class LeaveRequest(ControlMessage, frozen=True):
     """Asks for the end of a membership."""
 
     group: Name
+
+
+class LockRequest(ControlMessage, frozen=True):
+    """Claims a lock of a group that the client is in."""
+
+    group: Name
+    lock: Name
+    serial: Count  # Of the claim, chosen by the client and not used twice.
+    partial: bool = False  # Also in a view that is not primary.
+
+
+class UnlockRequest(ControlMessage, frozen=True):
+    """Gives up a claim, whether it holds the lock or waits."""
+
+    serial: Count
 
 
 class Credit(ControlMessage, frozen=True):
@@ -114,7 +141,7 @@ class QueryRequest(ControlMessage, frozen=True):
     """Asks the daemon about groups, views, links or itself; the answers are below."""
 
     serial: Count  # Chosen by the client.
-    what: Name  # groups, members, view, daemon or weights.
+    what: Name  # groups, members, locks, view, daemon or weights.
     name: Name = ""  # The group.
     after: Name = ""  # The last item of the page before, or the view that is known.
 
@@ -162,6 +189,8 @@ class ViewNotice(ControlMessage, frozen=True):
     who: MemberEntry | None
     sets: tuple[MemberIndexes, ...]
     primary: bool = False  # Whether the daemons' view is.
+    suspended: bool = False  # Whether the group is below its minimum.
+    minimum: Minimum = 0  # The one in force.
 
 
 class SignalNotice(ControlMessage, frozen=True):
@@ -170,12 +199,37 @@ class SignalNotice(ControlMessage, frozen=True):
     group: Name
     id: GroupViewId
     together: tuple[MemberEntry, ...]
+    suspended: bool = False  # Whether these are fewer than the group's minimum.
+    minimum: Minimum = 0  # The one in force.
 
 
 class LeftNotice(ControlMessage, frozen=True):
     """The client's own leave, at its place in the order."""
 
     group: Name
+
+
+class LockedNotice(ControlMessage, frozen=True):
+    """A claim holds its lock, from this place in the order on."""
+
+    serial: Count
+    fence: Fence
+    place: Place
+    lease_us: Count  # How long from now, unless a LEASE follows.
+
+
+class UnlockedNotice(ControlMessage, frozen=True):
+    """A claim has ended; if it held the lock, it does not any more."""
+
+    serial: Count
+    reason: Text
+    remedy: Text
+
+
+class LeaseNotice(ControlMessage, frozen=True):
+    """All locks of the session are held this much longer from now."""
+
+    lease_us: Count
 
 
 class ReceiptNotice(ControlMessage, frozen=True):
@@ -232,8 +286,11 @@ _KIND: Final[dict[type[ControlMessage], FrameKind]] = {
     ProofRequest: FrameKind.PROOF,
     ChallengeReply: FrameKind.CHALLENGE,
     DeniedNotice: FrameKind.DENIED,
+    ExpiredNotice: FrameKind.EXPIRED,
     JoinRequest: FrameKind.JOIN,
     LeaveRequest: FrameKind.LEAVE,
+    LockRequest: FrameKind.LOCK,
+    UnlockRequest: FrameKind.UNLOCK,
     Credit: FrameKind.CREDIT,
     QuitRequest: FrameKind.QUIT,
     QueryRequest: FrameKind.ASK,
@@ -243,6 +300,9 @@ _KIND: Final[dict[type[ControlMessage], FrameKind]] = {
     SignalNotice: FrameKind.SIGNAL,
     LeftNotice: FrameKind.LEFT,
     ReceiptNotice: FrameKind.RECEIPT,
+    LockedNotice: FrameKind.LOCKED,
+    UnlockedNotice: FrameKind.UNLOCKED,
+    LeaseNotice: FrameKind.LEASE,
     GapNotice: FrameKind.GAP,
     WarningNotice: FrameKind.WARNING,
     ErrorNotice: FrameKind.ERROR,
@@ -296,6 +356,7 @@ class GroupLine(ControlMessage, frozen=True):
     name: Name
     members: Count
     here: Count  # Members at this daemon.
+    suspended: bool = False
 
 
 class GroupsPage(ControlMessage, frozen=True, tag="groups"):
@@ -312,6 +373,25 @@ class MembersPage(ControlMessage, frozen=True, tag="members"):
     id: GroupViewId | None
     members: tuple[MemberEntry, ...]
     more: bool
+    suspended: bool = False  # Whether the group is below its minimum.
+    minimum: Minimum = 0  # The one in force.
+
+
+class LockLine(ControlMessage, frozen=True):
+    """A lock that somebody claims."""
+
+    lock: Name
+    holder: MemberEntry | None
+    fence: int | None  # Negative if it counts within one side only.
+    waiting: Count
+
+
+class LocksPage(ControlMessage, frozen=True, tag="locks"):
+    """A page of a group's locks, sorted by name."""
+
+    group: Name
+    locks: tuple[LockLine, ...]
+    more: bool
 
 
 class ViewAnswer(ControlMessage, frozen=True, tag="view"):
@@ -323,6 +403,7 @@ class ViewAnswer(ControlMessage, frozen=True, tag="view"):
     age_us: Count  # Since it was installed.
     present: bool  # Whether it is the latest.
     primary: PrimaryName = ""  # Why it is primary; empty if it is not.
+    suspended: tuple[Name, ...] = ()  # Groups below their minimum now, if it is the latest: not all, if many.
 
 
 class LinkLine(ControlMessage, frozen=True):
@@ -337,6 +418,14 @@ class LinkLine(ControlMessage, frozen=True):
     retransmissions: Count
     round_trip_us: Count
     backlog_bytes: Count
+
+
+class ConfiguredLine(ControlMessage, frozen=True):
+    """A daemon of the configuration, in a view or not."""
+
+    name: Name
+    site: Name
+    votes: Count  # In the decision which view is primary.
 
 
 class DaemonAnswer(ControlMessage, frozen=True, tag="daemon"):
@@ -356,6 +445,9 @@ class DaemonAnswer(ControlMessage, frozen=True, tag="daemon"):
     unsent: dict[Name, Count]
     cut: tuple[Name, ...] = ()  # Daemons that the admin channel has cut off here.
     shaped: tuple[Name, ...] = ()  # Daemons whose packets from here the admin channel delays or loses.
+    problems: tuple[Text, ...] = ()  # Missing listeners, and a spooler that does not stay up.
+    configured: tuple[ConfiguredLine, ...] = ()  # All daemons of the configuration, by name.
+    tie_site: Name = ""  # The site that decides between two halves with equal votes; empty without one.
 
 
 class WeightLine(ControlMessage, frozen=True):
@@ -388,7 +480,7 @@ class NoAnswer(ControlMessage, frozen=True, tag="none"):
     remedy: Text
 
 
-Answer = GroupsPage | MembersPage | ViewAnswer | DaemonAnswer | WeightsPage | NoAnswer
+Answer = GroupsPage | MembersPage | LocksPage | ViewAnswer | DaemonAnswer | WeightsPage | NoAnswer
 _answer_encoder: Final = msgspec.msgpack.Encoder()
 _answer_decoder: Final[msgspec.msgpack.Decoder[Answer]] = msgspec.msgpack.Decoder(Answer)
 

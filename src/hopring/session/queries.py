@@ -11,17 +11,20 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hopring.engine import Installed
-from hopring.groups.groups import Groups
+from hopring.groups.interface import GroupsInterface
+from hopring.groups.locks import LockState
 from hopring.groups.names import GroupMember
 from hopring.groups.private_groups import split_private
 from hopring.ids import NEVER, DaemonId, GroupName, ViewId
 from hopring.session.grants import ClientRights
-from hopring.session.options import REQUEST_COST_BYTES
+from hopring.session.options import NOT_OFFERED, REQUEST_COST_BYTES
 from hopring.session.protocol import (
     Answer,
     DaemonAnswer,
     GroupLine,
     GroupsPage,
+    LockLine,
+    LocksPage,
     MembersPage,
     NoAnswer,
     QueryReply,
@@ -44,15 +47,21 @@ UNTAKEN_MAX: Final = 4
 UNTAKEN_US: Final = 50_000
 """The delay until a session with UNTAKEN_MAX frames is checked again."""
 
+SUSPENDED_SHOWN: Final = 64
+"""Suspended groups that a view names."""
+
 VIEWS_KEPT: Final = 64
 """Past views that clients can still ask for one by one."""
+
+
+_OF_DAEMONS: Final = frozenset({"view", "daemon", "weights"})
 
 
 @dataclass(slots=True)
 class Queries:
     """The pending queries of all sessions of a daemon."""
 
-    groups: Groups
+    groups: GroupsInterface
     rights: Callable[[ConnectedSession], ClientRights | None] = lambda _: None  # None: no grants.
     describe: Callable[[], DaemonAnswer] | None = None  # Set by the driver: this package knows neither the
     weigh: Callable[[], WeightsPage] | None = None  # daemon's description nor its links.
@@ -74,7 +83,8 @@ class Queries:
 
     def ask(self, number: int, question: QueryRequest) -> None:
         """Adds a query of a session."""
-        if question.what == "view" and question.after and not self._later(question.after):
+        awaits = question.what == "view" and question.after and self.groups.has_daemons
+        if awaits and not self._later(question.after):
             # One for each session: an earlier one is not answered.
             self._watching[number] = question
             return
@@ -118,6 +128,10 @@ class Queries:
 
     def _answer(self, session: ConnectedSession, now_us: int) -> None:
         asked = self._asked[session.number]
+        if asked[0].what in ("members", "locks") and not self.groups.finds(GroupName(asked[0].name), now_us):
+            self._waiting.append(session.number)
+            self._next_us = now_us + UNTAKEN_US
+            return
         question = asked.popleft()
         if asked:
             self._waiting.append(session.number)
@@ -129,13 +143,17 @@ class Queries:
 
     def _compose(self, session: ConnectedSession, question: QueryRequest, now_us: int) -> tuple[Answer, int]:
         """The answer, and its cost in items."""
+        if question.what in _OF_DAEMONS and not self.groups.has_daemons:
+            return NoAnswer(f"{NOT_OFFERED}: views and links of daemons", "ask for members of groups"), 0
         match question.what:
             case "groups":
                 return self._groups(question.after, self.rights(session)), len(self.groups.table.groups)
             case "members":
                 return self._members(GroupName(question.name), question.after)
+            case "locks":
+                return self._locks(GroupName(question.name), question.after)
             case "view":
-                return self._view(question.after, now_us), 0
+                return self._view(question.after, self.rights(session), now_us), len(self.groups.suspended)
             case "daemon" if self.describe is not None:
                 return self.describe(), 0
             case "weights" if self.weigh is not None:
@@ -148,7 +166,8 @@ class Queries:
         table = self.groups.table.groups
         names = sorted([name for name in table if name > after and (rights is None or rights.may_see(name))])
         lines = [
-            GroupLine(one, len(table[one].members), len(table[one].local)) for one in names[: self.page_items]
+            GroupLine(one, len(table[one].members), len(table[one].local), table[one].suspended)
+            for one in names[: self.page_items]
         ]
         return GroupsPage(tuple(lines), len(names) > self.page_items)
 
@@ -159,7 +178,20 @@ class Queries:
         members = group.listed()
         rest = [one for one in members if _place(one) > self._last(after)] if after else list(members)
         page = tuple([member_entry(one, self.groups.names) for one in rest[: self.page_items]])
-        return MembersPage(name, group.id, page, len(rest) > self.page_items), len(members)
+        minimum = group.suspended, group.minimum_in_force
+        return MembersPage(name, group.id, page, len(rest) > self.page_items, *minimum), len(members)
+
+    def _locks(self, name: GroupName, after: str) -> tuple[Answer, int]:
+        locks = self.groups.lock_states(name)
+        if locks is None:
+            return NoAnswer("locks are not listed here", "ask a daemon"), 0
+        rest = [one for one in locks if one.name > after]
+        page = tuple([self._lock_line(one) for one in rest[: self.page_items]])
+        return LocksPage(name, page, len(rest) > self.page_items), len(locks)
+
+    def _lock_line(self, one: LockState) -> LockLine:
+        holder = None if one.holder is None else member_entry(one.holder, self.groups.names)
+        return LockLine(one.name, holder, None if one.fence is None else one.fence.number, one.waiting)
 
     def _weights(self, whole: WeightsPage, after: str) -> WeightsPage:
         rest = [one for one in whole.links if list(one.sites) > after.split(",")]
@@ -178,14 +210,16 @@ class Queries:
                 return count
         return len(self._views)
 
-    def _view(self, after: str, now_us: int) -> Answer:
+    def _view(self, after: str, rights: ClientRights | None, now_us: int) -> Answer:
         if not self._views:
             return NoAnswer("no view yet", "ask again")
         later = self._later(after) if after else 1
         event, at_us = self._views[-later]
         members = tuple([self.groups.names[one.daemon] for one in event.members])
         parts = event.cause[:1024], now_us - at_us, later == 1
-        return ViewAnswer(event.view, members, *parts, event.primary.value)
+        groups = sorted([one for one in self.groups.suspended if rights is None or rights.may_see(one)])
+        suspended = tuple(groups[:SUSPENDED_SHOWN]) if later == 1 else ()
+        return ViewAnswer(event.view, members, *parts, event.primary.value, suspended)
 
 
 def view_text(view: ViewId) -> str:

@@ -12,13 +12,14 @@ which servers got its request (blocks/).
 Invariants  a receipt waits only while the view is open: when it closes, counts that lack a report are None.
 """
 
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
 from hopring.engine import Delivered
 from hopring.groups.events import PresenceReport
-from hopring.groups.groups import Groups, GroupsState
+from hopring.groups.interface import GroupsInterface
 from hopring.groups.names import GroupMember
 from hopring.groups.payloads import split_sender
 from hopring.groups.private_groups import is_private, split_private
@@ -62,7 +63,7 @@ class PendingReceipt:
 class Receipts:
     """The receipts of one daemon's sessions."""
 
-    def __init__(self, groups: Groups) -> None:
+    def __init__(self, groups: GroupsInterface) -> None:
         self._groups = groups
         self._waiting: dict[tuple[int, Position], PendingReceipt] = {}
 
@@ -72,18 +73,25 @@ class Receipts:
         bundle = decode_bundle(payload)
         hints = bundle.hints.tolist()
         tickets = [(hint, bundle.groups_of(at)) for at, hint in enumerate(hints) if hint]
+        withheld: AbstractSet[GroupName] = frozenset()
+        if self._groups.suspended and bundle.key.service.total:
+            withheld = self._groups.suspended
+            tickets = [(hint, groups) for hint, groups in tickets if not withheld.issuperset(groups)]
         if not tickets:
             return None
         place = Place(event.view, *event.position)
-        closing = self._groups.state in (GroupsState.GTRANS, GroupsState.GGT)
+        closing = self._groups.is_closing(bundle.key.groups[0])
         pending = PendingReceipt(place, closing, bundle.key.groups, tickets, {}, {})
         for _, groups in tickets:
             for group in groups:
-                self._find_members(pending, group)
+                if group in withheld:
+                    pending.members[group] = set()
+                else:
+                    self._find_members(pending, group)
         if bundle.key.listed and not pending.missing:
             pending.listed = self._list(pending.members[bundle.key.groups[0]])
         # Other daemons may never get a loose message, and then would not report.
-        if not pending.missing or bundle.key.service.loose or self._groups.state is not GroupsState.GOP:
+        if not pending.missing or bundle.key.service.loose or not self._groups.settled:
             return pending.receipt()
         # A copy: the table changes with later messages.
         pending.members = {group: set(members) for group, members in pending.members.items()}
@@ -104,14 +112,11 @@ class Receipts:
             pending.members[group] = set() if found is None else found.members
             return
         pending.members[group] = set()
-        for process in self._groups.members:
-            if self._groups.names[process.daemon] == split_private(group)[1]:
-                if process == self._groups.me:
-                    session = self._groups.requests.sessions.by_name.get(split_private(group)[0])
-                    if session is not None:
-                        pending.members[group].add(_member(group, process, session.number))
-                else:
-                    pending.missing[group] = process
+        holder = self._groups.private_holder(group)
+        if isinstance(holder, GroupMember):
+            pending.members[group].add(holder)
+        elif holder is not None:
+            pending.missing[group] = holder
 
     def reported(self, event: PresenceReport) -> ReceiptNotice | None:
         """Adds a daemon's report; returns the receipt if no other report is missing."""

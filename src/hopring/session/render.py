@@ -14,13 +14,19 @@ from hopring.groups.events import (
     JoinGroup,
     LeftGroup,
     RefusalReason,
+    RequestDenied,
+    SessionConnected,
+    SessionGone,
+    ShowRetained,
     ShowSignal,
     ShowView,
 )
-from hopring.ids import Process
+from hopring.groups.interface import GroupsInterface
+from hopring.ids import GroupName, Process
 from hopring.session import protocol
 from hopring.session.backlog import SharedFrame
 from hopring.session.dialect import Dialect
+from hopring.session.lock_frames import LockOutput, notice_of
 from hopring.session.options import BLOCK_RIGHT, NOT_ALLOWED, Slow
 from hopring.session.session import ConnectedSession
 
@@ -47,6 +53,26 @@ def refused(event: GroupRequestRefused) -> protocol.RefusedReply:
     if event.refusal is RefusalReason.NOT_A_MEMBER:
         request = "leave"
     return protocol.RefusedReply(request, event.name[:256], str(event.refusal), REMEDIES[event.refusal])
+
+
+GroupAnswer = SessionConnected | GroupRequestRefused | SessionGone | RequestDenied | LockOutput
+
+
+def answer(event: RequestDenied | LockOutput) -> protocol.ControlMessage:
+    """The message for a refusal by the engine below the groups, or about a lock."""
+    if not isinstance(event, RequestDenied):
+        return notice_of(event)
+    if event.request == "join":
+        return protocol.RefusedReply("join", event.name, event.reason, event.remedy)
+    return protocol.DeniedNotice(event.name, event.reason, event.remedy, event.tickets)
+
+
+def welcome(
+    groups: GroupsInterface, session: int, private_group: GroupName, message_bytes_max: int, window_bytes: int
+) -> protocol.WelcomeReply:
+    """The WELCOME of a session."""
+    me = groups.me.daemon
+    return protocol.WelcomeReply(groups.names[me], me, session, private_group, message_bytes_max, window_bytes)
 
 
 def too_many_groups(request: JoinGroup, groups_max: int) -> protocol.RefusedReply:
@@ -94,7 +120,7 @@ def member_entry(one: names.GroupMember, daemons: Sequence[str]) -> protocol.Mem
     return protocol.MemberEntry(one.name, daemons[one.daemon], one.incarnation, one.session)
 
 
-GroupOutput = DeliverBundle | ShowView | ShowSignal | LeftGroup
+GroupOutput = DeliverBundle | ShowView | ShowSignal | LeftGroup | ShowRetained
 
 
 def receivers_of(shown: GroupOutput) -> tuple[int, ...]:
@@ -110,6 +136,8 @@ def is_wanted(session: ConnectedSession, shown: GroupOutput, me: Process) -> boo
     """
     if isinstance(shown, ShowView) and shown.view.same and not session.dialect.native:
         return False
+    if isinstance(shown, ShowRetained):
+        return session.dialect.native  # Spread knows nothing of the kind.
     if session.membership or isinstance(shown, DeliverBundle):
         return True
     if not session.dialect.native:
@@ -130,4 +158,6 @@ def render_output(dialect: Dialect, shown: GroupOutput) -> SharedFrame:
         return dialect.render_signal(shown)
     if isinstance(shown, LeftGroup):
         return dialect.render_left(shown)
+    if isinstance(shown, ShowRetained):
+        return dialect.render_retained(shown)
     assert_never(shown)

@@ -8,8 +8,6 @@ Invariants  an error of a client ends that client only; nothing waits for a clie
             the policy that it chose (`slow.py`).
 """
 
-from collections.abc import Mapping, Sequence
-
 from hopring.engine import (
     Delivered,
     Installed,
@@ -18,6 +16,7 @@ from hopring.engine import (
     SubmitMessage,
     TransitionalSignal,
     Withdraw,
+    Withheld,
 )
 from hopring.errors import PeerError
 from hopring.groups.events import (
@@ -29,25 +28,28 @@ from hopring.groups.events import (
     JoinGroup,
     LeaveGroup,
     LeftGroup,
+    OwnDelivered,
     PresenceReport,
     Request,
     Send,
     SessionConnected,
     SessionGone,
+    SessionRequest,
+    ShowRetained,
     ShowSignal,
     ShowView,
 )
-from hopring.groups.groups import Groups, renumber
+from hopring.groups.interface import GroupsInterface
 from hopring.groups.names import SESSION_NAME_BYTES_MAX
 from hopring.groups.payloads import is_group_message
 from hopring.groups.sessions import REQUEST_COST_BYTES as QUEUED_COST_BYTES
-from hopring.ids import NEVER, DaemonId, GroupName, Process, SiteId
+from hopring.ids import NEVER, GroupName
 from hopring.links.events import Tick
 from hopring.ordering.entry import DAEMON_SESSION
-from hopring.session import render
+from hopring.session import lock_frames, refusals, render
 from hopring.session.access import Authenticator, ClientAccess
 from hopring.session.backlog import SharedFrame, Spills
-from hopring.session.dialect import Admitted, ClientRequest, Dialect
+from hopring.session.dialect import Admitted, ClientRequest, Dialect, SendWithin
 from hopring.session.events import (
     AccessNote,
     BytesReceived,
@@ -61,18 +63,15 @@ from hopring.session.events import (
 from hopring.session.grants import GrantsTable
 from hopring.session.native import Native
 from hopring.session.options import (
-    BLOCK_RIGHT,
     CREDIT_DELAY_US,
     CREDIT_PART,
     DENIALS,
     NOT_ALLOWED,
-    PRIORITY_RIGHT,
     RATE_CHECK_US,
     REQUEST_COST_BYTES,
     SLOW_RECEIVER,
     TOO_MANY_CLIENTS,
     SessionOptions,
-    Slow,
 )
 from hopring.session.pace import Pace
 from hopring.session.protocol import (
@@ -85,18 +84,19 @@ from hopring.session.protocol import (
     HelloRequest,
     JoinRequest,
     LeaveRequest,
+    LockRequest,
     ProofRequest,
     QueryReply,
     QueryRequest,
     QuitRequest,
-    ReceiptNotice,
     RefusedReply,
-    WelcomeReply,
+    UnlockedNotice,
+    UnlockRequest,
     encode_answer,
 )
 from hopring.session.queries import Queries
 from hopring.session.receipts import Receipts
-from hopring.session.render import GroupOutput
+from hopring.session.render import GroupAnswer, GroupOutput
 from hopring.session.session import ConnectedSession, SessionPhase, SessionRegistry, check_and_charge
 from hopring.session.slow import SlowReceivers
 from hopring.wire.bundle import bundle_bytes_of
@@ -109,7 +109,7 @@ class SessionServer:
 
     def __init__(
         self,
-        groups: Groups,
+        groups: GroupsInterface,
         payload_bytes_max: int,
         options: SessionOptions | None = None,
         spills: Spills | None = None,
@@ -117,15 +117,14 @@ class SessionServer:
         """The limit is that of one message of the membership."""
         self.groups = groups
         self.options = options or SessionOptions()
-        assert self.options.window_bytes <= groups.options.session_queue_bytes_max, "requests have to fit"
+        assert self.options.window_bytes <= groups.session_queue_bytes_max, "requests have to fit"
         self.bundle_bytes_max = payload_bytes_max - 1 - SESSION_NAME_BYTES_MAX
         # Bodies up to this size fit into a bundle together with any groups, messages and sender's name.
         self.message_bytes_max = self.bundle_bytes_max - bundle_bytes_of(0)
         assert self.message_bytes_max > 0, "a message has to fit"
         self._native = Native(groups, self.bundle_bytes_max, self.message_bytes_max)
         self._registry = SessionRegistry()
-        self.sessions = self._registry.sessions
-        self.ended = self._registry.ended
+        self.sessions, self.ended = self._registry.sessions, self._registry.ended
         self.access = ClientAccess(groups)
         self.queries = Queries(groups, self.access.rights)
         self.slow = SlowReceivers(groups, self.options, spills)
@@ -133,16 +132,14 @@ class SessionServer:
         self._receipts = Receipts(groups)
         self._charged: set[int] = set()  # Sessions that are owed credit, or whose input is paused.
         self._rates_at_us = NEVER
-        self._owing_until_us: dict[int, int] = {}  # The latest time to send each session's credit.
+        self._owing_until_us: dict[int, int] = {}  # When credit and receipts of a session go at the latest.
 
     @property
     def wake_at_us(self) -> int:
         """When the next tick is due."""
         wake_us = min(self._registry.wake_at_us, self.groups.wake_at_us)
-        wake_us = min(wake_us, self.pace.wake_at_us)
-        wake_us = min(wake_us, self.queries.wake_at_us)
-        wake_us = min(wake_us, self.slow.wake_at_us)
-        wake_us = min(wake_us, self._rates_at_us)
+        wake_us = min(wake_us, self.pace.wake_at_us, self.queries.wake_at_us)
+        wake_us = min(wake_us, self.slow.wake_at_us, self._rates_at_us)
         for until_us in self._owing_until_us.values():
             return min(wake_us, until_us)  # The first is the earliest.
         return wake_us
@@ -152,8 +149,8 @@ class SessionServer:
     ) -> list[Output]:
         """Applies other grants and users from now on, to existing sessions too.
 
-        A session is ended if its user or key is gone, or if it may not have its name any more; a group that it
-        may not join any more is left.
+        A session is ended if its user or key is gone, if its certificate is among `access.revoked`, or if it
+        may not have its name any more; a group that it may not join any more is left.
         """
         self.access.grants, self.access.authenticator = grants, authenticator
         for session in [one for one in self.sessions.values() if one.phase is SessionPhase.OPEN]:
@@ -176,15 +173,14 @@ class SessionServer:
         self.options = options
         self.slow.tune(options, self.sessions.values())
 
-    def renumber(self, me: Process, site_of: Mapping[DaemonId, SiteId], names: Sequence[str]) -> None:
-        """Renumbers all daemons for another configuration, while the daemon is alone in its view."""
-        renumber(self.groups, me, site_of, names)
-        self.queries.forget_views()
-
     def next_submission(self, queue_open: bool, now_us: int) -> SubmitMessage | None:
         """Takes the next message for the engine, if there is one; bulk only while the pace allows it."""
         self.pace.update(now_us)
-        submit = self.groups.next_submission(queue_open and self.pace.priority_open, self.pace.bulk_open)
+        queue_open = queue_open and self.pace.priority_open
+        submit = self.groups.next_submission(queue_open, self.pace.bulk_open, now_us)
+        if self.groups.has_dropped:
+            for number, notice in refusals.dropped(self.groups):
+                self._notify(number, notice, now_us)
         if submit is not None and submit.session != DAEMON_SESSION:
             self.pace.submitted(len(submit.payload), now_us, not self.has_priority(submit.session))
         return submit
@@ -200,8 +196,7 @@ class SessionServer:
 
     def has_priority(self, session: int) -> bool:
         """Whether a session has priority."""
-        one = self.sessions.get(session)
-        return one is not None and one.priority
+        return session in self.sessions and self.sessions[session].priority
 
     def credit(self, now_us: int) -> list[Output]:
         """After `next_submission`: gives credit for requests that went out, and resumes paused clients."""
@@ -223,14 +218,13 @@ class SessionServer:
     def _owe_credit(self, session: ConnectedSession, now_us: int) -> None:
         """Sends a large credit at once, a small one with the next frame or after a delay."""
         window_bytes = self.options.window_bytes
+        room_bytes = window_bytes - self.bundle_bytes_max - REQUEST_COST_BYTES
         # Credit below this never blocks the client's next request.
-        harmless_bytes = min(
-            window_bytes // CREDIT_PART, window_bytes - self.bundle_bytes_max - REQUEST_COST_BYTES
-        )
+        harmless_bytes = min(window_bytes // CREDIT_PART, room_bytes)
         if session.credit_bytes >= harmless_bytes:
             self._registry.ready(session)
-        elif session.number not in self._owing_until_us:
-            self._owing_until_us[session.number] = now_us + CREDIT_DELAY_US
+        else:
+            self._owing_until_us.setdefault(session.number, now_us + CREDIT_DELAY_US)
 
     def _send_due_credits(self, now_us: int) -> None:
         for number, until_us in list(self._owing_until_us.items()):
@@ -266,14 +260,15 @@ class SessionServer:
             self._answer_tickets(event, now_us)
         elif isinstance(event, Stamped) and not is_group_message(event.message.payload):
             pass  # Groups need only the stamps of joins.
+        elif isinstance(event, Withheld):
+            self._withheld(event, now_us)
         elif isinstance(event, TransitionalSignal):
             self._step_groups(event, now_us)
             for number, notice in self._receipts.close():
-                self._send_receipt(number, notice, now_us)
-        elif isinstance(event, Installed):
-            self.queries.installed(event, now_us)
-            self._step_groups(event, now_us)
+                self._notify(number, notice, now_us)
         else:
+            if isinstance(event, Installed):
+                self.queries.installed(event, now_us)
             self._step_groups(event, now_us)
         return self._registry.flush()
 
@@ -302,8 +297,7 @@ class SessionServer:
     def _tick(self, now_us: int) -> None:
         for session, reason, remedy in self._registry.late(now_us):
             self._end(session, reason, "", remedy, now_us)
-        answered = self.queries.tick(self.sessions, now_us)
-        if answered is not None:
+        if (answered := self.queries.tick(self.sessions, now_us)) is not None:
             self._registry.ready(answered)
         self._send_due_credits(now_us)
         for session, why in self.slow.check_deadlines(self.sessions, now_us):
@@ -346,10 +340,14 @@ class SessionServer:
         number = session.number
         if isinstance(request, Send):
             self._send(session, request, now_us)
+        elif isinstance(request, SendWithin):
+            self._send(session, request.send.replace(deadline_us=now_us + request.ttl_us), now_us)
         elif isinstance(request, JoinRequest):
             self._join(session, request, now_us)
         elif isinstance(request, LeaveRequest):
             self._request(LeaveGroup(number, GroupName(request.group)), now_us)
+        elif isinstance(request, (LockRequest, UnlockRequest)):
+            self._lock(session, request, now_us)
         elif isinstance(request, Credit):
             self._registry.ready(session)
         elif isinstance(request, QueryRequest):
@@ -366,33 +364,15 @@ class SessionServer:
             self._step_groups(Disconnect(number), now_us)
 
     def _hello(self, session: ConnectedSession, hello: HelloRequest, now_us: int) -> None:
-        session.backlog.policy = Slow(hello.slow)
-        session.name, session.window_bytes, session.membership = (
-            hello.name,
-            hello.window_bytes,
-            hello.membership,
-        )
-        if refused := self._not_allowed(session, hello):
+        session.introduce(hello)
+        limits = self.access, self.slow, self.options, self.sessions.values(), self.groups.is_primary(None)
+        if refused := refusals.refuse_hello(session, hello, *limits):
             self._refused(session.number, refused, now_us)
             return
         # A client of another dialect cannot be told why it is refused, and is served without priority.
         session.priority = hello.priority and self.access.may_have_priority(session, self.options.allow)
-        self._step_groups(Connect(session.number, hello.name, session.priority), now_us)
-
-    def _not_allowed(self, session: ConnectedSession, hello: HelloRequest) -> RefusedReply | None:
-        """The refusal of a HELLO that asks for more than this daemon allows; Spread clients cannot ask."""
-        policy, options = Slow(hello.slow), self.options
-        refused = self.access.refuse_hello(session, hello, self.sessions.values())
-        if refused is not None or not session.dialect.native:
-            return refused
-        may_block = self.access.may_block(session, options.allow)
-        if policy is Slow.BLOCK and policy in options.slow_allowed and not may_block:
-            return render.no_such_right(BLOCK_RIGHT)
-        if policy not in self.slow.allowed(may_block):
-            return render.no_such_policy(policy, self.slow.allowed(may_block))
-        if hello.priority and not self.access.may_have_priority(session, options.allow):
-            return render.no_such_right(PRIORITY_RIGHT)
-        return None
+        impatient = hello.when_suspended == "fail"
+        self._step_groups(Connect(session.number, hello.name, session.priority, impatient), now_us)
 
     def _authenticate(
         self, session: ConnectedSession, request: AuthRequest | ProofRequest, now_us: int
@@ -410,10 +390,19 @@ class SessionServer:
     def _join(self, session: ConnectedSession, request: JoinRequest, now_us: int) -> None:
         refused = self.access.refuse_join(session, request, self.sessions)
         if refused is None:
-            self._request(JoinGroup(session.number, GroupName(request.group)), now_us)
+            self._request(JoinGroup(session.number, GroupName(request.group), request.minimum), now_us)
         else:
             self._charged.add(session.number)
             self._refused(session.number, refused, now_us)
+
+    def _lock(self, session: ConnectedSession, request: LockRequest | UnlockRequest, now_us: int) -> None:
+        claim = lock_frames.claim_of(session.number, request, self.access.rights(session))
+        if not isinstance(claim, UnlockedNotice):
+            self._request(claim, now_us)
+        elif isinstance(request, LockRequest):
+            self._charged.add(session.number)
+            self._note_refusal(session, "lock", request.group, NOT_ALLOWED)
+            self._send_control(session, claim, now_us)
 
     def _ask(self, session: ConnectedSession, request: QueryRequest, now_us: int) -> None:
         refused = self.access.refuse_query(session, request)
@@ -424,11 +413,15 @@ class SessionServer:
         self._send_control(session, QueryReply(request.serial, encode_answer(refused)), now_us)
 
     def _send(self, session: ConnectedSession, request: Send, now_us: int) -> None:
-        """Sends the part of a bundle for which the session has the right."""
-        if self.access.grants is None:
+        """Sends the part of a bundle for which the session has the right, unless it is too resilient."""
+        resilient = request.key.resilience
+        if self.access.grants is None and not resilient:
             self._request(request, now_us)
             return
         allowed, denied = self.access.filter_send(session, request)
+        if resilient and denied is None:
+            denied = refusals.too_resilient(self.groups, request)
+            allowed = allowed if denied is None else None
         self._charged.add(session.number)
         if denied is not None:
             self._note_refusal(session, "send", denied.name, denied.reason)
@@ -437,26 +430,18 @@ class SessionServer:
             self.access.sent(session, len(allowed.bundle), now_us)
             self._request(allowed, now_us)
 
-    def _request(self, request: JoinGroup | LeaveGroup | Send, now_us: int) -> None:
+    def _request(self, request: SessionRequest, now_us: int) -> None:
         number = request.session
         self._charged.add(number)
-        if isinstance(request, JoinGroup) and (refused := self._too_many_groups(request)) is not None:
+        refused = None
+        if isinstance(request, JoinGroup):
+            refused = refusals.too_many_groups(self.groups, self.options, request)
+        if refused is not None:
             self._refused(number, refused, now_us)
         else:
             self._step_groups(request, now_us)
         if isinstance(request, JoinGroup) and number in self.sessions:
             self.slow.joined(self.sessions[number])
-
-    def _too_many_groups(self, join: JoinGroup) -> RefusedReply | None:
-        """The refusal of a join beyond a limit: of its session, of this daemon, or of all groups."""
-        groups, options = self.groups, self.options
-        if groups.groups_count(join.session) >= options.groups_max:
-            return render.too_many_groups(join, options.groups_max)
-        if groups.joins >= options.joins_max:
-            return render.too_many_joins(join, options.joins_max)
-        if len(groups.table.groups) >= options.known_groups_max and join.group not in groups.table.groups:
-            return render.too_many_known_groups(join, options.known_groups_max)
-        return None
 
     # Outputs of the groups.
 
@@ -467,18 +452,28 @@ class SessionServer:
         elif isinstance(event, Installed):
             self.pace.begin()
         for output in self.groups.step(event, now_us):
-            if isinstance(output, (DeliverBundle, ShowView, ShowSignal, LeftGroup)):
+            if isinstance(output, (DeliverBundle, ShowView, ShowSignal, LeftGroup, ShowRetained)):
                 self._queue_output(output, now_us)
-            elif isinstance(output, SessionConnected):
-                self._connected(self.sessions[output.session], output.private_group)
-            elif isinstance(output, GroupRequestRefused):
-                self._refused(output.session, render.refused(output), now_us)
-            elif isinstance(output, SessionGone):
-                self._goodbye(output.session)
+            elif isinstance(output, OwnDelivered):
+                self._answer_tickets(output.event, now_us)
             elif isinstance(output, PresenceReport):
-                self._send_receipt(output.session, self._receipts.reported(output), now_us)
+                self._notify(output.session, self._receipts.reported(output), now_us)
             elif isinstance(output, (Resume, Withdraw)):
                 self._registry.out.append(output)
+            else:
+                self._answer(output, now_us)
+
+    def _answer(self, output: GroupAnswer, now_us: int) -> None:
+        """Answers a request of one session."""
+        if isinstance(output, SessionConnected):
+            self._connected(self.sessions[output.session], output.private_group)
+        elif isinstance(output, GroupRequestRefused):
+            self._refused(output.session, render.refused(output), now_us)
+        elif isinstance(output, SessionGone):
+            self._goodbye(output.session)
+        elif output.session in self.sessions:
+            message = render.answer(output)
+            self._send_control(self.sessions[output.session], message, now_us)
 
     def _queue_output(self, output: GroupOutput, now_us: int) -> None:
         """Queues an output for its sessions, rendered once in each dialect."""
@@ -508,17 +503,8 @@ class SessionServer:
     def _connected(self, session: ConnectedSession, private_group: GroupName) -> None:
         session.known = True
         self._registry.out.append(AccessNote(session.number, "connect", session.identity, session.name))
-        me = self.groups.me.daemon
-        session.send_control(
-            WelcomeReply(
-                self.groups.names[me],
-                me,
-                session.number,
-                private_group,
-                self.message_bytes_max,
-                self.options.window_bytes,
-            )
-        )
+        limits = self.message_bytes_max, self.options.window_bytes
+        session.send_control(render.welcome(self.groups, session.number, private_group, *limits))
         if session.conversation.admitted:
             self._registry.admit(session)
         self._registry.ready(session)
@@ -543,14 +529,17 @@ class SessionServer:
     def _note_refusal(self, session: ConnectedSession, request: str, subject: str, reason: str) -> None:
         """Counts a refused request, and reports it for the audit."""
         self.access.refusals[request] += 1
-        self._registry.out.append(
-            AccessNote(session.number, "refused", session.identity, session.name, request, subject, reason)
-        )
+        of = session.number, "refused", session.identity, session.name
+        self._registry.out.append(AccessNote(*of, request, subject, reason))
 
-    def _send_control(self, session: ConnectedSession, message: ControlMessage, now_us: int) -> None:
+    def _send_control(
+        self, session: ConnectedSession, message: ControlMessage, now_us: int, may_wait: bool = False
+    ) -> None:
         session.send_control(message)
         if why := self.slow.check_control(session):
             self._too_slow(session, why, now_us)
+        elif may_wait:
+            self._owing_until_us.setdefault(session.number, now_us + CREDIT_DELAY_US)
         else:
             self._registry.ready(session)
 
@@ -563,18 +552,27 @@ class SessionServer:
         session = self.sessions.get(event.message.session) if event.sender == self.groups.me else None
         if (
             session is None
-            or not session.conversation.wants_receipts
+            or not (session.conversation.wants_receipts or self.groups.suspended)
             or is_group_message(event.message.payload)
         ):
             return
         try:
+            if self.groups.suspended and (denied := refusals.undelivered(self.groups, event)) is not None:
+                self._send_control(session, denied, now_us)
             message = self._receipts.delivered(event)
         except PeerError:
             return  # The groups have refused the bundle and counted it.
         if message is not None:
-            self._send_control(session, message, now_us)
+            # Replies of the servers that it lists take it along: the client wakes up once.
+            self._send_control(session, message, now_us, may_wait=bool(message.listed))
 
-    def _send_receipt(self, number: int, message: ReceiptNotice | None, now_us: int) -> None:
+    def _withheld(self, event: Withheld, now_us: int) -> None:
+        if event.sender != self.groups.me:
+            return
+        self.pace.delivered(len(event.message.payload), now_us)
+        self._notify(event.message.session, refusals.withheld(event), now_us)
+
+    def _notify(self, number: int, message: ControlMessage | None, now_us: int) -> None:
         session = self.sessions.get(number)
         if session is not None and message is not None:
             self._send_control(session, message, now_us)

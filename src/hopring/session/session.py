@@ -18,9 +18,9 @@ from hopring.errors import Drop, PeerError
 from hopring.groups.events import Send
 from hopring.ids import NEVER
 from hopring.session.backlog import Backlog
-from hopring.session.dialect import Admitted, ClientRequest, Conversation, Dialect
-from hopring.session.events import Close, ConnectionOpened, Output, Ready
-from hopring.session.options import CREDENTIALS_EXPIRED, CREDIT_PART, HELD_BACK_PART, REQUEST_COST_BYTES
+from hopring.session.dialect import Admitted, ClientRequest, Conversation, Dialect, SendWithin
+from hopring.session.events import Close, ConnectionOpened, Output, OutputReady
+from hopring.session.options import CREDENTIALS_EXPIRED, CREDIT_PART, HELD_BACK_PART, REQUEST_COST_BYTES, Slow
 from hopring.session.protocol import (
     AuthRequest,
     ControlMessage,
@@ -28,9 +28,11 @@ from hopring.session.protocol import (
     HelloRequest,
     JoinRequest,
     LeaveRequest,
+    LockRequest,
     ProofRequest,
     QueryRequest,
     QuitRequest,
+    UnlockRequest,
     kind_of_control,
 )
 
@@ -66,6 +68,7 @@ class ConnectedSession:
     credit_bytes: int = 0  # To be sent to the client in one CREDIT.
     identity: str = ANONYMOUS
     binding: bytes = b""
+    certificate: bytes = b""  # The digest of the one that it has shown.
     user: str = ""  # Whose proof is awaited.
     nonce: bytes = b""  # That the proof has to sign; empty when none is awaited.
     key: bytes | None = None  # The public key that its user proved to have.
@@ -78,7 +81,12 @@ class ConnectedSession:
     def identify(self, opened: ConnectionOpened) -> None:
         """Takes the identity that the connection itself tells."""
         self.identity, self.binding = opened.identity, opened.binding
-        self.expires_at_us = opened.expires_at_us
+        self.expires_at_us, self.certificate = opened.expires_at_us, opened.certificate
+
+    def introduce(self, hello: HelloRequest) -> None:
+        """Takes what the client says of itself."""
+        self.backlog.policy = Slow(hello.slow)
+        self.name, self.membership, self.window_bytes = hello.name, hello.membership, hello.window_bytes
 
     # Requests.
 
@@ -175,7 +183,11 @@ def check_and_charge(session: ConnectedSession, request: ClientRequest, window_b
     match session.phase, request:
         case SessionPhase.OPEN, Send():
             session.charge(REQUEST_COST_BYTES + len(request.bundle), window_bytes)
-        case SessionPhase.OPEN, JoinRequest() | LeaveRequest() | QueryRequest():
+        case SessionPhase.OPEN, SendWithin():
+            session.charge(REQUEST_COST_BYTES + len(request.send.bundle), window_bytes)
+        case SessionPhase.OPEN, (
+            JoinRequest() | LeaveRequest() | LockRequest() | UnlockRequest() | QueryRequest()
+        ):
             session.charge(REQUEST_COST_BYTES, window_bytes)
         case ((SessionPhase.OPEN | SessionPhase.ENDING), Credit()):
             session.apply_credit(request)
@@ -255,7 +267,7 @@ class SessionRegistry:
     def ready(self, session: ConnectedSession) -> None:
         """Tells the driver that a session has output, if it has."""
         if session.has_output:
-            self.out.append(Ready(session.number))
+            self.out.append(OutputReady(session.number))
 
     def close(self, session: ConnectedSession, last: bytes, reason: str) -> None:
         """Removes a session that the daemon ends, and sends its last bytes."""

@@ -6,7 +6,7 @@ Invariants  a client is warned before its policy acts; senders wait for a blocke
 
 from collections.abc import Callable, Collection, Mapping
 
-from hopring.groups.groups import Groups
+from hopring.groups.interface import GroupsInterface
 from hopring.groups.private_groups import private_group
 from hopring.ids import NEVER, GroupName
 from hopring.session.backlog import Backlog, Pool, SharedFrame, Spills
@@ -18,7 +18,7 @@ from hopring.session.session import ConnectedSession
 class SlowReceivers:
     """The backlogs of one daemon, and the senders that wait for receivers."""
 
-    def __init__(self, groups: Groups, options: SessionOptions, spills: Spills | None) -> None:
+    def __init__(self, groups: GroupsInterface, options: SessionOptions, spills: Spills | None) -> None:
         """Without a factory of spills no client may choose SPILL."""
         self.pool = Pool()
         self.step_due = False

@@ -2,7 +2,8 @@
 
 The requests and events of sessions are recorded in the same history as those of their daemons. A daemon's
 messages are group messages and the bundles of its sessions. A bundle whose body does not go to all sites is
-left out of the daemons' history, because not all of them deliver it; the clients' has it.
+left out of the daemons' history, because not all of them deliver it; the clients' has it. Majority messages are
+in the daemons' history only: sides of a split withhold them, which EVS-C does not know.
 """
 
 from collections import deque
@@ -12,7 +13,17 @@ from typing import Final
 from hopring.check import trace
 from hopring.compiled import mypyc_attr
 from hopring.config.model import Config
-from hopring.engine import Delivered, Installed, Resume, Rift, Stamped, TransitionalSignal, Withdraw
+from hopring.engine import (
+    Delivered,
+    Installed,
+    Resume,
+    Rift,
+    Stamped,
+    SubmitMessage,
+    TransitionalSignal,
+    Withdraw,
+    Withheld,
+)
 from hopring.errors import PeerError
 from hopring.groups import events as group_events
 from hopring.groups.events import (
@@ -29,13 +40,15 @@ from hopring.groups.events import (
 from hopring.groups.groups import Groups, GroupsOptions
 from hopring.groups.names import GroupMember, GroupViewId
 from hopring.groups.payloads import is_group_message, split_sender
-from hopring.ids import DaemonId, GroupName, Incarnation, SiteMask
+from hopring.ids import NEVER, DaemonId, GroupName, Incarnation, SiteMask, ViewId
 from hopring.membership.current_network import LocalDaemon
 from hopring.membership.events import Input, Output
 from hopring.membership.membership import Membership
 from hopring.membership.options import MembershipOptions
 from hopring.ordering.destinations import Destinations
-from hopring.ordering.entry import MESSAGE_HEAD_BYTES, OrderedMessage
+from hopring.ordering.entry import OrderedMessage, payload_of
+from hopring.ordering.holders import MAJORITY
+from hopring.session.lock_frames import LockOutput
 from hopring.sim.cluster import SimCluster, SimDaemon, stamp, view_name
 from hopring.sim.driver import Driver
 from hopring.sim.faulty_daemon import FaultyPlan
@@ -61,7 +74,7 @@ class RecordedDestinations(Destinations):
         """The mask that the groups give; records a bundle that does not go to all sites."""
         mask = self._inner.mask(bundle, sites)
         if mask != sites:
-            self._pruned.add(first_name(bundle[MESSAGE_HEAD_BYTES:]))
+            self._pruned.add(first_name(payload_of(bundle)))
         return mask
 
     def heard(self, message: OrderedMessage) -> None:
@@ -115,16 +128,19 @@ class SimClientDaemon(SimDaemon):
 
     # Requests of clients.
 
-    def connect(self, name: str) -> int | None:
-        """Opens a session and returns its number, or None if it is refused."""
+    def connect(self, name: str, impatient: bool = False) -> int | None:
+        """Opens a session and returns its number, or None if it is refused.
+
+        An impatient one does not wait for suspended groups.
+        """
         self.home.sessions += 1
         session = self.home.sessions
-        return session if self._ask(Connect(session, name), None) else None
+        return session if self._ask(Connect(session, name, impatient=impatient), None) else None
 
-    def join(self, session: int, group: GroupName) -> None:
+    def join(self, session: int, group: GroupName, minimum: int = 0) -> None:
         """Requests a join of the session to a group."""
         asks = trace.AsksJoin(self._client(session), self.home.engine.now_us, group)
-        if self._ask(JoinGroup(session, group), asks):
+        if self._ask(JoinGroup(session, group, minimum), asks):
             self.sessions[session].add(group)
 
     def leave(self, session: int, group: GroupName) -> None:
@@ -132,6 +148,14 @@ class SimClientDaemon(SimDaemon):
         asks = trace.AsksLeave(self._client(session), self.home.engine.now_us, group)
         if self._ask(LeaveGroup(session, group), asks):
             self.sessions[session].discard(group)
+
+    def claim(self, session: int, group: GroupName, lock: str, serial: int, partial: bool) -> None:
+        """Claims a lock for a session."""
+        self._ask(group_events.ClaimLock(session, group, lock, serial, partial), None)
+
+    def release(self, session: int, serial: int) -> None:
+        """Gives up a claim of a session."""
+        self._ask(group_events.ReleaseLock(session, serial), None)
 
     def disconnect(self, session: int) -> None:
         """Ends a session in an orderly way."""
@@ -149,12 +173,13 @@ class SimClientDaemon(SimDaemon):
         sizes: tuple[int, ...],
         places: tuple[int, ...] = (),
         payloads: tuple[bytes, ...] = (),
+        deadline_us: int = NEVER,
     ) -> None:
         """Sends messages of these sizes in one bundle; `places` names the group of each if it is mixed.
 
         Without payloads the messages contain zeros.
         """
-        if not self.groups.accepts(key.session):
+        if not self.groups.requests.accepts(key.session):
             return
         client, bodies = self._client(key.session), []
         self._at_work = True
@@ -164,11 +189,15 @@ class SimClientDaemon(SimDaemon):
             payload = payloads[at] if payloads else bytes(size)
             bodies.append(NAME.pack(*self.me, key.session, number) + payload)
             name = trace.MessageId(self.name, self.me.incarnation, number, key.session)
-            parts = client, self.home.engine.now_us, groups, name, key.service, size, key.self_discard
-            self.home.note(trace.ClientSent(*parts))
+            asks = key.self_discard, key.resilience
+            parts = client, self.home.engine.now_us, groups, name, key.service, size, *asks
+            if key.resilience != MAJORITY and self.home.unjudged.isdisjoint(groups):
+                self.home.note(trace.ClientSent(*parts))
         zeros = [0] * len(bodies)
         self._at_work = False
-        self.groups_driver.step(Send(key.session, key, encode_bundle(key, bodies, zeros, zeros, places)))
+        self.groups_driver.step(
+            Send(key.session, key, encode_bundle(key, bodies, zeros, zeros, places), deadline_us)
+        )
 
     def _ask(self, event: Request, asks: trace.Event | None) -> bool:
         """Makes a request; records it before its effects, and returns whether it was accepted."""
@@ -186,7 +215,9 @@ class SimClientDaemon(SimDaemon):
     # Between groups and membership.
 
     def _carry_out(self, output: Output) -> None:
-        if isinstance(output, (Stamped, Delivered)):
+        if isinstance(output, Withheld):
+            self._note_message(output)
+        elif isinstance(output, (Stamped, Delivered)):
             self._note_message(output)
             self._tell(output)
             if isinstance(output, Delivered):
@@ -194,6 +225,8 @@ class SimClientDaemon(SimDaemon):
         elif isinstance(output, Rift):
             self._tell(output)
         elif isinstance(output, (TransitionalSignal, Installed)):
+            if isinstance(output, Installed) and output.primary:
+                self.home.primary_views.add(output.view)
             super()._carry_out(output)
             self._tell(output)
         else:
@@ -210,15 +243,39 @@ class SimClientDaemon(SimDaemon):
             return
         self._at_work = True
         while True:
-            event = (
-                self._down.popleft() if self._down else self.groups.next_submission(self.membership.queue_open)
-            )
+            event = self._down.popleft() if self._down else self._next_submission()
             if event is None:
                 break
             self.driver.step(event)
         self._at_work = False
 
-    def _note_message(self, output: Stamped | Delivered) -> None:
+    def _next_submission(self) -> SubmitMessage | None:
+        submission = self.groups.next_submission(self.membership.queue_open, now_us=self.home.engine.now_us)
+        if self.groups.has_dropped:
+            for send in self.groups.take_expired():
+                self._unsend(send)
+                self.home.expired(self, send)
+            for send in self.groups.take_refused():
+                self._unsend(send)
+                self.home.refused(self, send)
+        return submission
+
+    def _unsend(self, send: Send) -> None:
+        """Takes messages out of the history that were dropped before they were sent."""
+        names = {bytes(one[: NAME.size]) for one in decode_bundle(send.bundle).messages()}
+        history = self.home.history
+        for at in range(len(history) - 1, -1, -1):
+            event = history[at]
+            if not isinstance(event, trace.ClientSent):
+                continue
+            one = event.message
+            if NAME.pack(self.me.daemon, one.incarnation, one.session, one.number) in names:
+                del history[at]
+                names.discard(NAME.pack(self.me.daemon, one.incarnation, one.session, one.number))
+                if not names:
+                    return
+
+    def _note_message(self, output: Stamped | Delivered | Withheld) -> None:
         message, view = output.message, view_name(output.view)
         if is_group_message(message.payload):
             key: Key = (output.view, output.position)
@@ -238,7 +295,9 @@ class SimClientDaemon(SimDaemon):
         parts = self.process, self.home.engine.now_us, view, name, message.service, place
         sent = isinstance(output, Stamped)
         self.home.note(
-            trace.MessageSent(*parts, len(message.payload)) if sent else trace.MessageDelivered(*parts)
+            trace.MessageSent(*parts, len(message.payload), message.resilience)
+            if sent
+            else trace.MessageDelivered(*parts, isinstance(output, Withheld))
         )
 
     # Events of clients.
@@ -250,16 +309,23 @@ class SimClientDaemon(SimDaemon):
         elif isinstance(output, DeliverBundle):
             self._deliver(output)
         elif isinstance(output, ShowView):
+            self.home.shown(self, output)
             sets = self._members(output.view.members), self._members(output.view.together)
             parts = at_us, output.view.group, group_view_name(output.view.id), *sets, str(output.view.cause)
             for one in output.sessions:
                 self.home.note(trace.GroupInstalled(self._client(one), *parts))
         elif isinstance(output, ShowSignal):
+            self.home.shown(self, output)
             for one in output.sessions:
                 closes = output.group, group_view_name(output.id), self._members(output.together)
                 self.home.note(trace.GroupSignal(self._client(one), at_us, *closes))
         elif isinstance(output, group_events.LeftGroup):
+            self.home.shown(self, output)
             self.home.note(trace.GroupLeft(self._client(output.session), at_us, output.group))
+        elif isinstance(output, group_events.ShowRetained):
+            self.home.retained(self, output)
+        elif isinstance(output, (group_events.LockGranted, group_events.LockEnded, group_events.LeaseRenewed)):
+            self.home.locked(self, output)
         elif isinstance(output, group_events.SessionGone):
             self.home.note(trace.Gone(self._client(output.session), at_us))
         elif isinstance(output, group_events.GroupRequestRefused):
@@ -285,8 +351,10 @@ class SimClientDaemon(SimDaemon):
             name = trace.MessageId(names[daemon], incarnation, number, session)
             ord = stamp(view, output.position)._replace(place=place)
             parts = self.home.engine.now_us, bundle.groups_of(place), name, bundle.key.service, ord
+            judged = bundle.key.resilience != MAJORITY and self.home.unjudged.isdisjoint(parts[1])
             for one in output.sessions:
-                self.home.note(trace.ClientDelivered(self._client(one), *parts))
+                if judged:
+                    self.home.note(trace.ClientDelivered(self._client(one), *parts))
                 self.home.heard(self, one, output, place)
 
     def _members(self, members: tuple[GroupMember, ...]) -> tuple[trace.ProcessName, ...]:
@@ -316,6 +384,8 @@ class SimClientCluster(SimCluster):
         )
         self.groups_options = groups_options or GroupsOptions()
         self.sessions = 0  # How many there were; session numbers are unique in the cluster.
+        self.primary_views: set[ViewId] = set()
+        self.unjudged: frozenset[GroupName] = frozenset()  # Groups whose messages the history leaves out.
         self.pruned: set[Key] = set()
         self.messages: dict[Key, int] = {}
         self.session_of: dict[trace.MessageId, int] = {}
@@ -327,8 +397,23 @@ class SimClientCluster(SimCluster):
     def heard(self, host: SimClientDaemon, session: int, output: DeliverBundle, at: int) -> None:
         """Called for each message that a session gets, for clusters whose clients react to messages."""
 
+    def shown(self, host: SimClientDaemon, output: ShowView | ShowSignal | group_events.LeftGroup) -> None:
+        """Called for each view, signal and end of a leave, for clusters whose clients react to them."""
+
     def ordered(self, host: SimClientDaemon, output: Delivered) -> None:
         """Called when a daemon has delivered a message of its engine, for such clusters."""
+
+    def retained(self, host: SimClientDaemon, output: group_events.ShowRetained) -> None:
+        """Called for each retained value that is shown, for clusters whose clients use them."""
+
+    def locked(self, host: SimClientDaemon, output: LockOutput) -> None:
+        """Called for each word about a lock to a session, for clusters whose clients use locks."""
+
+    def expired(self, host: SimClientDaemon, send: Send) -> None:
+        """Called for each bundle whose time to live has ended, for clusters whose clients use one."""
+
+    def refused(self, host: SimClientDaemon, send: Send) -> None:
+        """Called for each bundle that an impatient session sent to a suspended group."""
 
     def client_host(self, name: str) -> SimClientDaemon:
         """The running daemon of this name."""

@@ -21,6 +21,7 @@ from hopring.engine import (
     Stop,
     SubmitMessage,
     TransitionalSignal,
+    Withheld,
 )
 from hopring.errors import Drop, PeerError
 from hopring.ids import NEVER, DaemonId, Generation, Incarnation, Process, SiteId, ViewId, named
@@ -38,7 +39,7 @@ from hopring.membership.events import (
 )
 from hopring.membership.events import NetworkOutput as FromNetwork
 from hopring.membership.membership import Membership
-from hopring.membership.messages import decode_daemon_message, encode_membership_message
+from hopring.membership.messages import EpochMark, decode_daemon_message, encode_membership_message
 from hopring.membership.options import MembershipOptions
 from hopring.ordering.entry import OrderedMessage, Position
 from hopring.routing.trees import topology_of
@@ -97,7 +98,12 @@ class SimDaemon:
         self._heads: dict[tuple[Family, Generation], bytes] = {}
         self.me = me
         who = LocalDaemon(
-            me, CLUSTER, cluster.topology, marked=cluster.mark_us is None or name in cluster.marked
+            me,
+            CLUSTER,
+            cluster.topology,
+            marked=cluster.mark_us is None or name in cluster.marks,
+            mark=cluster.marks.get(name),
+            has_disk=cluster.mark_us is not None,
         )
         now_us = cluster.engine.now_us
         cluster.note(trace.Recover(self.process, now_us))
@@ -139,11 +145,11 @@ class SimDaemon:
         """The driver of the membership."""
         return Driver(self.cluster.network, self.name, self.membership, self._carry_out)
 
-    def submit(self, service: Service, size: int, session: int = 0) -> None:
-        """Submits a message with this service and size."""
+    def submit(self, service: Service, size: int, session: int = 0, resilience: int = 0) -> None:
+        """Submits a message with this service, size and resilience."""
         self.sent += 1
         name = _NAME.pack(self.me.daemon, self.me.incarnation, self.sent)
-        self.driver.step(SubmitMessage(service, name + bytes(size), session))
+        self.driver.step(SubmitMessage(service, name + bytes(size), session, resilience))
 
     def _stalled(self, for_us: int) -> None:
         self.driver.step(Stalled(for_us))
@@ -181,7 +187,7 @@ class SimDaemon:
                         self.driver.step(DaemonMessageReceived(sender, decode_daemon_message(frame.payload)))
             else:
                 if self.sealing is not None and packet.header.family is Family.RING:
-                    self.sealing.saw_packets(Family.RING, packet.frames)
+                    self.sealing.saw_packets(packet.frames)
                 self.driver.step(PacketReceived(packet))
         except PeerError as error:
             self.membership.drops[error.reason] += 1
@@ -201,14 +207,14 @@ class SimDaemon:
         elif isinstance(output, MarkPrimary):
             assert self.cluster.mark_us is not None, "a daemon without a disk has no mark to write"
             due_us = self.cluster.engine.now_us + self.cluster.mark_us
-            self.cluster.network.timer(self.name, due_us, self._mark_written)
-        elif isinstance(output, (Stamped, Delivered, TransitionalSignal, Installed)):
+            self.cluster.network.timer(self.name, due_us, self._mark_written, output.mark)
+        elif isinstance(output, (Stamped, Delivered, Withheld, TransitionalSignal, Installed)):
             self.cluster.note(self._event(output))
             if isinstance(output, Installed):
                 self._check_routes(output.view)
 
-    def _mark_written(self) -> None:
-        self.cluster.marked.add(self.name)
+    def _mark_written(self, mark: EpochMark) -> None:
+        self.cluster.marks[self.name] = mark
         self.driver.step(PrimaryMarked(durable=True))
 
     def _send_frames(self, own: Identity, output: object) -> None:
@@ -281,19 +287,18 @@ class SimDaemon:
         if snapshot.network is not None and snapshot.overlay is not None:
             self.cluster.routed(self.name, view, snapshot.overlay.tree_parents)
 
-    def _event(self, output: Stamped | Delivered | TransitionalSignal | Installed) -> trace.Event:
+    def _event(self, output: Stamped | Delivered | Withheld | TransitionalSignal | Installed) -> trace.Event:
         at_us = self.cluster.engine.now_us
         view = view_name(output.view)
         if isinstance(output, Stamped):
             name, place = self._name(output.message), stamp(view, output.position)
-            return trace.MessageSent(
-                self.process, at_us, view, name, output.message.service, place, len(output.message.payload)
-            )
-        if isinstance(output, Delivered):
+            message = output.message
+            sizes = len(message.payload), message.resilience
+            return trace.MessageSent(self.process, at_us, view, name, message.service, place, *sizes)
+        if isinstance(output, (Delivered, Withheld)):
             name = self._name(output.message)
-            return trace.MessageDelivered(
-                self.process, at_us, view, name, output.message.service, stamp(view, output.position)
-            )
+            parts = self.process, at_us, view, name, output.message.service, stamp(view, output.position)
+            return trace.MessageDelivered(*parts, isinstance(output, Withheld))
         if isinstance(output, TransitionalSignal):
             return trace.Signalled(self.process, at_us, view, self._processes(output.together))
         if isinstance(output, Installed):
@@ -357,7 +362,9 @@ class SimCluster:
             segment_bytes = stack_options.ring.segment_bytes
             self.faulty = FaultyDaemon(self.engine, seed, faulty, len(self.numbers), segment_bytes)
         self.counters = dict.fromkeys(self.numbers, 0)  # View counters, which survive a crash on disk.
-        self.marked: set[str] = set()  # Daemons whose disk has the mark of a vote for a primary view.
+        self.marks: dict[
+            str, EpochMark | None
+        ] = {}  # Of votes for primary views, on disk; None: it is damaged.
         self.hosts: dict[str, SimDaemon] = {}
         self.history: list[trace.Event] = []
         self.sealed_us: dict[SealedPacket, int] = {}  # When each sealed packet was first sent.

@@ -21,6 +21,7 @@ from enum import Enum
 from typing import Any, Final, NamedTuple, final
 
 from hopring.sim.engine import SimEngine
+from hopring.sim.line import SharedLine
 from hopring.sim.path import LossReason, Path, Quality
 from hopring.value import Value
 
@@ -236,6 +237,7 @@ class SimNetwork:
         self._components: dict[str, int] = {}
         self._faults: list[TargetedFault] = []
         self._access_lines: dict[str, Path] = {}
+        self.line: SharedLine | None = None
 
     # ---- Hosts, ports, timers ----
 
@@ -318,6 +320,11 @@ class SimNetwork:
         quality = Quality(rate_bytes_per_second=rate_bytes_per_second, queue_bytes=queue_bytes)
         self._access_lines[name] = Path(f"access line of {name}", quality, self.seed)
 
+    def shared_line(self, line: SharedLine) -> SharedLine:
+        """Puts all hosts on one line, in front of their paths: each send is on it once, also a multicast."""
+        self.line = line
+        return line
+
     # ---- Cuts ----
 
     def cut(self, source: str, target: str) -> None:
@@ -329,11 +336,19 @@ class SimNetwork:
         self.cut(one, other)
         self.cut(other, one)
 
+    def mend(self, source: str, target: str) -> None:
+        """Ends a cut of this direction, if there is one."""
+        self._cuts.discard((source, target))
+
     def partition(self, *components: Iterable[str]) -> None:
         """Splits the hosts; those not named stay together in a component of their own."""
         self._components = {
             name: number for number, component in enumerate(components, start=1) for name in component
         }
+
+    def move(self, name: str, beside: str) -> None:
+        """Puts a host on the side of another one, while the network is split."""
+        self._components[name] = self._components.get(beside, 0)
 
     def heal(self) -> None:
         """Ends all cuts and partitions."""
@@ -354,7 +369,7 @@ class SimNetwork:
 
     def send(self, source: Address, target: Address, datagram: bytes) -> None:
         """Sends a datagram to one address."""
-        lost = self._launch(source, target, datagram)
+        lost = self._launch(source, target, datagram, self._on_line(datagram))
         if self.on_send is not None:
             fates = ((target.host, lost),)
             self.on_send(SentDatagram(self.engine.now_us, source, None, datagram, fates))
@@ -373,19 +388,29 @@ class SimNetwork:
     def multicast(self, source: Address, group: str, datagram: bytes) -> None:
         """Sends to every member of the group but the source itself, in the order of their names."""
         members = self._groups.get(group, ())
+        left_us = self._on_line(datagram)
         fates = tuple(
-            (member.host, self._launch(source, member, datagram)) for member in members if member != source
+            (member.host, self._launch(source, member, datagram, left_us))
+            for member in members
+            if member != source
         )
         if self.on_send is not None:
             self.on_send(SentDatagram(self.engine.now_us, source, group, datagram, fates))
 
-    def _launch(self, source: Address, target: Address, datagram: bytes) -> LossReason | None:
+    def _on_line(self, datagram: bytes) -> int | LossReason:
+        """When the datagram has left the line that all share, or now."""
+        now_us = self.engine.now_us
+        return now_us if self.line is None else self.line.occupy(len(datagram), now_us)
+
+    def _launch(
+        self, source: Address, target: Address, datagram: bytes, left_us: int | LossReason
+    ) -> LossReason | None:
         """Sends one datagram down its path; returns the reason if it is lost there."""
         path = self.path(source.host, target.host)
         counters = path.counters
         counters.sent += 1
         counters.sent_bytes += len(datagram)
-        fate = self._fate(path, source, target, datagram)
+        fate = self._fate(path, source, target, datagram, left_us)
         if isinstance(fate, LossReason):
             counters.lost[fate] += 1
             return fate
@@ -394,10 +419,14 @@ class SimNetwork:
             self.engine.at(arrival_us, self._arrive, path, source, target, datagram)
         return None
 
-    def _fate(self, path: Path, source: Address, target: Address, datagram: bytes) -> list[int] | LossReason:
+    def _fate(
+        self, path: Path, source: Address, target: Address, datagram: bytes, left_us: int | LossReason
+    ) -> list[int] | LossReason:
+        if isinstance(left_us, LossReason):
+            return left_us
         if (self._cuts or self._components) and not self.connected(source.host, target.host):
             return LossReason.CUT
-        fate = self._carry(path, source.host, len(datagram))
+        fate = self._carry(path, source.host, len(datagram), left_us)
         if self._faults:
             flight = Flight(source, target, datagram)
             # Every fault counts every datagram, also one that another fault has struck.
@@ -406,8 +435,7 @@ class SimNetwork:
             self._faults = [fault for fault in self._faults if not fault.spent]
         return fate
 
-    def _carry(self, path: Path, source: str, datagram_bytes: int) -> list[int] | LossReason:
-        left_us = self.engine.now_us
+    def _carry(self, path: Path, source: str, datagram_bytes: int, left_us: int) -> list[int] | LossReason:
         line = self._access_lines.get(source)
         if line is not None:
             fate = line.carry(datagram_bytes, left_us)

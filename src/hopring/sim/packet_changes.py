@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from hopring.errors import PeerError
-from hopring.ordering.entry import MESSAGE_HEAD_BYTES, decode_message, encode_message
+from hopring.ordering.entry import decode_message, encode_message, payload_of
 from hopring.routing.network import Item, decode_item, encode_item
 from hopring.value import Value, fields_of
 from hopring.wire.bundle import BUNDLE_HEAD_BYTES
@@ -121,7 +121,7 @@ class PacketChanger:
         payload = bytes(message.payload)
         if payload and payload[0] & _GROUP_MESSAGE and dice.random() < 0.8:
             changed, what = self.change_packed(payload)
-            return body[:MESSAGE_HEAD_BYTES] + changed, what
+            return body[: len(body) - len(payload)] + changed, what
         if self._clients and len(payload) > BUNDLE_HEAD_BYTES and dice.random() < 0.6:
             return self._change_bundle_head(body)
         field = dice.choice(["service", "daemon", "session"])
@@ -137,12 +137,14 @@ class PacketChanger:
 
     def _change_bundle_head(self, body: bytes) -> tuple[bytes, str]:
         """The head of a client's bundle, or the length of its sender's name, which is the last byte."""
-        at, size = self._dice.choice([*BUNDLE_FIELDS, (len(body) - MESSAGE_HEAD_BYTES - 1, 1)])
-        at += MESSAGE_HEAD_BYTES
+        payload = payload_of(body)
+        payload_at = len(body) - len(payload)
+        at, size = self._dice.choice([*BUNDLE_FIELDS, (len(payload) - 1, 1)])
+        at += payload_at
         old = int.from_bytes(body[at : at + size], "little")
         new = self._other_number(old) % 2 ** (8 * size)
         changed = b"".join([body[:at], new.to_bytes(size, "little"), body[at + size :]])
-        return changed, f"head of a client's bundle at {at - MESSAGE_HEAD_BYTES} {old} to {new}"
+        return changed, f"head of a client's bundle at {at - payload_at} {old} to {new}"
 
     def _change_value(self, value: Any, leave: tuple[str, ...] = ()) -> tuple[Any, str]:
         names = [name for name in fields_of(value) if name not in leave]

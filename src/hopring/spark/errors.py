@@ -131,6 +131,11 @@ _KNOWN: Final = (
         "set SPARK_CONNECT_AUTHENTICATE_TOKEN to that of the server",
     ),
     (
+        "No FileSystem for scheme",
+        "Spark has no file system for it here",
+        "start Spark with its jars (spark.jars.packages), or give a local directory",
+    ),
+    (
         "OutOfMemoryError",
         "Java ran out of memory",
         "give Java more memory, such as HOPRING_SPARK_MEMORY=8g, or use a cluster",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from hopring.check.block_kinds import BLOCK_OF
 from hopring.check.trace_files import SCHEMA_VERSION
 from hopring.check.trace_row import LATER, TraceRow
 from hopring.spark.errors import ForeignInput
@@ -33,6 +34,7 @@ TRACE: Final = {field.name: _TYPES[field.type] for field in msgspec.structs.fiel
 KINDS: Final = (
     *("recover", "crash", "view", "transitional", "send", "deliver", "counters"),
     *("connect", "join", "leave", "disconnect", "left", "gone"),
+    *BLOCK_OF,
 )
 
 _VIEW: Final = "counter:bigint,representative:int,nonce:bigint"
@@ -51,6 +53,8 @@ RECORDS: Final = {
     "number": "int",
     "size": "int",
     "payload": "binary",
+    "headers": "map<string,string>",
+    "key": "string",
 }
 """The columns of a spool's records with their SQL types."""
 
@@ -94,6 +98,8 @@ SILVER: Final[Mapping[str, Columns]] = {
         "copies": "bigint",
         "spools": "array<string>",
         "payload": "binary",
+        "headers": "map<string,string>",
+        "key": "string",
     },
     "gaps": {
         "spool": "string",

@@ -55,7 +55,7 @@ OURS: Final = "spark.hopring.session"
 
 SMALL_ROWS_MAX: Final = 1_000_000
 
-_SMALL: Final = {
+SMALL: Final = {
     "spark.sql.adaptive.enabled": "false",  # It makes a job of every stage.
     "spark.sql.codegen.wholeStage": "false",  # Compiling takes longer than it saves.
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -154,7 +154,7 @@ def suited_to(spark: "SparkSession", rows: int, shuffle_partitions: int) -> Iter
         yield
         return
     wanted = {"spark.sql.shuffle.partitions": str(shuffle_partitions)}
-    wanted |= _SMALL if rows <= SMALL_ROWS_MAX else {}
+    wanted |= SMALL if rows <= SMALL_ROWS_MAX else {}
     before = {name: spark.conf.get(name) for name in wanted}
     try:
         for name, value in wanted.items():

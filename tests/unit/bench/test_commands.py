@@ -106,9 +106,9 @@ def test_row_sizes_must_increase(hop: Hop, counts: str) -> None:
     "wish",
     [
         [],
-        ["--bundle", "16"],
+        pytest.param(["--bundle", "16"], marks=pytest.mark.long),
         ["--by-one"],
-        ["--each", "--single"],
+        pytest.param(["--each", "--single"], marks=pytest.mark.long),
         ["--groups", "3", "--sites", "2", "--senders", "2"],
     ],
 )
@@ -173,8 +173,10 @@ def test_a_bundle_goes_to_one_group(hop: Hop) -> None:
     "arguments",
     [
         ("throughput", "--seconds", "0.2"),
-        ("latency", "--probes", "100"),
-        ("cpu", "--runs", "1", "--seconds", "0.2", "--idle-seconds", "0.1"),
+        pytest.param(("latency", "--probes", "100"), marks=pytest.mark.long),
+        pytest.param(
+            ("cpu", "--runs", "1", "--seconds", "0.2", "--idle-seconds", "0.1"), marks=pytest.mark.long
+        ),
     ],
     ids=["throughput", "latency", "cpu"],
 )

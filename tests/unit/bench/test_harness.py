@@ -31,9 +31,9 @@ from hopring.bench.harness.workload import (
     window_left,
 )
 from hopring.bench.throughput import counters_for, order_is_ok
-from hopring.client.runs import MessageRun
-from hopring.client.sequence import EventSequence
-from hopring.client.stream import EventStream
+from hopring.client.receiving.runs import MessageRun
+from hopring.client.receiving.sequence import EventSequence
+from hopring.client.receiving.stream import EventStream
 from hopring.groups.private_groups import private_group
 from hopring.ids import DaemonId, GroupName, Incarnation, Place, ViewId
 from hopring.services import AGREED

@@ -3,6 +3,7 @@
 import pytest
 
 from hopring.blocks.caller import (
+    HANDLER_POLLS,
     POLL_US,
     AbandonCall,
     AcceptReply,
@@ -259,3 +260,49 @@ def test_servers_that_are_too_many_to_list_are_counted() -> None:
 
     assert caller.step(ReplyArrived(1, reply(ANN)), 1) == [AcceptReply(1, reply(ANN))]
     assert caller.step(ReplyArrived(1, reply(BOB)), 1)[1:] == [CallEnded(1, CallOutcome.ENOUGH, (), 5_000)]
+
+
+# Calls to a handler: one server answers, and the others are silent.
+
+
+def for_handler(*servers: Member) -> Caller:
+    caller = Caller()
+    caller.step(StartCall(1, "g", 1, handler=True), 0)
+    caller.step(placed(*servers), 0)
+    return caller
+
+
+def test_the_failure_of_the_holder_ends_the_call_though_others_are_there() -> None:
+    caller = for_handler(ANN, BOB)
+
+    assert caller.step(ReplyArrived(1, reply(ANN, "no")), 20)[1:] == [
+        CallEnded(1, CallOutcome.FAILED, names(BOB), 2)
+    ]
+
+
+def test_a_request_to_a_handler_is_sent_again_at_once_when_a_server_is_gone() -> None:
+    caller = for_handler(ANN, BOB)
+    asked(caller, POLL_US)
+
+    assert caller.step(known(BOB), POLL_US + 1) == [SendCall(1, 2), SendFence(1)]
+    assert caller.step(placed(BOB), POLL_US + 2) == [SendFence(2)]
+    assert caller.step(FenceReturned(1), POLL_US + 3) == []
+    assert caller.step(ReplyArrived(1, reply(BOB)), POLL_US + 4)[1:] == [
+        CallEnded(1, CallOutcome.ENOUGH, (), 2)
+    ]
+
+
+def test_a_request_to_a_handler_is_sent_again_now_and_then_while_nobody_answers() -> None:
+    caller = for_handler(ANN, BOB)
+    for at in range(1, HANDLER_POLLS + 1):
+        asked(caller, at * POLL_US)
+        again = [SendCall(1, 2)] if at == HANDLER_POLLS else []
+        assert caller.step(known(ANN, BOB), at * POLL_US) == again
+
+
+def test_a_call_to_a_handler_ends_when_all_its_servers_are_gone() -> None:
+    caller = for_handler(ANN)
+    asked(caller, POLL_US)
+
+    assert caller.step(known(), POLL_US) == [SendFence(1)]
+    assert caller.step(FenceReturned(1), POLL_US) == [CallEnded(1, CallOutcome.MISSING, names(ANN), 1)]

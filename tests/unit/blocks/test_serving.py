@@ -202,3 +202,19 @@ def test_in_random_histories_no_request_is_done_twice_and_limits_hold() -> None:
         assert server.waiting == len(running)
 
     assert results == {ReplyResult.DONE, ReplyResult.TOO_OLD}
+
+
+def test_who_does_not_hold_the_handler_lock_does_nothing_until_the_request_comes_again_to_the_holder() -> None:
+    server = Server()
+
+    assert server.step(request(1).replace(mine=False)) == []
+    assert server.step(request(1, sending=2)) == [RunHandler(KEY, 1, True)]
+    assert server.step(done(1)) == answer(1)
+
+
+def test_who_held_the_handler_lock_answers_what_it_has_done() -> None:
+    server = Server()
+    server.step(request(1))
+    server.step(done(1))
+
+    assert server.step(request(1, sending=2).replace(mine=False)) == answer(1, again=True)

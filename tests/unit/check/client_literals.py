@@ -155,6 +155,34 @@ HOLDS = [
         "a: view red 1.1 a | leave red | left red | view red 1.2 a | disconnect | gone",
     ),
     # It withdraws its request.
+    ("R5", TWO),
+    # A daemon of three is lost: the others have it.
+    (
+        "R5",
+        """
+        a: daemons 1 abc | view red 1.1 abc | send 1 k 1 to red | got a:1 | crash
+        b: daemons 1 abc | view red 1.1 abc | signal red | daemons 2 bc | got a:1 | view red 2.1 bc by network
+        c: daemons 1 abc | view red 1.1 abc | signal red | daemons 2 bc | got a:1 | view red 2.1 bc by network
+        """,
+    ),
+    # Two are lost, and it was to survive one.
+    (
+        "R5",
+        """
+        a: daemons 1 abc | view red 1.1 abc | send 1 k 1 to red | got a:1 | crash
+        b: daemons 1 abc | view red 1.1 abc | crash
+        c: daemons 1 abc | view red 1.1 abc | signal red | daemons 2 c | view red 2.1 c by network
+        """,
+    ),
+    # Who leaves or ends is promised nothing.
+    (
+        "R5",
+        """
+        a: daemons 1 abc | view red 1.1 abc | send 1 k 1 to red | got a:1 | crash
+        b: daemons 1 abc | view red 1.1 abc | daemons 2 bc | leave red | left red
+        c: daemons 1 abc | view red 1.1 abc | daemons 2 bc | disconnect | gone
+        """,
+    ),
     ("what a session asks for", "a: join red | disconnect | gone\nb: join red | crash"),
     ("2.15", TWO),
     ("2.15", "a: view red 1.1 a | send 1 | leave red | left red"),
@@ -337,6 +365,15 @@ BREAKS = [
         "one order",
         "a: got c:1 lts 2 | got c:2\nb: got c:2 | got c:1\nc: send 1 | send 2",
         "a/1 delivered c/1:1 before c/1:2, b/1 delivered c/1:2 before c/1:1",
+    ),
+    (
+        "R5",
+        """
+        a: daemons 1 abc | view red 1.1 abc | send 1 k 1 to red | got a:1 | crash
+        b: daemons 1 abc | view red 1.1 abc | signal red | daemons 2 bc | got a:1 | view red 2.1 bc by network
+        c: daemons 1 abc | view red 1.1 abc | signal red | daemons 2 bc | view red 2.1 bc by network
+        """,
+        "a/1 delivered a/1:1 at 4 us in red 1.1, and c/1 went on without it",
     ),
     ("what a session asks for", "a: disconnect", "a/1 disconnected, and never ended"),
     (

@@ -11,10 +11,11 @@ view red 2.1 ab with a by network   a view of a group: `2.1` is step 1 in the da
                                     come along, by default the session itself after a join, then those in both
                                     views; `by` names the cause, by default a join
 signal red ab                       by default for the members that come along to the next view
-send 1 safe to red,green discard    message 1 of this session; Agreed by default
+send 1 safe to red,green discard    message 1 of this session; Agreed by default; `k 2` gives it a resilience
 got a:1                             as it was sent, in its place: `lts` is its number by default
 join red, leave red, disconnect     requests of the session
 left red, gone, crash               events of the session; a crash is that of its daemon
+daemons 2 bc                        its daemon installs this view of daemons
 
 The time of an event is its place in the line, from 1.
 """
@@ -41,6 +42,7 @@ from hopring.check.trace import (
     Ord,
     ProcessName,
     Recover,
+    ViewInstalled,
     ViewName,
 )
 from hopring.services import Service
@@ -78,7 +80,8 @@ def _send(process: ProcessName, at_us: int, words: list[str]) -> ClientSent:
     )
     groups = tuple(words[words.index("to") + 1].split(",")) if "to" in words else ("red",)
     name = MessageId(process.daemon, 1, int(words[1]), 1)
-    return ClientSent(process, at_us, groups, name, service, 0, "discard" in words)
+    resilience = int(words[words.index("k") + 1]) if "k" in words else 0
+    return ClientSent(process, at_us, groups, name, service, 0, "discard" in words, resilience)
 
 
 class _Line:
@@ -86,6 +89,7 @@ class _Line:
         self.me = sessions(who)[0]
         self.daemon = self.me._replace(session=0)
         self.sent = sent
+        self.below = ""  # The members of the daemon's view.
         self.present: dict[str, GroupInstalled] = {}
         self.events: list[Event] = []
 
@@ -119,6 +123,8 @@ class _Line:
             case ["left", group]:
                 self.present.pop(group, None)
                 self.events.append(GroupLeft(self.me, at_us, group))
+            case ["daemons", counter, members]:
+                self.events.append(self._install_below(at_us, _view(counter), members))
             case ["disconnect"]:
                 self.events.append(AsksEnd(self.me, at_us))
             case ["gone"]:
@@ -143,6 +149,14 @@ class _Line:
         parts = group_view(name), sessions(members), together, options.get("by", "join")
         self.present[group] = GroupInstalled(self.me, at_us, group, *parts)
         return self.present[group]
+
+    def _install_below(self, at_us: int, view: ViewName, members: str) -> ViewInstalled:
+        together = [one for one in members if one in self.below] if self.below else [self.me.daemon]
+        self.below = members
+        sets = [
+            tuple([one._replace(session=0) for one in sessions("".join(some))]) for some in (members, together)
+        ]
+        return ViewInstalled(self.daemon, at_us, view, sets[0], sets[1])
 
     def _got(self, at_us: int, name: str, options: dict[str, str]) -> ClientDelivered:
         letter, number = name.split(":")

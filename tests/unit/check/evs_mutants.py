@@ -6,7 +6,7 @@ none, another one, or several.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, permutations
 
 from msgspec.structs import replace
 
@@ -18,6 +18,7 @@ from hopring.check.properties.order import AGREED_ORDER, CAUSAL_ORDER, FIFO_ORDE
 from hopring.check.properties.placement import SAME_VIEW, SANE_VIEW
 from hopring.check.properties.primary import PRIMARY_AGREEMENT, PRIMARY_CHAIN
 from hopring.check.properties.requests import SELF_DELIVERY
+from hopring.check.properties.resilience import IN_PRIMARIES, SURVIVES, SURVIVES_IN_PRIMARIES
 from hopring.check.properties.safe import SAFE_AFTER_SIGNAL, SAFE_BEFORE_SIGNAL
 from hopring.check.properties.shape import ONE_LIFE, ONE_STAMP, SENT_ONCE
 from hopring.check.properties.signals import TRANSITIONAL_SIGNALS
@@ -40,6 +41,7 @@ from hopring.check.trace import (
     Signalled,
     ViewInstalled,
 )
+from hopring.ordering.holders import MAJORITY
 from hopring.services import Service
 
 Edit = dict[int, list[Event]]
@@ -366,6 +368,47 @@ def sends_twice(sound: Sound) -> Iterator[Edit]:
         yield {place: [sound.events[place], sound.events[place]]}
 
 
+def lost(sound: Sound) -> Iterator[tuple[Stay, int, Stay]]:
+    """Messages delivered before a signal, and a member that goes on, or stays, without them."""
+    found = sound.history
+    for stays in found.views.values():
+        for stay, other in permutations(stays.values(), 2):
+            if not found.crashed_in(other):
+                for number in set(stay.regular) - found.lives[other.process].got:
+                    if found.messages.ids[number] in sound.sends:
+                        yield stay, number, other
+
+
+def loses_what_survives(sound: Sound) -> Iterator[Edit]:
+    for stay, number, other in lost(sound):
+        gone = 0 if other.after is None else len(stay.members - other.after.together)
+        yield _resilient(sound, number, max(gone, 1))
+
+
+def delivers_outside_of_primaries(sound: Sound) -> Iterator[Edit]:
+    for stay in sound.history.stays:
+        for number in stay.regular:
+            if sound.history.messages.ids[number] in sound.sends:
+                yield _resilient(sound, number, MAJORITY)
+
+
+def loses_what_a_majority_had(sound: Sound) -> Iterator[Edit]:
+    for stay, number, other in lost(sound):
+        after = other.after
+        if after is not None and 2 * len(after.together) > len(stay.members):
+            later = sound.history.views[after.view].values()
+            views = (replace(one.installed, primary="majority") for one in later)
+            edit: Edit = {
+                sound.events.index(one.installed): [view] for one, view in zip(later, views, strict=True)
+            }
+            yield edit | _resilient(sound, number, MAJORITY)
+
+
+def _resilient(sound: Sound, number: int, level: int) -> Edit:
+    place = sound.sends[sound.history.messages.ids[number]]
+    return {place: [replace(sound.events[place], resilience=level)]}
+
+
 MUTANTS: dict[Callable[[Sound], Iterator[Edit]], str] = {
     lives_on_after_its_crash: ONE_LIFE.name,
     sends_twice: SENT_ONCE.name,
@@ -398,6 +441,9 @@ MUTANTS: dict[Callable[[Sound], Iterator[Edit]], str] = {
     misses_what_was_safe: SAFE_BEFORE_SIGNAL.name,
     misses_what_was_safe_after_the_signal: SAFE_AFTER_SIGNAL.name,
     misses_what_was_safe_and_fell_out: SAFE_AFTER_SIGNAL.name,
+    loses_what_survives: SURVIVES.name,
+    delivers_outside_of_primaries: IN_PRIMARIES.name,
+    loses_what_a_majority_had: SURVIVES_IN_PRIMARIES.name,
     lacks_its_own_message: SELF_DELIVERY.name,
     ends_in_another_view: MEMBERSHIP_PRECISION.name,
     does_not_finish: TERMINATION.name,

@@ -8,9 +8,11 @@ Daemons are letters; `a.2` is the second start of a. The recovery at the start o
 view 2 abc with ab    the view's counter, its members, and those that come along (by default the process
                       itself in its first view, then those in both views); `view 2b abc` is the id 2 with b
                       as representative
+view 2 ab primary     it is primary, because it has a majority of the one before
 send 1 safe lts 7     message 1 of this process; Agreed by default; its stamp is its number by default; it is
-     in 2             stamped in the process's view by default
-deliver a:1           as it was sent, in the process's view; `as fifo`, `lts 7` and `in 2` override that
+     in 2             stamped in the process's view by default; `k 2` gives it a resilience
+deliver a:1           as it was sent, in the process's view; `as fifo`, `lts 7` and `in 2` override that;
+                      with `withheld 1` it was passed over
 signal ab             by default for those that come along to the next view
 crash, recover
 
@@ -101,14 +103,15 @@ class _Line:
     def _install(
         self, at_us: int, name: str, members: tuple[ProcessName, ...], rest: list[str]
     ) -> ViewInstalled:
-        if rest:
+        primary = "majority" if rest[-1:] == ["primary"] else ""
+        if rest[:1] == ["with"]:
             together = processes(rest[1])
         elif self.view == NOWHERE:
             together = (self.process,)
         else:
             together = tuple(member for member in members if member in self.members)
         self.view, self.members = view_name(name), members
-        return ViewInstalled(self.process, at_us, self.view, members, together)
+        return ViewInstalled(self.process, at_us, self.view, members, together, primary=primary)
 
     def _send(self, at_us: int, number: int, rest: list[str]) -> MessageSent:
         service = (
@@ -118,7 +121,8 @@ class _Line:
         view = view_name(options["in"]) if "in" in options else self.view
         stamp = Ord(int(options.get("lts", number)), site(self.process.daemon), view)
         message = MessageId(self.process.daemon, self.process.incarnation, number)
-        return MessageSent(self.process, at_us, view, message, service, stamp)
+        resilience = int(options.get("k", 0))
+        return MessageSent(self.process, at_us, view, message, service, stamp, resilience=resilience)
 
     def resolve(self, sent: dict[MessageId, MessageSent]) -> None:
         for place, words in self.later.items():
@@ -150,4 +154,4 @@ class _Line:
         service = (
             Service[options["as"].upper()] if "as" in options else send.service if send else Service.AGREED
         )
-        return MessageDelivered(self.process, event.at_us, view, message, service, stamp)
+        return MessageDelivered(self.process, event.at_us, view, message, service, stamp, "withheld" in options)

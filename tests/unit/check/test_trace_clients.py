@@ -42,6 +42,7 @@ def test_json_lines_come_back_as_they_were() -> None:
 
 @pytest.mark.slow  # The import of pyarrow is slow.
 def test_parquet_comes_back_as_it_was(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
     write_parquet(both(), tmp_path / "trace.parquet")
 
     assert read_parquet(tmp_path / "trace.parquet") == both()

@@ -57,8 +57,8 @@ FACTS = DemoResult(
         for sites in sides_in(phase)
     ],
     changes=[
-        ViewChangeTimes(SPLITTING, {"eu": 2.34, "us ap": 3.12}),
-        ViewChangeTimes(MERGING, {"eu us ap": 1.7}),
+        ViewChangeTimes(SPLITTING, {"eu": 2.34, "us ap": 3.12}, {"eu": False, "us ap": True}),
+        ViewChangeTimes(MERGING, {"eu us ap": 1.7}, {"eu us ap": True}),
     ],
     reached=[
         DeliveryReach(
@@ -90,6 +90,9 @@ class Shown:
     def members(self, _group: str) -> list[str]:
         return ["eu1", "us1"]
 
+    def primary(self, _group: str) -> bool:
+        return True
+
 
 def played(console: Console, quiet: bool = False) -> str:
     assert isinstance(console.file, io.StringIO)
@@ -99,9 +102,10 @@ def played(console: Console, quiet: bool = False) -> str:
         screen.show_clients([Shown()])
         screen.cut("eu | us ap")
         screen.signal("eu1", ["eu1", "eu2"])
-        screen.view("eu1", ["eu1", "eu2"], ["eu1", "eu2"])
+        screen.view("eu1", ["eu1", "eu2"], ["eu1", "eu2"], primary=False)
+        screen.view("us1", ["us1"], ["us1"], primary=True)
         screen.phase(APART, calm=True)
         screen.heal()
-        screen.view("eu1", ["eu1", "eu2", "us1"], ["eu1", "eu2"])
+        screen.view("eu1", ["eu1", "eu2", "us1"], ["eu1", "eu2"], primary=True)
         screen.phase(AGAIN, calm=True)
     return console.file.getvalue()

@@ -83,14 +83,21 @@ def test_the_shell_prints_messages_as_text(terminal: Callable[[], str]) -> None:
 def answering(monkeypatch: pytest.MonkeyPatch) -> None:
     """A session whose daemon answers with hostile names."""
     one = SimpleNamespace(name=EVIL, daemon=EVIL, members=1, here=1, private_group=EVIL, session=1)
+    one.suspended = True
     view = SimpleNamespace(counter=1, representative=2, nonce=3)
     answers = {
         "groups": lambda **_: [one],
         "members": lambda *_, **__: SimpleNamespace(
-            group=EVIL, id=SimpleNamespace(view=view, signed=1), members=[one]
+            group=EVIL, id=SimpleNamespace(view=view, signed=1), members=[one], suspended=True, minimum=2
         ),
         "view": lambda *_, **__: SimpleNamespace(
-            text="1.2", members=[EVIL], cause=EVIL, age_seconds=1.0, primary=True, primary_by=EVIL
+            text="1.2",
+            members=[EVIL],
+            cause=EVIL,
+            age_seconds=1.0,
+            primary=True,
+            primary_by=EVIL,
+            suspended=[EVIL],
         ),
         "link_weights": lambda **_: SimpleNamespace(
             links=[

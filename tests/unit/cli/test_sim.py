@@ -7,17 +7,25 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.campaign.caught_rings import CAUGHT_RINGS
 from tests.support.waiting import until
 from tests.unit.cli.conftest import Hop
 
 from hopring.check.trace import ClientSent, Counters, GroupInstalled, MessageSent
 from hopring.check.trace_files import read_json_lines, read_parquet
 from hopring.sim.campaign.bugs.planting import all_bugs
+from hopring.sim.campaign.rmp.ring_world import draw_ring_world
 
 # Three daemons in one site: among the quickest worlds.
 QUICK = "20012"
 TWO_SITES = "42"
 QUICK_BUG = "fifo-at-once"
+# Two peers, small load.
+QUIET_RINGS = "20"
+
+
+def bugs_of(world: str) -> list[str]:
+    return [name for name, one in all_bugs().items() if one.world == world]
 
 
 @pytest.mark.parametrize(
@@ -31,6 +39,10 @@ QUICK_BUG = "fifo-at-once"
         (["--bugs", "--bug", QUICK_BUG], "--bugs and --bug do not go together"),
         (["--trace", "out"], "--trace needs --seed or --shrink"),
         (["--bug", "flying-pigs"], "no bug 'flying-pigs'; hop sim --bugs lists them"),
+        (["--blocks", "calls,pigs"], "no kind 'pigs'; there are calls, flush, locks, state"),
+        (["--blocks", "--calls"], "--calls and --blocks do not go together"),
+        (["--world", "flat"], "--world"),
+        (["--world", "rmp", "--clients"], "--world rmp has no daemons"),
     ],
 )
 def test_contradictory_options_are_exit_code_2(hop: Hop, arguments: list[str], told: str) -> None:
@@ -44,13 +56,13 @@ def test_bugs_are_listed_one_a_line(hop: Hop) -> None:
     result = hop("sim", "--bugs")
 
     assert result.exit_code == 0
-    assert [line.split()[0] for line in result.stdout.splitlines()] == list(all_bugs())
+    assert [line.split()[0] for line in result.stdout.splitlines()] == bugs_of("daemons")
 
 
 def test_bugs_are_listed_as_one_object(hop: Hop) -> None:
     listed = json.loads(hop("sim", "--bugs", "--json").stdout)["bugs"]
 
-    assert [one["name"] for one in listed] == list(all_bugs())
+    assert [one["name"] for one in listed] == bugs_of("daemons")
     assert all(one["breaks"] and one["story"] for one in listed)
 
 
@@ -187,8 +199,6 @@ def test_a_seed_that_holds_has_nothing_to_shrink(hop: Hop) -> None:
 
 @pytest.mark.slow
 def test_an_interrupt_ends_all_processes_and_is_exit_code_130() -> None:
-    # A shell starts its background jobs with SIGINT ignored, and their children inherit that.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     command = [sys.executable, "-m", "hopring.cli.main", "sim", "--seeds", "5000", "--jobs", "2"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
@@ -216,3 +226,50 @@ def alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+def test_a_world_of_peers_runs_and_tells_its_story(hop: Hop) -> None:
+    told = hop("sim", "--world", "rmp", "--seed", QUIET_RINGS)
+
+    assert "peers    ann" in told.stdout
+    assert "list 1.1  ann" in told.stdout
+
+
+RING_BUG = "k-minus-one"
+
+
+def test_bugs_of_rings_are_listed(hop: Hop) -> None:
+    told = hop("sim", "--world", "rmp", "--bugs")
+
+    assert [line.split()[0] for line in told.stdout.splitlines()] == bugs_of("rmp")
+
+
+def test_worlds_of_peers_run_on_several_processors_from_a_first_seed_on(hop: Hop) -> None:
+    told = hop("sim", "--world", "rmp", "--start", QUIET_RINGS, "--seeds", "3", "--jobs", "2", "--json")
+    facts = json.loads(told.stdout)
+
+    assert (told.exit_code, facts["seeds"], facts["violations"], facts["world"]) == (0, 3, 0, "rmp")
+
+
+def test_the_history_of_a_world_of_peers_is_written_to_files(hop: Hop, tmp_path: Path) -> None:
+    told = hop("sim", "--world", "rmp", "--seed", QUIET_RINGS, "--trace", str(tmp_path), "--json")
+    files = json.loads(told.stdout)["trace"]
+    with Path(files[0]).open("rb") as file:
+        events = read_json_lines(file)
+
+    assert any(isinstance(event, GroupInstalled) for event in events)
+    assert any(isinstance(event, ClientSent) for event in events)
+
+
+@pytest.mark.interpreted
+@pytest.mark.slow
+def test_a_bug_of_rings_is_caught_and_its_world_shrunk(hop: Hop) -> None:
+    seed, property_name = CAUGHT_RINGS[RING_BUG]
+    caught = hop("sim", "--world", "rmp", "--bug", RING_BUG, "--start", str(seed), "--seeds", "1", "--json")
+    small = hop("sim", "--world", "rmp", "--bug", RING_BUG, "--shrink", str(seed), "--json")
+    facts, shrunk = json.loads(caught.stdout), json.loads(small.stdout)
+
+    assert (caught.exit_code, facts["caught_by"]) == (1, property_name)
+    assert small.exit_code == 1
+    assert shrunk["failures"][0]["broken"][0]["property"] == property_name
+    assert len(shrunk["schedule"]) < len(draw_ring_world(seed).schedule)

@@ -55,7 +55,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (f"shell --at {NOBODY}", 3, START),
         ("groups --at hop+unix:///none/sock", 3, START),
         ("groups --at hop+unix://{place}/text", 3, START),
-        ("groups --at http://x", 2, "write hop://host:port, hops://host:port or hop+unix:///path"),
+        ("groups --at http://x", 2, "write hop://host:port, hops://host:port, hop+unix:///path or rmp://"),
         ("groups --at hop://localhost:many", 2, "write hop://host:port"),
         ("groups --at hop://localhost:70000", 2, "write hop://host:port"),
         ("monitor --admin none status", 3, "`socket` of [admin]"),

@@ -16,12 +16,15 @@ from tests.unit.client.fake_server import FakeServer
 
 import hopring
 from hopring import (
+    ALL,
+    BadArgument,
     HopError,
     Message,
     MessageTooLarge,
     Reconnect,
     RequestRefused,
     Service,
+    ViewSynchrony,
     WrongType,
     WrongValue,
     connect,
@@ -40,9 +43,10 @@ TYPE = "give an int, 0 to 65535"
 WAIT = "give seconds as a float, 0 or more, or None to wait without a limit"
 SESSION = "give a str of 1 to 64 bytes of UTF-8 without # and NUL, or None for any"
 APP = "name the application with a str of 1 to 128 bytes of UTF-8 without NUL"
-URL = "write hop://host:port, hops://host:port or hop+unix:///path"
+URL = "write hop://host:port, hops://host:port, hop+unix:///path or rmp://"
 POLICY = "give one of kick, block, spill, drop"
-PAIR = "a join since an offset needs both: the offset, and the spools' directory"
+SYNCHRONY = 'give "view", a ViewSynchrony, or None'
+BEGIN = "give the offset or the place at which the replay begins"
 
 Case = tuple[object, type[HopError], str]
 """A wrong value, and the expected error."""
@@ -137,12 +141,24 @@ NO_RECEIPT: Case = (
     "service: an Unreliable message has no receipt; use Service.RELIABLE or above",
 )
 BATCH = "give an int, 0 to 2147483647"
-SENDING = {"service": SERVICE, "type": TYPES, "self_discard": FLAGS}
+RESILIENCE: list[Case] = [
+    *[kind("resilience", one, "give an int, 0 to 254, or hopring.MAJORITY") for one in (None, "1", 1.0, True)],
+    (-1, WrongValue, "resilience: -1 is out of range; give an int, 0 to 254"),
+    (255, WrongValue, "resilience: 255 is out of range; give an int, 0 to 254"),
+    (ALL, WrongValue, "resilience: not ALL; use Service.SAFE: all daemons hold the message"),
+]
+SENDING = {"service": SERVICE, "type": TYPES, "self_discard": FLAGS, "resilience": RESILIENCE}
 HEADERS: list[Case] = [
     *[kind("headers", one, "give a dict of str to str, or None") for one in (5, "k: v", [("k", "v")])],
     ({"k": b"v"}, WrongType, "headers: 'k' is bytes; give a dict of str to str, or None"),
     ({"hop-x": "v"}, WrongValue, "headers: got 'hop-x'; names that begin with hop- belong to hopring"),
     ({"k": "v" * 5000}, WrongValue, "headers: 'k' has a value of 5000 bytes; give 4096 at most"),
+]
+
+TTL = "give seconds as a float, above 0, or None for no limit"
+TTL_CASES: list[Case] = [
+    *[kind("ttl_seconds", one, TTL) for one in ("1", True, b"1")],
+    *[(one, WrongValue, f"ttl_seconds: {one:g} s is out of range; {TTL}") for one in (0.0, -1.0, math.inf)],
 ]
 
 HOW_MANY = "give an int, 1 or more, MAJORITY or ALL"
@@ -165,6 +181,18 @@ ASKING: dict[str, list[Case]] = {
     "timeout_seconds": TIMEOUT,
 }
 
+LOCK = "give a str of 1 to 128 bytes of UTF-8 without NUL"
+LOCKS: list[Case] = [
+    *[kind("name", one, LOCK) for one in (None, b"row", 5)],
+    *[(one, WrongValue, f"name: got {one!r}; {LOCK}") for one in ("", "a\0", "x" * 129, "\ud800")],
+]
+PARTIAL: list[Case] = [kind("partial", one, FLAG) for one in (None, 1, "yes")]
+
+HANDLERS: list[Case] = [
+    *[kind("handler", one, "give an int, 1 to 6") for one in ("1", 1.0, True)],
+    *[(one, WrongValue, f"handler: {one} is out of range; give an int, 1 to 6") for one in (0, 7)],
+]
+
 GOOD: dict[str, dict[str, object]] = {
     "join": {"group": "other"},
     "leave": {"group": "g"},
@@ -173,23 +201,52 @@ GOOD: dict[str, dict[str, object]] = {
     "multicast_wait": {"groups": "g", "data": b"x"},
     "multicast_batch": {"group": "g", "messages": [b"x"], "app": "app", "batch": 1},
     "members": {"group": "g"},
+    "locks": {"group": "g"},
+    "flush_ok": {},
     "request": {"group": "g", "data": b"x"},
     "replies_to": {"group": "g", "data": b"x"},
-    "serve": {"group": "g", "handler": len},
+    "serve": {"group": "g", "function": len},
+    "lock": {"group": "g", "name": "row"},
+    "elect": {"group": "g"},
+    "unlock": {"group": "g", "name": "row", "fence": 1},
 }
+ONLY = "give up to 64 str, or leave it out"
+MINIMUM = "give an int, 1 to 253, hopring.MAJORITY or hopring.ALL"
 WRONG: dict[str, dict[str, list[Case]]] = {
     "join": {
         "group": PLAIN,
-        "since": [(0, WrongValue, f"spool: missing; {PAIR}")],
-        "spool": [("/tmp", WrongValue, f"since: missing; {PAIR}")],
+        "since": [kind("since", one, "give an int, 0 or more") for one in ("0", True, 1.0)],
+        "spool": [("/tmp", WrongValue, f"since: missing; {BEGIN}")],
+        "synchrony": [
+            *[kind("synchrony", one, SYNCHRONY) for one in (1, True, b"view")],
+            ("views", WrongValue, f"synchrony: got 'views'; {SYNCHRONY}"),
+        ],
+        "state": [kind("state", one, "give an object with snapshot() and restore(state)") for one in (1, b"x")],
+        "only": [
+            *[kind("only", one, ONLY) for one in ("eu", 3, {"eu"}, ["eu", None], [b"eu"])],
+            ([], WrongValue, f"only: 0 domains; {ONLY}"),
+            (["x"] * 65, WrongValue, f"only: 65 domains; {ONLY}"),
+        ],
+        "minimum": [
+            *[kind("minimum", one, MINIMUM) for one in (None, "3", 2.0, True, b"all")],
+            *[
+                (one, WrongValue, f"minimum: {one} is out of range; give an int, 1 to 253")
+                for one in (0, -1, 254)
+            ],
+        ],
         "timeout_seconds": TIMEOUT,
     },
     "leave": {"group": PLAIN, "timeout_seconds": TIMEOUT},
+    "flush_ok": {
+        "request": [kind("request", one, "give the FlushRequest that was received") for one in (None, "g", 1)],
+    },
     "multicast": {
         "groups": SEVERAL,
         "data": DATA,
         **SENDING,
         "headers": HEADERS,
+        "ttl_seconds": TTL_CASES,
+        "retain": [kind("retain", one, FLAG) for one in (None, 1, "no")],
         "timeout_seconds": TIMEOUT,
     },
     "multicast_many": {"groups": SEVERAL, "bodies": MANY, **SENDING, "timeout_seconds": TIMEOUT},
@@ -199,6 +256,8 @@ WRONG: dict[str, dict[str, list[Case]]] = {
         **SENDING,
         "service": [*SERVICE, UNRELIABLE],
         "headers": HEADERS,
+        "ttl_seconds": TTL_CASES,
+        "retain": [kind("retain", one, FLAG) for one in (None, 1, "no")],
         "timeout_seconds": TIMEOUT,
     },
     "multicast_batch": {
@@ -215,18 +274,25 @@ WRONG: dict[str, dict[str, list[Case]]] = {
         "service": [*SERVICE, NO_RECEIPT],
         "timeout_seconds": TIMEOUT,
     },
-    "request": {"group": NAMED, "data": DATA, "wait": WAITS, **ASKING},
+    "request": {"group": NAMED, "data": DATA, "wait": WAITS, "handler": HANDLERS, **ASKING},
     "replies_to": {"group": NAMED, "data": DATA, **ASKING},
     "serve": {
         "group": NAMED,
-        "handler": [
-            kind("handler", one, "give a function that takes a Request and returns bytes")
-            for one in (None, b"")
+        "function": [
+            kind("function", one, "give one that takes a Request and returns bytes") for one in (None, b"")
         ],
+        "handler": HANDLERS,
         "parallel": [
             *[kind("parallel", one, "give an int, 1 or more") for one in (None, "1", True)],
             (0, WrongValue, "parallel: 0 is out of range; give an int, 1 or more"),
         ],
+    },
+    "lock": {"group": PLAIN, "name": LOCKS, "timeout_seconds": TIMEOUT, "partial": PARTIAL},
+    "elect": {"group": PLAIN, "timeout_seconds": TIMEOUT, "partial": PARTIAL},
+    "unlock": {
+        "group": PLAIN,
+        "name": LOCKS,
+        "fence": [kind("fence", one, "give the int that the lock returned") for one in (None, "1", True)],
     },
     "handle_requests": {
         "max_requests": [(0, WrongValue, "max_requests: 0 is out of range; give an int, 1 or more")],
@@ -245,6 +311,7 @@ WRONG: dict[str, dict[str, list[Case]]] = {
     },
     "groups": {"timeout_seconds": TIMEOUT},
     "members": {"group": ONE, "timeout_seconds": TIMEOUT},
+    "locks": {"group": ONE, "timeout_seconds": TIMEOUT},
     "view": {
         "after": [
             kind("after", one, "give a DaemonView that `view` has returned, or None") for one in ("1.0", 1)
@@ -323,6 +390,7 @@ def test_blocking(server: FakeServer, call: str, argument: str, case: Case) -> N
 
 TRY = "give seconds as a float, above 0"
 WINDOW = "give an int, 4096 to 67108864"
+CODEC = 'give "json", "msgspec", or an object with encode and decode'
 CONNECT: dict[str, list[Case]] = {
     "url": [
         *[
@@ -350,6 +418,11 @@ CONNECT: dict[str, list[Case]] = {
         *[(one, WrongValue, f"name: got {one!r}; {SESSION}") for one in ("", "a#b", "a\0", "\ud800")],
         ("x" * 65, WrongValue, "name: got 'xxx"),
     ],
+    "codec": [
+        *[(one, WrongValue, f"codec: got {one!r}; {CODEC}") for one in ("", "pickle")],
+        *[kind("codec", one, CODEC) for one in (5, b"json", ["json"])],
+    ],
+    "trace_context": [kind("trace_context", one, FLAG) for one in (None, 1, "no")],
     "membership": [kind("membership", one, FLAG) for one in (None, 1, "no")],
     "window_bytes": [
         *[kind("window_bytes", one, WINDOW) for one in (None, "1", 1e6, True)],
@@ -360,6 +433,14 @@ CONNECT: dict[str, list[Case]] = {
         ("wait", WrongValue, f"slow: got 'wait'; {POLICY}"),
     ],
     "priority": [kind("priority", one, FLAG) for one in (None, 1)],
+    "require": [
+        (one, WrongValue, f'require: got {one!r}; give "primary" or None')
+        for one in ("all", "", True, b"primary")
+    ],
+    "when_suspended": [
+        (one, WrongValue, f'when_suspended: got {one!r}; give "wait" or "fail"')
+        for one in ("hold", "", True, b"wait", None)
+    ],
     "user": [
         kind("user", 5, "give the name that [[users]] of the daemon has"),
         ("anna", WrongValue, "key: missing; give both, a user and the file of a key"),
@@ -407,6 +488,21 @@ def test_reconnect(field: str, value: Any) -> None:
         Reconnect(**{field: value})
     with pytest.raises(WrongValue, match="more than delay_seconds_max"):
         Reconnect(delay_seconds_min=2.0, delay_seconds_max=1.0)
+
+
+def test_view_synchrony_with_an_offset_without_views_and_with_wrong_options(server: FakeServer) -> None:
+    with sync.connect(server.url) as session, sync.connect(server.url, membership=False) as blind:
+        with pytest.raises(WrongValue, match="given beside since"):
+            session.join("g", since=0, spool="/tmp", synchrony="view")
+        with pytest.raises(WrongValue, match="connect with membership=True"):
+            blind.join("g", synchrony="view")
+        with pytest.raises(RequestRefused, match="its name is too long for view synchrony"):
+            session.join("g" * 124, synchrony="view")
+    for wrong in (0, -1.0, None, "1", math.nan):
+        with pytest.raises(BadArgument, match="flush_seconds"):
+            ViewSynchrony(flush_seconds=wrong)  # type: ignore[arg-type]
+    with pytest.raises(WrongValue, match='give "wait" or "exclude"'):
+        ViewSynchrony(late="kick")  # type: ignore[arg-type]
 
 
 def test_the_offset_of_a_join(server: FakeServer) -> None:

@@ -190,7 +190,7 @@ def test_a_batch_is_delivered_once_if_its_sender_dies_anywhere_and_one_of_its_na
 
 
 def test_a_session_with_a_random_name_sends_no_batches() -> None:
-    core = core_of("hop://nowhere", None, True, 1 << 20, "kick", False, 5.0, False)
+    core = core_of("hop://nowhere", None, True, 1 << 20, "kick", False, None, 5.0, False)
 
     with pytest.raises(WrongValue, match="give connect a name"):
         next(sent(core, [b"x"]))

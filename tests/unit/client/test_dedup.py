@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from hopring.client.dedup import RANGES_MAX, STREAMS_MAX, BatchDedup, DeliveredRanges
+from hopring.client.receiving.dedup import RANGES_MAX, STREAMS_MAX, BatchDedup, DeliveredRanges
 from hopring.wire.batch_mark import INDEXES, BatchMark
 
 SENDER = "#sink#eu1"

@@ -52,13 +52,19 @@ def learned(*bodies: bytes) -> HeadCache:
 
 @pytest.mark.parametrize("data", [b"", b"x", bytes(1000), bytes(100_000)])
 @pytest.mark.parametrize(
-    "key", [KEY, KEY.replace(service=SAFE, self_discard=True, groups=(GroupName("a"), GroupName("b")))]
+    "key",
+    [
+        KEY,
+        KEY.replace(service=SAFE, self_discard=True, groups=(GroupName("a"), GroupName("b"))),
+        KEY.replace(enveloped=True, listed=True),
+    ],
 )
 def test_the_fast_path_writes_the_bytes_of_the_general_path(key: BundleKey, data: bytes) -> None:
     way = SendTemplate(key)
-    for body, kind in ((data, 0xFEDC), (data, 0xFEDC), (data, 1), (data + b"more", 1), (data, 0xFEDC)):
-        frame = way.frame(body, kind)
-        assert frame == encode_frame(FrameKind.SEND, encode_bundle(key, [body], [kind], [0]))
+    written = ((data, 0xFEDC, 0), (data, 0xFEDC, 0), (data, 1, 0), (data + b"more", 1, 7), (data, 1, 8))
+    for body, kind, hints in written:
+        frame = way.frame(body, kind, hints)
+        assert frame == encode_frame(FrameKind.SEND, encode_bundle(key, [body], [kind], [hints]))
         assert way.size_bytes(body) == len(frame) - FRAME_HEAD_BYTES
 
 

@@ -9,7 +9,7 @@ from tests.unit.session.fake_daemon import FakeDaemon
 
 from hopring.client.core import ClientCore
 from hopring.client.events import Event, Message
-from hopring.client.runs import MessageRun
+from hopring.client.receiving.runs import MessageRun
 from hopring.client.session_base import message_of
 from hopring.groups.delivery import KINDS_MAX
 from hopring.services import Service

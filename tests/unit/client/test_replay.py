@@ -8,7 +8,7 @@ from tests.unit.spooled_batches import SHOWN, VIEW, batch_of, builder, bundle, o
 from hopring.client.calls import join_from, receive, receive_many
 from hopring.client.core import ClientCore
 from hopring.client.events import Event, Gap, Message, Transition, View
-from hopring.client.replay import BEHIND_SECONDS, Replay, SpoolBehind
+from hopring.client.receiving.replay import BEHIND_SECONDS, Replay, SpoolBehind
 from hopring.groups.names import GroupViewId
 from hopring.session.frames import DeliveredBundle
 from hopring.spool.errors import NoSpool, OffsetMissing

@@ -9,7 +9,7 @@ from tests.unit.session.fake_daemon import VIEW, FakeDaemon
 from hopring.client import calls
 from hopring.client.errors import MissingExtra, SessionClosed
 from hopring.client.events import Message, Reconnected, View
-from hopring.client.sequence import COLUMNS, MAPPED_MIN, EventSequence
+from hopring.client.receiving.sequence import COLUMNS, MAPPED_MIN, EventSequence
 
 
 def batch(wire: WiredClient, messages: int = 1_000, group: str | None = None) -> EventSequence:

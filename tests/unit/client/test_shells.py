@@ -25,7 +25,7 @@ from hopring import (
     connect,
     sync,
 )
-from hopring.client.replay import Replay
+from hopring.client.receiving.replay import Replay
 
 SOON = Reconnect(delay_seconds_min=0.01, delay_seconds_max=0.05)
 

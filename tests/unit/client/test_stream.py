@@ -3,8 +3,8 @@
 from itertools import pairwise
 
 from hopring.client.events import Event, Message, Reconnected, ReconnectGap
-from hopring.client.runs import MessageRun
-from hopring.client.stream import EventStream
+from hopring.client.receiving.runs import MessageRun
+from hopring.client.receiving.stream import EventStream
 from hopring.ids import DaemonId, GroupName, Incarnation, Place, ViewId
 from hopring.services import Service
 from hopring.session.frames import DeliveredBundle

@@ -3,7 +3,7 @@
 from dataclasses import fields
 from pathlib import Path
 
-from hopring.config import AdminTuning, AdminVerb, parse_config
+from hopring.config import AdminTuning, AdminVerb, SpoolTuning, parse_config
 from hopring.config.settings import (
     CLIENT_SETTINGS,
     LINK_SETTINGS,
@@ -11,6 +11,7 @@ from hopring.config.settings import (
     MEMBERSHIP_SETTINGS,
     RING_SETTINGS,
 )
+from hopring.config.spooling import SPOOL_SETTINGS
 from hopring.membership.options import MembershipOptions
 
 PAGE = (Path(__file__).parents[3] / "docs" / "configuration.md").read_text()
@@ -45,3 +46,15 @@ def test_the_keys_of_the_admin_channel_have_a_row() -> None:
 
     assert all(f"\n| `{field.name}` |" in admin for field in fields(AdminTuning))
     assert all(f'`"{verb}"`' in admin for verb in AdminVerb)
+
+
+def test_the_keys_of_spools_have_a_row_and_the_example_works() -> None:
+    spools = PAGE.split("## Spools:")[1].split("## Users and grants:")[0]
+    rest = "directory", "groups", "daemons", "retain_until_archived"
+
+    assert {field.name for field in fields(SpoolTuning)} == {*rest, *[one.field for one in SPOOL_SETTINGS]}
+    assert all(f"`{key}`" in spools for key in (*rest, *[one.key for one in SPOOL_SETTINGS]))
+    table = spools.split("```toml\n")[1].split("```")[0].replace('"us1"', '"eu2"')
+    daemons = [f'[[sites.eu.daemons]]\nname = "eu{at}"\naddress = "10.0.0.{at}"\n' for at in (1, 2)]
+    spool = parse_config("".join(daemons) + table).spool
+    assert (spool.daemons, spool.retain_bytes) == (("eu1", "eu2"), 10 * 2**30)

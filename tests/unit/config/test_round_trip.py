@@ -26,6 +26,7 @@ from hopring.config import (
     RingTuning,
     SecurityTuning,
     Site,
+    SpoolTuning,
     SpreadSlow,
     UserConfig,
     Weights,
@@ -47,6 +48,7 @@ from hopring.config.settings import (
     KeyOrder,
     TuningKey,
 )
+from hopring.config.spooling import SPOOL_SETTINGS
 from hopring.links.hop.hop import HopOptions
 from hopring.links.ring.options import RingOptions
 from hopring.links.tcp import TcpOptions
@@ -128,6 +130,15 @@ def configs(draw: st.DrawFn) -> Config:
             draw(st.sampled_from([0o600, 0o660])),
             tuple(verb for verb in AdminVerb if draw(st.booleans())),
         ),
+        spool=SpoolTuning()
+        if draw(st.booleans())
+        else SpoolTuning(
+            draw(st.sampled_from(["/var/spool/{cluster}/{name}", "spool"])),
+            draw(st.sampled_from([("trades.*",), ("a", 'quo"te\\')])),
+            draw(st.sampled_from([None, (), tuple(daemons[:2])])),
+            retain_until_archived=draw(st.booleans()),
+            **draw(tunings(SPOOL_SETTINGS, ())),
+        ),
     )
 
 
@@ -193,6 +204,7 @@ def test_the_hash_leaves_out_settings_that_each_daemon_may_choose() -> None:
         ),
         membership=MembershipTuning(update_delta_us=1_000, window_bytes=2 << 20, window_bundles=1024),
         admin=AdminTuning("/run/{name}.admin", 0o660, (AdminVerb.CUT,)),
+        spool=SpoolTuning("spool", ("trades",)),
     )
 
     assert cluster_hash(tuned) == cluster_hash(CONFIG)
@@ -201,7 +213,7 @@ def test_the_hash_leaves_out_settings_that_each_daemon_may_choose() -> None:
 def test_users_and_grants_are_written_as_they_are_read() -> None:
     config = replace(
         CONFIG,
-        security=SecurityTuning(audit="audit.jsonl"),
+        security=SecurityTuning(audit="audit.jsonl", revoked=("ab" * 32, "01" * 32)),
         clients=ClientTuning(spread_identity="old"),
         users=(UserConfig("anna", "ssh-ed25519 AAAA anna"), UserConfig("", "a.pub", "login", "x")),
         grants=(

@@ -41,6 +41,9 @@ class RecordingControls:
         self.told.append("reload")
         return {"changed": ["log.level"]}
 
+    def make_primary(self) -> None:
+        self.told.append("primary")
+
     def terminate(self) -> None:
         self.told.append("terminate")
 
@@ -85,6 +88,7 @@ def test_verbs_call_their_controls() -> None:
         (b'{"verb": "window", "bundles": 9}', AdminVerb.WINDOW),
         (b'{"verb": "reload"}', AdminVerb.RELOAD),
         (b'{"verb": "terminate"}', AdminVerb.TERMINATE),
+        (b'{"verb": "primary"}', AdminVerb.PRIMARY),
     ],
 )
 def test_a_verb_that_changes_something_is_refused_unless_it_is_allowed(line: bytes, needed: AdminVerb) -> None:

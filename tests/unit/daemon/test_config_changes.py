@@ -13,6 +13,7 @@ from hopring.config import (
     LogTuning,
     MembershipTuning,
     RingTuning,
+    SpoolTuning,
     local_config,
 )
 from hopring.config.model import SpreadSlow
@@ -87,6 +88,10 @@ def test_another_cluster_or_another_address_of_its_own_needs_a_restart_and_nothi
     assert changes(OLD, new, "us1").rebuild == ()
     assert changes(OLD, new, "us1").restart == ("daemons", "sites.eu.ring.hold")
     assert changes(OLD, replace(OLD, cluster="other"), "eu1").restart == ("cluster",)
+
+
+def test_other_spools_need_a_restart() -> None:
+    assert changes(OLD, replace(OLD, spool=SpoolTuning("spool", ("trades",))), "eu1").restart == ("spool",)
 
 
 def test_another_client_port_needs_a_restart_of_that_daemon_only() -> None:

@@ -16,7 +16,7 @@ def loop() -> Loop:
 def written(loop: Loop, mark: PrimaryMark) -> bool:
     """Writes the mark, and runs the loop until that is reported."""
     told: list[bool] = []
-    mark.write(told.append)
+    mark.write(7, ("eu1", "eu2"), told.append)
     while not told:
         loop.turn()
     return told[0]
@@ -34,16 +34,18 @@ def test_the_next_process_of_the_daemon_finds_the_mark(loop: Loop, tmp_path: Pat
 
     again = PrimaryMark(loop, tmp_path / "mark", "bank", "eu1")
     assert again.marked
+    assert again.vote == (7, ("eu1", "eu2"))
     assert again.warnings == []
 
 
-@pytest.mark.parametrize("content", [b"", b"bank eu1 00000000\n", b"\xff" * 2_000])
+@pytest.mark.parametrize("content", [b"", b"bank eu1 7 eu1 00000000\n", b"\xff" * 2_000])
 def test_a_damaged_mark_counts_and_is_reported(content: bytes, loop: Loop, tmp_path: Path) -> None:
     (tmp_path / "mark").write_bytes(content)
 
     mark = PrimaryMark(loop, tmp_path / "mark", "bank", "eu1")
 
     assert mark.marked
+    assert mark.vote is None
     assert "is damaged, or the mark of another daemon" in mark.warnings[0]
 
 

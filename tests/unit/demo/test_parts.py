@@ -92,7 +92,9 @@ def test_figures_of_a_client_are_counted_from_its_events() -> None:
 
 
 def test_times_of_views_are_reported_by_side() -> None:
-    assert changes({SPLITTING: {"eu": 2_340_000}, MERGING: {}}) == [ViewChangeTimes(SPLITTING, {"eu": 2.34})]
+    found = changes({SPLITTING: {"eu": 2_340_000}, MERGING: {}}, {SPLITTING: {"eu": False}, MERGING: {}})
+
+    assert found == [ViewChangeTimes(SPLITTING, {"eu": 2.34}, {"eu": False})]
 
 
 # The verdict.
@@ -172,7 +174,7 @@ def test_an_empty_history_does_not_pass() -> None:
 def test_all_figures_are_shown() -> None:
     text = " ".join(text_of(summary.closing(FACTS)).split())
 
-    assert "splitting us ap after 3.12 s" in text
+    assert "splitting eu after 2.34 s no splitting us ap after 3.12 s yes" in text
     assert "apart us ap 67 268" in text
     assert "agreed apart eu 200 7.5 6.9 19.7" in text
     assert "apart eu 168 166 +2 0 0" in text
@@ -226,10 +228,11 @@ def test_without_a_terminal_there_are_plain_lines() -> None:
         "6 clients are in one view of each group, and send",
         "the network is cut: eu | us ap",
         "at eu1  trades is closing; still together  eu1 eu2",
-        "at eu1  trades has a new view of           eu1 eu2",
+        "at eu1  trades has a new view of           eu1 eu2; not primary",
+        "at us1  trades has a new primary view of   us1",
         "apart",
         "the network is whole again",
-        "at eu1  trades has a new view of           eu1 eu2 us1; came together  eu1 eu2",
+        "at eu1  trades has a new primary view of   eu1 eu2 us1; came together  eu1 eu2",
         "together again",
     ]
 

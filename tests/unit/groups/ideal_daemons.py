@@ -150,13 +150,19 @@ class IdealWorld:
         self._pump(host)
 
     def send(
-        self, at: int, session: int, service: Service, groups: tuple[str, ...], self_discard: bool = False
+        self,
+        at: int,
+        session: int,
+        service: Service,
+        groups: tuple[str, ...],
+        self_discard: bool = False,
+        retained: bool = False,
     ) -> bytes:
         host = self.hosts[at]
         self.labels += 1
         label = b"m%d" % self.labels
         names = tuple([GroupName(name) for name in groups])
-        key = BundleKey(host.process.daemon, session, service, names, self_discard)
+        key = BundleKey(host.process.daemon, session, service, names, self_discard, retained=retained)
         self.book.sent(host.process, key, label)
         event = Send(session, key, encode_bundle(key, [label], [7], [0]))
         self._carry(host, host.groups.step(event, self.now_us))

@@ -1,6 +1,6 @@
 """One daemon's groups, fed by hand: daemons 0 and 1 of site 0, daemon 2 of site 1."""
 
-from hopring.engine import Delivered, Installed, SubmitMessage, TransitionalSignal
+from hopring.engine import Delivered, Installed, PrimaryBasis, SubmitMessage, TransitionalSignal
 from hopring.groups.events import Connect, DeliverBundle, JoinGroup, Output, Send, ShowSignal, ShowView
 from hopring.groups.groups import Groups, GroupsOptions
 from hopring.groups.messages import GroupMessage, GroupsPart, encode_group_message, service_of
@@ -82,14 +82,18 @@ class FedGroups:
         message = OrderedMessage(service, sender.daemon, session, payload)
         return self.step(Delivered(self.view, message, sender, Position(at or self.at, 0)))
 
-    def signal(self, together: tuple[Process, ...], counter: int) -> list[Output]:
-        return self.step(TransitionalSignal(self.view, together, view_id(counter)))
+    def signal(self, together: tuple[Process, ...], counter: int, primary: bool = False) -> list[Output]:
+        return self.step(TransitionalSignal(self.view, together, view_id(counter), primary))
 
     def installed(
-        self, together: tuple[Process, ...], members: tuple[Process, ...], counter: int
+        self,
+        together: tuple[Process, ...],
+        members: tuple[Process, ...],
+        counter: int,
+        basis: PrimaryBasis = PrimaryBasis.NONE,
     ) -> list[Output]:
         self.view = view_id(counter)
-        return self.step(Installed(self.view, members, together, "test"))
+        return self.step(Installed(self.view, members, together, "test", False, basis))
 
     def move(self, together: tuple[Process, ...], members: tuple[Process, ...], counter: int) -> list[Output]:
         return [*self.signal(together, counter), *self.installed(together, members, counter)]
@@ -103,9 +107,9 @@ class FedGroups:
                 out.extend(self.deliver(one, DAEMON_SESSION, group_message))
         return out
 
-    def join(self, session: int, name: str, group: GroupName) -> list[Output]:
+    def join(self, session: int, name: str, group: GroupName, minimum: int = 0) -> list[Output]:
         """A session connects and joins, and the messages for that are delivered."""
-        out = [*self.step(Connect(session, name)), *self.step(JoinGroup(session, group))]
+        out = [*self.step(Connect(session, name)), *self.step(JoinGroup(session, group, minimum))]
         while submits := self.taken():
             out.extend(self.delivered(ME, submits))
         return out

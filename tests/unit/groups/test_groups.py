@@ -99,7 +99,7 @@ def test_a_session_whose_queue_is_full_has_to_wait() -> None:
     fed = FedGroups(*ALL)
     fed.signal((ME, NEAR), 3)
     fed.step(Connect(1, "ann"))
-    while fed.groups.accepts(1):
+    while fed.groups.requests.accepts(1):
         fed.send(1, Service.AGREED, "red")
 
     with pytest.raises(AssertionError):

@@ -5,9 +5,10 @@ from tests.unit.groups.one_daemon import ALL, ME, RED, FedGroups, member, views
 
 from hopring.engine import Delivered, Installed, TransitionalSignal
 from hopring.groups.events import DeliverBundle
-from hopring.groups.groups import GroupsState, renumber
+from hopring.groups.groups import GroupsState
 from hopring.groups.messages import GroupsPart, LocalGroup
 from hopring.groups.payloads import split_sender
+from hopring.groups.renumbering import renumber
 from hopring.ids import DaemonId, Incarnation, Process, SiteId
 from hopring.ordering.entry import OrderedMessage, Position
 from hopring.services import Service

@@ -214,3 +214,12 @@ def test_a_bundle_that_this_site_has_acknowledged_shortens_nothing() -> None:
 
 def test_a_single_site_sends_no_promises() -> None:
     assert aru_updates(MembershipOptions(), SITE, (SITE,), 1).others == SiteMask(0)
+
+
+def test_lines_that_have_changed_are_news_and_the_same_lines_are_not() -> None:
+    one = updates()
+    one.visited(SITE, Visited(3, 10, 5, (7, 0)), 0)
+
+    assert one.visited(SITE, Visited(3, 10, 5, (7, 0)), DELTA_US) is None
+    assert one.visited(SITE, Visited(3, 10, 5), DELTA_US) is None
+    assert one.visited(SITE, Visited(3, 10, 5, (7, 7)), DELTA_US) == Update(SITE, 3, 11, 5, (7, 7))

@@ -1,15 +1,24 @@
 """Primary views: votes, judgements, and what a process remembers."""
 
 import pytest
+from msgspec import structs
 
 from hopring.engine import PrimaryBasis
 from hopring.errors import PeerError
 from hopring.ids import DaemonId, Incarnation, Process, SiteId, ViewId
-from hopring.membership.messages import VOTED_VIEWS_MAX, PrimaryVote, StateTrans, VotedView, check_state
-from hopring.membership.primary import ATTEMPTS_MAX, Electorate, PrimaryVoter, judge
+from hopring.membership.messages import (
+    VOTED_VIEWS_MAX,
+    EpochMark,
+    PrimaryVote,
+    StateTrans,
+    VotedView,
+    check_state,
+)
+from hopring.membership.primary import ATTEMPTS_MAX, OPERATOR_STEP, Electorate, PrimaryVoter, judge
 
 A, B, C, D, E = (Process(DaemonId(at), Incarnation(10 + at)) for at in range(5))
-SITE_OF = {one.daemon: SiteId(one.daemon // 2) for one in (A, B, C, D, E)}
+ALL = (A, B, C, D, E)
+SITE_OF = {one.daemon: SiteId(one.daemon // 2) for one in ALL}
 FIVE = Electorate(SITE_OF, {})
 FRESH = PrimaryVote(marked=False)
 
@@ -127,16 +136,16 @@ def test_too_many_open_attempts_keep_a_view_from_being_primary() -> None:
 
 
 def test_a_process_says_done_only_when_its_mark_is_on_disk() -> None:
-    voter = PrimaryVoter(FIVE, marked=False)
+    voter = PrimaryVoter(FIVE, marked=False, has_disk=True)
     judgement = judge({A: voter.vote, B: FRESH, C: FRESH}, FIVE)
 
     assert not voter.may_bind(judgement)
-    assert voter.begin_mark(judgement)
-    assert not voter.begin_mark(judgement)
+    assert voter.begin_mark(judgement) == EpochMark(1, (0, 1, 2))
+    assert voter.begin_mark(judgement) is None
     voter.mark_written(durable=True)
 
     assert voter.may_bind(judgement)
-    assert not voter.begin_mark(judgement)
+    assert voter.begin_mark(judgement) is None
     assert not voter.vote.marked, "its own votes are known in this life"
 
 
@@ -153,10 +162,10 @@ def test_a_process_notes_its_attempt_and_then_the_primary() -> None:
     next_view = ViewId(9, A.daemon, A.incarnation)
 
     voter.bind(judgement, next_view)
-    assert voter.vote == PrimaryVote(last, (VotedView(next_view, (A, B)),))
+    assert voter.vote == PrimaryVote(last, (VotedView(next_view, (A, B), 1),))
 
     voter.install(judgement, next_view)
-    assert voter.vote == PrimaryVote(VotedView(next_view, (A, B)))
+    assert voter.vote == PrimaryVote(VotedView(next_view, (A, B), 1))
 
 
 def test_the_word_of_an_operator_counts_for_one_view() -> None:
@@ -168,6 +177,64 @@ def test_the_word_of_an_operator_counts_for_one_view() -> None:
 
     voter.install(judgement, ViewId(9, A.daemon, A.incarnation))
     assert not voter.vote.forced
+
+
+def test_the_epoch_is_above_all_that_any_member_knows_and_sure_along_the_chain() -> None:
+    last = VotedView(ViewId(3, A.daemon, A.incarnation), (A, B, C), 7, sure=True)
+    bound = VotedView(ViewId(4, A.daemon, A.incarnation), (A, B, C), 8, sure=True)
+    judgement = judge({A: PrimaryVote(last, (bound,)), B: PrimaryVote(last, (bound,))}, FIVE)
+
+    assert (judgement.epoch, judgement.sure) == (9, True)
+
+
+def test_the_first_epoch_of_a_cluster_is_sure() -> None:
+    judgement = judge({A: FRESH, B: FRESH, C: FRESH}, FIVE)
+    assert (judgement.epoch, judgement.sure) == (1, True)
+
+
+def marked(epoch: int, *voters: Process) -> PrimaryVote:
+    """The vote of a daemon that was restarted, with an undamaged mark."""
+    return PrimaryVote(mark=EpochMark(epoch, tuple([one.daemon for one in voters])))
+
+
+def test_after_a_restart_of_all_a_majority_of_the_last_voters_has_to_tell_its_marks() -> None:
+    spoiled = PrimaryVote()
+    for wrong, sure in (((), True), ((B,), True), ((B, C), False), ((A, B, C), False)):
+        votes = {one: marked(7, A, B, C) for one in (A, B, C)} | {
+            one: marked(5, A, B, C, D, E) for one in (D, E)
+        }
+        judgement = judge({one: spoiled if one in wrong else vote for one, vote in votes.items()}, FIVE)
+        assert judgement.basis is PrimaryBasis.ALL
+        assert judgement.sure is sure, wrong
+        assert judgement.epoch == (6 if wrong == (A, B, C) else 8)
+
+
+def test_a_lost_mark_of_a_small_last_primary_stops_locks_though_a_majority_of_all_tell_theirs() -> None:
+    votes = {A: PrimaryVote(), B: PrimaryVote()} | {
+        C: marked(6, A, B, C),
+        D: marked(5, *ALL),
+        E: marked(5, *ALL),
+    }
+    assert not judge(votes, FIVE).sure
+
+
+def test_a_chain_that_was_not_sure_becomes_so_when_enough_marks_are_told() -> None:
+    last = VotedView(ViewId(3, A.daemon, A.incarnation), ALL, 8, sure=False)
+    told = {one: PrimaryVote(last, mark=EpochMark(8, (0, 1, 2, 3, 4))) for one in (A, B, C)}
+    assert judge(told, FIVE).sure
+    assert not judge({one: PrimaryVote(last) for one in (A, B, C)}, FIVE).sure
+
+
+def test_an_operators_word_steps_over_what_the_others_may_have_reached() -> None:
+    judgement = judge({A: structs.replace(marked(7, *ALL), forced=True)}, FIVE)
+    assert (judgement.epoch, judgement.sure) == (7 + OPERATOR_STEP, True)
+
+
+def test_each_vote_for_a_primary_is_on_disk_with_its_epoch_before_done() -> None:
+    voter = PrimaryVoter(FIVE, marked=True, mark=EpochMark(7, (0, 1, 2)), has_disk=True)
+    judgement = judge({one: PrimaryVote(view(3, A, B, C), mark=voter.vote.mark) for one in (A, B)}, FIVE)
+    assert not voter.may_bind(judgement)
+    assert voter.begin_mark(judgement) == EpochMark(8, (0, 1))
 
 
 def state_with(vote: PrimaryVote) -> StateTrans:

@@ -317,6 +317,15 @@ def test_an_unstable_safe_bundle_is_a_rift_for_daemons_that_it_holds_back() -> N
     assert [rift.position for rift in decision.rifts] == [Position(20, 2), Position(23, 2)]
 
 
+def test_a_resilient_bundle_that_one_of_its_sites_has_delivered_is_no_rift() -> None:
+    held = HeldRun(1, 20, (), FOR_1_AND_2, body=True, safe=True)
+    near = state(B, site(2, 1, 31, held), delivered=(19, 2))
+    far = state(C, site(2, 1, 31, held), delivered=(20, 2))  # It had its holders there.
+
+    assert [rift.position for rift in decide([past(meta(1, 20, FOR_1_AND_2)), near], OLD, APART).rifts] != []
+    assert decide([past(meta(1, 20, FOR_1_AND_2)), near, far], OLD, APART).rifts == ()
+
+
 def test_there_is_no_rift_where_nobody_went_past_or_all_is_stable() -> None:
     held = HeldRun(1, 20, (), FOR_1_AND_2, body=True, safe=True)
     near = state(B, site(2, 1, 31, held), delivered=(19, 2), aru=21)

@@ -4,13 +4,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.membership.state_reports import ATTEMPT, OLD, A, B, C, holes, sites
 
-from hopring.engine import Delivered, Rift
+from hopring.engine import Delivered, PrimaryBasis, Rift, TransitionalSignal, Withheld
 from hopring.ids import DaemonId, Process, SiteId, SiteMask
-from hopring.membership.message_flow import deliver_before_signal
+from hopring.membership.message_flow import close_view, deliver_before_signal
 from hopring.membership.messages import check_state
 from hopring.membership.recovery import BEYOND_ALL, Decision, decide
 from hopring.membership.view import InstalledView, runs_of
 from hopring.ordering.entry import Entry, OrderedMessage, Position, encode_message
+from hopring.ordering.holders import MAJORITY
 from hopring.ordering.order import new_order
 from hopring.services import Service
 from hopring.wire.routed import Meta
@@ -263,10 +264,10 @@ def test_rifts_keep_their_places_among_the_deliveries_before_the_signal() -> Non
     decision = decided(ahead, behind)
 
     assert [(rift.position.lts, rift.mask) for rift in decision.rifts] == [(5, some), (7, some)]
-    told = deliver_before_signal(behind, decision, SiteId(1), ATTEMPT)
+    told = deliver_before_signal(behind, decision, SiteId(1), ATTEMPT, False)
     assert [one.position.lts for one in told if isinstance(one, Rift | Delivered)] == [5, 6, 7, 7, 8]
     assert [isinstance(one, Rift) for one in told] == [True, False, True, False, False]
-    assert deliver_before_signal(ahead, decision, SiteId(0), ATTEMPT) == []
+    assert deliver_before_signal(ahead, decision, SiteId(0), ATTEMPT, False) == []
 
 
 def test_a_bound_daemon_commits_to_nothing_that_it_does_not_know() -> None:
@@ -283,3 +284,18 @@ def test_a_bound_daemon_commits_to_nothing_that_it_does_not_know() -> None:
     state = knows_not.state(ATTEMPT, 1)
     check_state(state, sites(0, 1, 2))
     assert [one.bound for one in state.sites] == [0, 0, 0]
+
+
+def test_behind_the_signal_a_majority_message_needs_a_next_view_that_is_primary() -> None:
+    def closed(primary: PrimaryBasis, next_primary: bool) -> list[type]:
+        view = view_of(A)
+        view.primary = primary
+        message = OrderedMessage(Service.AGREED, A.daemon, 1, b"m", MAJORITY)
+        view.order.hold(Meta(SiteId(0), 1, 5, SiteMask(0b111), 0), message)
+        view.break_up()
+        out = close_view(view, decided(view), SiteId(0), ATTEMPT, next_primary)
+        return [type(one) for one in out]
+
+    assert closed(PrimaryBasis.MAJORITY, True) == [TransitionalSignal, Delivered]
+    assert closed(PrimaryBasis.MAJORITY, False) == [TransitionalSignal, Withheld]
+    assert closed(PrimaryBasis.NONE, True) == [TransitionalSignal, Withheld]

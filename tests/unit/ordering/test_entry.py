@@ -11,6 +11,8 @@ from hopring.ordering.entry import (
     Position,
     decode_message,
     encode_message,
+    payload_of,
+    resilience_of,
 )
 from hopring.services import Service
 from hopring.wire.objects import VIEW_BYTES_MIN
@@ -74,3 +76,30 @@ def test_positions_are_ordered_by_stamp_and_then_by_site() -> None:
     places = [Position(5, 1), Position(4, 9), Position(5, 0)]
 
     assert sorted(places) == [Position(4, 9), Position(5, 0), Position(5, 1)]
+
+
+def test_a_resilient_message_has_one_byte_more_and_the_others_have_what_they_had() -> None:
+    plain = OrderedMessage(Service.AGREED, DaemonId(3), 7, b"body")
+    resilient = plain.replace(resilience=2)
+
+    assert encode_message(plain) == b"\x05\x03\x00\x07\x00\x00\x00body"
+    assert encode_message(resilient) == b"\x85\x03\x00\x07\x00\x00\x00\x02body"
+    assert decode_message(encode_message(resilient)) == resilient
+    assert bytes(payload_of(encode_message(resilient))) == b"body"
+    assert [resilience_of(encode_message(one)) for one in (plain, resilient)] == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"\x85\x03\x00\x07\x00\x00\x00", Drop.TRUNCATED),
+        (b"\x85\x03\x00\x07\x00\x00\x00\x00", Drop.TRUNCATED),
+        (b"\x83\x03\x00\x07\x00\x00\x00\x01", Drop.INCONSISTENT),
+        (b"\x86\x03\x00\x07\x00\x00\x00\x01", Drop.INCONSISTENT),
+        (b"\x87\x03\x00\x07\x00\x00\x00\x01", Drop.UNKNOWN_TYPE),
+    ],
+)
+def test_a_resilience_that_is_missing_or_of_another_service_is_refused(body: bytes, reason: Drop) -> None:
+    with pytest.raises(PeerError) as caught:
+        decode_message(body)
+    assert caught.value.reason is reason

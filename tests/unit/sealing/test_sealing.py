@@ -25,13 +25,12 @@ from hopring.errors import PeerError
 from hopring.ids import DaemonId
 from hopring.sealing.keys import BadKey, ClusterKey, KeyRing
 from hopring.sealing.packet import (
-    END_BYTES,
     EVERYBODY,
     HEAD_BYTES,
     OVERHEAD_BYTES,
     PLACE_BYTES,
     Form,
-    encode_end,
+    finish_head,
     nonce_of,
 )
 from hopring.sealing.replay import WINDOW, ReplayWindow
@@ -184,7 +183,7 @@ def test_a_link_that_repeats_packets_seals_singly_for_a_while() -> None:
 
 def test_a_packet_of_a_ring_that_another_sent_is_a_repeat_too() -> None:
     one, _ = met()
-    one.saw_packets(Family.RING, (Data(7, b"x"),))
+    one.saw_packets((Data(7, b"x"),))
 
     (train,) = one.seal_frames(head_of(one.me), Family.RING, (Data(7, bytes(3_000)),), 1400, EVERYBODY)
 
@@ -237,10 +236,9 @@ def test_what_does_not_fit_in_one_datagram_is_not_shared(size: int, fits: bool) 
 def test_a_shared_datagram_whose_end_cannot_be_right_is_refused_and_changes_nothing(end: bytes) -> None:
     """Only a daemon with the key can have made it."""
     one, two = met()
-    counter = one._next_counter()
-    own = one._own_key(counter)
-    head = own.shared + encode_end(EVERYBODY, counter)[:END_BYTES]
-    bad = head + own.cipher.encrypt(nonce_of(head), end, head)
+    own = one._number_packet()
+    head = finish_head(own.shared, EVERYBODY, nonce_of(one.counter))
+    bad = head + own.cipher.encrypt(nonce_of(one.counter), end, head)
 
     assert reasons(give(two, Train(bad, len(bad)))) in (["truncated"], ["length"])
     assert reasons(give(two, Train(bad, len(bad)))) != ["replay"]
@@ -259,7 +257,7 @@ def test_no_two_ciphertexts_of_a_process_have_one_nonce() -> None:
             return self._cipher.encrypt(nonce, clear, aad)
 
     own = one._own_key(1)
-    one._own = _OwnKey(own.epoch, cast("AESGCM", Recorded(own.cipher)), own.datagram, own.train, own.shared)
+    one._own = _OwnKey(own.end, cast("AESGCM", Recorded(own.cipher)), own.datagram, own.train, own.shared)
     for at in range(5):
         for singly in (False, True):
             seal(one, (Data(at, bytes(5_000)),), singly)

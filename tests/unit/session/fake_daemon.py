@@ -17,8 +17,8 @@ from hopring.session.events import (
     Input,
     Listen,
     Output,
+    OutputReady,
     Pause,
-    Ready,
 )
 from hopring.session.options import SessionOptions, SlowPolicy
 from hopring.session.server import SessionServer
@@ -81,7 +81,7 @@ class FakeDaemon:
                 case Close(number, last, reason):
                     assert number not in self.closed, "a connection was closed twice"
                     self.closed[number] = (last, reason)
-                case Ready(session=number):
+                case OutputReady(session=number):
                     self.ready.add(number)
                 case Pause(number):
                     assert number not in self.paused, "a connection was paused twice"

@@ -352,6 +352,33 @@ def test_grants_that_change_count_for_sessions_that_exist() -> None:
     assert "not allowed" in str(bert.ended)
 
 
+def test_a_revoked_certificate_ends_its_sessions_and_begins_none() -> None:
+    """Whether there are grants or not; another certificate of the same user is accepted."""
+    served = daemon(GrantConfig("*", names=("*",)))
+    cores = [ClientCore("hop://test", name) for name in ("anna", "bert", "carl", "dora")]
+
+    def begin(number: int, core: ClientCore, certificate: bytes) -> None:
+        core.hello()
+        served.step(ConnectionOpened(number, None, "", "anna", certificate=certificate))
+        served.exchange(number, core)
+
+    begin(1, cores[0], b"old")
+    begin(2, cores[1], b"new")
+    begin(3, cores[2], b"")
+    served.server.access.revoked = frozenset([b"old"])
+    served._note(served.server.grant(None, None, served.now_us))
+    served.pump()
+    for number, core in enumerate(cores[:3], start=1):
+        served.exchange(number, core)
+    begin(4, cores[3], b"old")
+
+    assert "the certificate of anna was revoked" in str(cores[0].ended)
+    assert cores[1].connected
+    assert cores[2].connected
+    assert not cores[3].connected
+    assert "its certificate was revoked" in str(cores[3].ended)
+
+
 def test_priority_and_block_are_rights_of_the_grants() -> None:
     served = daemon(
         GrantConfig("anna", names=("*",), priority=True, slow=("block",)), GrantConfig("*", names=("*",))

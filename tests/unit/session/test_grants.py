@@ -3,7 +3,7 @@
 import pytest
 
 from hopring.config import ANONYMOUS, GrantConfig
-from hopring.session.grants import GrantsTable, matches
+from hopring.session.grants import ClientRights, GrantsTable, matches
 
 
 @pytest.mark.parametrize(
@@ -54,6 +54,43 @@ def test_a_group_that_may_be_joined_is_seen_unless_that_is_denied() -> None:
     ).rights("anna")
 
     assert [rights.may_see(group) for group in ("a", "b", "ab", "bb", "c")] == [True, True, False, False, False]
+
+
+def test_locks_need_a_right_of_their_own() -> None:
+    rights = ClientRights("anna", (GrantConfig("anna", join=("*",), lock=("a*",), deny_lock=("ab",)),))
+    assert [rights.may_lock(group) for group in ("a", "ab", "b")] == [True, False, False]
+
+
+def test_servers_need_the_right_to_serve_and_callers_the_one_to_send() -> None:
+    server = ClientRights("anna", (GrantConfig("anna", join=("*",), serve=("a*",), deny_serve=("ab",)),))
+    caller = ClientRights("bert", (GrantConfig("bert", send=("a*",)),))
+
+    for group in ("a?servers", "a?handler1", "a?handler6"):
+        assert server.may_join(group)
+        assert server.may_lock(group)
+        assert not server.may_send(group)
+        assert caller.may_send(group)
+        assert caller.may_see(group)
+        assert not caller.may_join(group)
+    for group in ("ab?servers", "b?servers", "b?handler2"):
+        assert not server.may_join(group)
+        assert not server.may_lock(group)
+    assert not caller.may_send("b?servers")
+    assert not server.may_lock("a")
+
+
+def test_view_synchrony_follows_the_right_to_join() -> None:
+    rights = ClientRights("anna", (GrantConfig("anna", join=("a",)),))
+
+    assert [rights.may_join(group) for group in ("a?view", "b?view")] == [True, False]
+    assert [rights.may_send(group) for group in ("a?view", "b?view", "a")] == [True, False, False]
+
+
+def test_spoolers_serve_the_past_by_the_right_to_join() -> None:
+    rights = ClientRights("anna", (GrantConfig("anna", join=("a?spool?servers",)),))
+
+    assert rights.may_join("a?spool?servers")
+    assert not rights.may_join("b?spool?servers")
 
 
 def test_a_name_belongs_to_the_most_specific_pattern() -> None:

@@ -4,7 +4,9 @@ import pytest
 from tests.unit.session.fake_daemon import ME, FakeDaemon
 from tests.unit.session.joined_sessions import joined, send
 
+from hopring.groups.groups import Groups
 from hopring.groups.payloads import split_sender
+from hopring.groups.renumbering import renumber
 from hopring.ids import DaemonId, GroupName, Process, SiteId
 from hopring.services import Service
 from hopring.session.frames import FrameKind, encode_frame
@@ -16,7 +18,9 @@ SITES = {DaemonId(0): SiteId(0), DaemonId(1): SiteId(0)}
 def renumbered(fake: FakeDaemon, number: int) -> None:
     names = ["eu0", "eu0"]
     names[number] = "eu1"
-    fake.server.renumber(Process(DaemonId(number), ME.incarnation), SITES, names)
+    assert isinstance(fake.server.groups, Groups)
+    renumber(fake.server.groups, Process(DaemonId(number), ME.incarnation), SITES, names)
+    fake.server.queries.forget_views()
 
 
 def taken(fake: FakeDaemon) -> tuple[int, int]:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from tests.unit.check.evs_c_notation import client_history
 
+from hopring.check.locks import LOCK_PROPERTIES
 from hopring.check.trace_files import rows
 from hopring.spark.audit import CLIENT_NAMES, NAMES, AuditReport
 from hopring.spark.audit.clients.messages import companions_of, early_of, gone_by
@@ -132,12 +133,20 @@ def test_in_one_history_daemons_are_reported_before_their_clients() -> None:
     assert both.judged["x"] == (*NAMES, *CLIENT_NAMES)
 
 
+LOCKS = tuple([one.name for one in LOCK_PROPERTIES])
+
+
 @pytest.mark.parametrize(
     ("names", "words"),
     [
-        (NAMES, "one history: all 27 properties hold"),
-        (CLIENT_NAMES, "one history: all 26 properties of clients hold"),
-        ((*NAMES, *CLIENT_NAMES), "one history: all 27 properties of daemons and 26 of clients hold"),
+        (NAMES, "one history: all 30 properties hold"),
+        (CLIENT_NAMES, "one history: all 27 properties of clients hold"),
+        ((*NAMES, *CLIENT_NAMES), "one history: all 30 properties of daemons and 27 of clients hold"),
+        (LOCKS, "one history: all 5 properties of blocks hold"),
+        (
+            (*NAMES, *CLIENT_NAMES, *LOCKS),
+            "one history: all 30 properties of daemons, 27 of clients and 5 of blocks hold",
+        ),
     ],
 )
 def test_the_report_names_the_properties_that_hold_for_daemons_and_clients(

@@ -72,15 +72,19 @@ def test_sites_are_those_of_the_configuration() -> None:
 def test_a_table_gets_its_name_when_it_is_complete(tmp_path: Path) -> None:
     store = Store(tmp_path / "out")
     assert not store.open()
-    with store.making("gold", "links") as place:
-        place.mkdir()
-        (place / "one").touch()
-    with pytest.raises(FileNotFoundError), store.making("gold", "links") as place:
-        (place / "none").touch()
+
+    def make(*files: str) -> None:
+        with store.making("gold", "links") as place:
+            if files:
+                store.files.make_directory(place)
+            for name in files:
+                store.files.write(f"{place}/{name}", b"")
+
+    make("one")
+    with pytest.raises(FileNotFoundError):
+        make()
     assert [path.name for path in store.place("gold", "links").iterdir()] == ["one"]
-    with store.making("gold", "links") as place:
-        place.mkdir()
-        (place / "two").touch()
+    make("two")
     assert [path.name for path in store.place("gold", "links").iterdir()] == ["two"]
     store.write("audit.json", "{}")
     store.close()
@@ -100,8 +104,8 @@ def test_a_table_that_is_replaced_is_there_at_every_moment(tmp_path: Path) -> No
 
     def replace(number: int) -> None:
         with store.making("gold", "links") as place:
-            place.mkdir()
-            (place / str(number)).touch()
+            store.files.make_directory(place)
+            store.files.write(f"{place}/{number}", b"")
 
     replace(0)
     table, ended, looks, absent = str(store.place("gold", "links")), threading.Event(), [0], [0]
@@ -208,6 +212,8 @@ def test_the_command_refuses_invalid_options_before_anything_starts(tmp_path: Pa
     assert run(*out) == (2, run(*out)[1])
     assert "give --spool, --trace or both" in run(*out)[1]
     assert "--until-idle goes with --stream" in run(*out, *spool, "--until-idle")[1]
+    elsewhere = ("--out", "hdfs://here/out", *spool)
+    assert "--stream keeps its tables in a local directory" in run(*elsewhere, "--stream")[1]
     assert "--stream keeps its tables here" in run(*out, *spool, "--stream", "--remote", "sc://x")[1]
     assert "'ten' is not a duration" in run(*out, *spool, "--stream", "--late", "ten")[1]
     assert run(*out, "--trace", str(tmp_path / "gone"))[1].endswith(

@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("pyspark", reason="needs Spark: make spark")
 
 from hopring.spark.pipeline import swapping
+from hopring.spark.pipeline.files import LocalFiles
 from hopring.spark.pipeline.upkeep import (
     BATCH,
     FileFacts,
@@ -107,17 +108,17 @@ def test_a_directory_that_a_killed_process_had_taken_away_comes_back(
         renamed = Path.rename
         patch.setattr(Path, "rename", lambda one, to: killed() if one.name == "fresh" else renamed(one, to))
         with pytest.raises(KeyboardInterrupt):
-            swapping.replace(workshop / "fresh", out, place, workshop)
+            swapping.replace(LocalFiles(out), ".new/fresh", place, ".new")
     assert not (out / place).exists()
 
-    swapping.recover(out, workshop)
+    swapping.recover(LocalFiles(out), ".new")
 
     assert names(out / place) == ["old"]
-    swapping.replace(workshop / "fresh", out, place, workshop)
+    swapping.replace(LocalFiles(out), ".new/fresh", place, ".new")
     assert names(out / place) == ["new"]
     assert names(workshop) == []
     shutil.rmtree(out / place)
-    swapping.recover(out, workshop)
+    swapping.recover(LocalFiles(out), ".new")
     assert not (out / place).exists()
 
 
@@ -196,7 +197,7 @@ def test_whenever_it_is_killed_every_record_is_there_once(
                 done = None
         if can_swap:
             assert records(out / place) == expected, step
-        swapping.recover(out, workshop)
+        swapping.recover(LocalFiles(out), ".new")
         assert records(out / place) == expected, step
         again = PlainUpkeep(out, place, workshop, LIMITS).keep_up(None, 5, 0)
         assert records(out / place) == expected, step

@@ -75,7 +75,7 @@ def page(out: Path) -> Page:
 def test_a_report_has_all_its_parts(tmp_path: Path) -> None:
     found = page(write_sample(tmp_path))
 
-    assert "All 27 properties hold" in found.page_text
+    assert "All 30 properties hold" in found.page_text
     for part in ("Membership", "Throughput", "Latency", "Links", "Groups", "Gaps", "Audit", "Figures"):
         assert part in found.page_text
     assert found.count("section") == 8
@@ -114,7 +114,7 @@ def test_a_page_of_a_stream_lists_late_rows_and_loads_itself_again_while_it_runs
     (out / "stream.json").write_text('{"running": false}')
     ended = page(out)
 
-    assert "All 27 properties hold in closed views" in running.page_text
+    assert "All 30 properties hold in closed views" in running.page_text
     assert "Of 4 views of daemons, 3 are closed and audited." in running.page_text
     late = running.within("late")
     assert late.page_text.count("this source was behind") == 1
@@ -129,9 +129,9 @@ def test_a_page_of_a_stream_lists_late_rows_and_loads_itself_again_while_it_runs
 def test_a_broken_property_is_at_the_top_with_its_witness(tmp_path: Path) -> None:
     found = page(write_sample(tmp_path, broken=True, crash=True))
 
-    assert "1 of 27 properties is broken" in found.page_text
+    assert "1 of 30 properties is broken" in found.page_text
     assert found.page_text.count("us2 delivered ams1:2 at 14.2 s in view 3") == 2
-    assert found.page_text.count("✓ holds") == 26
+    assert found.page_text.count("✓ holds") == 29
     assert found.count("path", class_="crash") == 3
     assert found.count("path", class_="start") == 3
 

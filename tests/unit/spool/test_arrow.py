@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from hopring.spool.files import archive_path, log_path
 from hopring.spool.reading import plan, read
 from hopring.spool.record import RecordHeader, RecordKind, RecordRun, SpoolRecord, run_of
 from hopring.spool.writer import SpoolOptions, SpoolWriter
+from hopring.wire.envelope import encode_envelope
 
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -57,6 +59,8 @@ def row_of(record: SpoolRecord, group: str) -> dict[str, object]:
         "number": record.number,
         "size": len(record.data),
         "payload": record.data,
+        "headers": list(record.headers.items()) or None,
+        "key": record.headers.get("key"),
     }
 
 
@@ -71,7 +75,7 @@ def rows(directory: Path, start: int, end: int, **options: Any) -> list[dict[str
 
 def dated(run: RecordRun, number: int) -> RecordRun:
     """Restricts times: Python's dates end with the year 9999."""
-    return RecordRun(run.header._replace(time_us=number), run.types, run.ends, run.bodies, run.number)
+    return replace(run, header=run.header._replace(time_us=number))
 
 
 @pytest.mark.slow
@@ -112,7 +116,13 @@ def finished(root: Path) -> Path:
     with SpoolWriter(root, "g", SpoolOptions(segment_bytes=1)) as writer:
         writer.append(messages(b"one", b"two"))
         writer.append(
-            [run_of(RecordHeader(RecordKind.MESSAGE, 9, "#a#b", ("g", "h"), Service.SAFE), [b"three"])]
+            [
+                run_of(
+                    RecordHeader(RecordKind.MESSAGE, 9, "#a#b", ("g", "h"), Service.SAFE),
+                    [b"three"],
+                    envelopes=[encode_envelope({"key": "EURUSD", "source": "desk 7"})],
+                )
+            ]
         )
         writer.append(messages(b"last"))
     return writer.directory
@@ -129,6 +139,17 @@ def test_finished_segments_are_archived_once_with_the_values_of_records(tmp_path
     assert whole.to_pylist() == [row_of(record, "g") for record in read(directory, 0, 3)]
     assert parquet.ParquetFile(done[0].path).metadata.row_group(0).column(0).compression == "ZSTD"
     assert list(archive(directory)) == []
+
+
+def test_headers_are_a_column_and_the_header_key_is_one_of_its_own(tmp_path: Path) -> None:
+    found = rows(finished(tmp_path), 0, 4)
+
+    assert [row["headers"] for row in found] == [
+        *(None, None),
+        [("key", "EURUSD"), ("source", "desk 7")],
+        None,
+    ]
+    assert [row["key"] for row in found] == [None, None, "EURUSD", None]
 
 
 def test_a_damaged_segment_is_archived_only_on_request(tmp_path: Path) -> None:

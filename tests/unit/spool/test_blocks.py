@@ -13,6 +13,7 @@ from hopring.spool.decode import SpoolBlock, decode_block
 from hopring.spool.encode import BLOCK_BYTES_AIM, AppendMark, EncodedBlock, encode_append
 from hopring.spool.format import BLOCK_RECORDS_MAX, HEAD_BYTES
 from hopring.spool.record import RecordHeader, RecordKind, RecordRun, SpoolRecord, run_of
+from hopring.wire.envelope import decode_envelope, encode_envelope
 
 KEY = 0xC0FFEE
 
@@ -27,9 +28,17 @@ def decoded(block: bytes) -> SpoolBlock:
     return found
 
 
+def headers_of(envelope: bytes) -> dict[str, str]:
+    found = decode_envelope(envelope) if envelope else None
+    return {} if found is None else found[0]
+
+
 def records_of(runs: list[RecordRun], first: int) -> list[SpoolRecord]:
     rows = [
-        (run.number + at, kind, bytes(run.bodies[run.ends[at] : run.ends[at + 1]]), run.header)
+        (
+            *(run.number + at, kind, bytes(run.bodies[run.ends[at] : run.ends[at + 1]]), run.header),
+            headers_of(run.envelopes[at]) if run.envelopes else {},
+        )
         for run in runs
         for at, kind in enumerate(run.types)
     ]
@@ -61,24 +70,55 @@ def test_a_part_of_a_block_can_be_read(runs: list[RecordRun], start: int, more: 
     assert part == [one for one in records_of(runs, 7) if start <= one.offset < start + more]
 
 
-def small() -> bytes:
+def small(*envelopes: bytes) -> bytes:
     place = Place(ViewId(3, DaemonId(1), Incarnation(99)), 1234, 2)
     its = RecordHeader(RecordKind.MESSAGE, 1_700_000_000_000_000, "#a#b", ("g", "h"), Service.SAFE, place)
     return joined(
-        encode_append([run_of(its, [b"one", b"", b"three"], [1, 2, 3])], 5, KEY, 17, AppendMark("app", 4))[0]
+        encode_append(
+            [run_of(its, [b"one", b"", b"three"], [1, 2, 3], envelopes)], 5, KEY, 17, AppendMark("app", 4)
+        )[0]
     )
 
 
-def test_every_truncation_is_detected() -> None:
-    whole = small()
+def test_headers_of_messages_follow_the_bodies_and_nothing_does_without_them() -> None:
+    first = encode_envelope({"source": "desk 7", "key": "EURUSD"})
+
+    with_headers, without = small(first, b"", encode_envelope({"key": ""})), small()
+
+    assert [dict(one.headers) for one in decoded(with_headers).records()] == [
+        {"source": "desk 7", "key": "EURUSD"},
+        {},
+        {"key": ""},
+    ]
+    assert [one.data for one in decoded(with_headers).records()] == [b"one", b"", b"three"]
+    assert small(b"", b"", b"") == without
+    assert all(not one.headers for one in decoded(without).records())
+
+
+def test_a_long_append_with_headers_is_cut_by_the_size_of_both() -> None:
+    envelope = encode_envelope({str(at): "x" * 4_000 for at in range(2)})
+    count = 2 * BLOCK_BYTES_AIM // len(envelope)
+    run = run_of(RecordHeader(RecordKind.MESSAGE, 0), [b"x"] * count, None, [envelope] * count)
+
+    blocks = encode_append([run], 0, KEY, 0)
+
+    assert len(blocks) == 3
+    assert all(block.head.size_bytes <= BLOCK_BYTES_AIM * 1.01 for block in blocks)
+    assert sum(len(one.headers) == 2 for block in blocks for one in decoded(joined(block)).records()) == count
+
+
+@pytest.mark.parametrize("headers", [(), (encode_envelope({"a": "b"}), b"", b"")])
+def test_every_truncation_is_detected(headers: tuple[bytes, ...]) -> None:
+    whole = small(*headers)
     decoded(whole)
 
     for size in range(len(whole)):
         assert isinstance(decode_block(whole[:size], 0, KEY), str), size
 
 
-def test_every_flipped_bit_is_detected() -> None:
-    whole = small()
+@pytest.mark.parametrize("headers", [(), (encode_envelope({"a": "b"}), b"", b"")])
+def test_every_flipped_bit_is_detected(headers: tuple[bytes, ...]) -> None:
+    whole = small(*headers)
 
     for at in range(len(whole)):
         for bit in range(8):

@@ -56,7 +56,7 @@ def test_another_version_is_named_with_what_to_do() -> None:
     whole = bytearray(encode_segment_head(HEAD))
     whole[8:10] = (9).to_bytes(2, "little")
 
-    with pytest.raises(OtherVersion, match="format 9, this hopring has 1; read it with a newer hopring"):
+    with pytest.raises(OtherVersion, match="format 9, this hopring has 2; read it with a newer hopring"):
         decode_segment_head(bytes(whole), "file")
 
 

@@ -110,7 +110,8 @@ def test_a_bundle_that_is_longer_or_shorter_than_it_says_is_refused() -> None:
         (0, 7, Drop.UNKNOWN_TYPE),
         (1, 8, Drop.LIMIT),  # flags
         (1, 12, Drop.INCONSISTENT),
-        (1, 64, Drop.INCONSISTENT),
+        (1, 64, Drop.LENGTH),
+        (1, 128, Drop.INCONSISTENT),
         (2, 8, Drop.LIMIT),  # channel
         (3, 1, Drop.LENGTH),  # bytes of the mark
         (5, 0x10, Drop.LIMIT),  # daemon

@@ -28,7 +28,7 @@ from hopring.wire.header import (
 )
 from hopring.wire.hop import Ack, decode_ack, decode_nack, encode_ack
 from hopring.wire.objects import OBJECT_HEAD_BYTES, OBJECTS_MAX, ObjectType, encode_object, split_objects
-from hopring.wire.ring import Token, decode_token, encode_token
+from hopring.wire.ring import TOKEN_BYTES, Token, decode_token, encode_token
 from hopring.wire.routed import Meta, Routed, decode_routed, encode_meta, encode_routed
 
 HEADER = Header(Family.RING, CLUSTER, DaemonId(7), Incarnation(1), Generation(2))
@@ -37,7 +37,7 @@ HEADER = Header(Family.RING, CLUSTER, DaemonId(7), Incarnation(1), Generation(2)
 def reason_of(body: bytes, decode: object = decode_data) -> Drop:
     assert callable(decode)
     with pytest.raises(PeerError) as caught:
-        decode(memoryview(body))
+        decode(bytes(body))
     return caught.value.reason
 
 
@@ -88,7 +88,7 @@ def test_a_frame_that_claims_more_than_there_is_is_refused() -> None:
 
 
 def test_an_empty_packet_is_data_too() -> None:
-    assert decode_data(memoryview(encode_data(Data(1, b""))[FRAME_HEAD_BYTES:])) == Data(1, b"")
+    assert decode_data(encode_data(Data(1, b""))[FRAME_HEAD_BYTES:]) == Data(1, b"")
 
 
 def test_segments_of_every_valid_segmentation_are_accepted() -> None:
@@ -96,7 +96,7 @@ def test_segments_of_every_valid_segmentation_are_accepted() -> None:
         for segment in cut(9, bytes(size), 100):
             body = encode_segment(segment)[FRAME_HEAD_BYTES:]
             expected = Data(9, segment.chunk) if segment.count == 1 else segment
-            assert decode_data(memoryview(body)) == expected
+            assert decode_data(body) == expected
 
 
 def test_a_segment_of_an_uneven_segmentation_is_refused() -> None:
@@ -123,7 +123,7 @@ def test_the_longest_packet_of_any_segment_size_stays_within_the_limits(segment_
 def test_requests_fill_their_body_exactly_and_are_limited() -> None:
     most = tuple(Missing(seq, 1) for seq in range(MISSING_MAX))
 
-    assert decode_missing(memoryview(encode_missing(most))) == most
+    assert decode_missing(encode_missing(most)) == most
     assert reason_of(encode_missing(most) + encode_missing(most[:1]), decode_missing) is Drop.LIMIT
     assert reason_of(encode_missing(most)[:-1], decode_missing) is Drop.LENGTH
 
@@ -148,7 +148,18 @@ def test_a_token_of_another_kind_or_with_an_aru_above_its_sequence_is_refused() 
     body = encode_token(Token(1, 4, 5, nobody, 0, 0, 0, 0, nobody))[FRAME_HEAD_BYTES:]
 
     assert reason_of(body, decode_token) is Drop.INCONSISTENT
-    assert reason_of(b"\x02" + body[1:], decode_token) is Drop.UNKNOWN_TYPE
+    assert reason_of(b"\x03" + body[1:], decode_token) is Drop.UNKNOWN_TYPE
+
+
+def test_a_token_with_lines_has_all_that_it_announces() -> None:
+    token = Token(1, 4, 3, DaemonId(0), 0, 0, 9, 0, DaemonId(0), (Missing(2, 1),), lines=(7, 0, 9), lines_lts=6)
+    body = bytes(encode_token(token)[FRAME_HEAD_BYTES:])
+
+    assert decode_token(body) == token
+    assert reason_of(body[:TOKEN_BYTES], decode_token) is Drop.TRUNCATED
+    assert reason_of(body[: TOKEN_BYTES + 10 + 23], decode_token) is Drop.LENGTH
+    no_lines = body[:TOKEN_BYTES] + bytes(10)
+    assert reason_of(no_lines, decode_token) is Drop.LENGTH
 
 
 def test_a_packet_holds_its_objects_end_to_end_and_not_too_many() -> None:

@@ -178,39 +178,39 @@ FORMATS: Final[dict[str, Format]] = {
     "datagram": Format(a_datagram, datagram_again),
     "data": Format(
         lambda rng: encode_data_or_segment(a_data(rng)),
-        lambda data: encode_data_or_segment(decode_data(memoryview(data))),
+        lambda data: encode_data_or_segment(decode_data(data)),
     ),
     "missing": Format(
         lambda rng: encode_missing(a_missing_list(rng, 64)),
-        lambda data: encode_missing(decode_missing(memoryview(data))),
+        lambda data: encode_missing(decode_missing(data)),
     ),
     "ack": Format(
         lambda rng: encode_ack(an_ack(rng))[FRAME_HEAD_BYTES:],
-        lambda data: encode_ack(decode_ack(memoryview(data)))[FRAME_HEAD_BYTES:],
+        lambda data: encode_ack(decode_ack(data))[FRAME_HEAD_BYTES:],
     ),
     "nack": Format(
         lambda rng: encode_nack(Nack(a_missing_list(rng, 8)))[FRAME_HEAD_BYTES:],
-        lambda data: encode_nack(decode_nack(memoryview(data)))[FRAME_HEAD_BYTES:],
+        lambda data: encode_nack(decode_nack(data))[FRAME_HEAD_BYTES:],
     ),
     "token": Format(
         lambda rng: encode_token(a_token(rng))[FRAME_HEAD_BYTES:],
-        lambda data: encode_token(decode_token(memoryview(data)))[FRAME_HEAD_BYTES:],
+        lambda data: encode_token(decode_token(data))[FRAME_HEAD_BYTES:],
     ),
     "hurry": Format(
         lambda _rng: b"",
-        lambda data: encode_hurry(decode_hurry(memoryview(data)))[FRAME_HEAD_BYTES:],
+        lambda data: encode_hurry(decode_hurry(data))[FRAME_HEAD_BYTES:],
     ),
     "held": Format(
         lambda rng: encode_held(Held(a_seq(rng)))[FRAME_HEAD_BYTES:],
-        lambda data: encode_held(decode_held(memoryview(data)))[FRAME_HEAD_BYTES:],
+        lambda data: encode_held(decode_held(data))[FRAME_HEAD_BYTES:],
     ),
     "word": Format(
         lambda rng: rng.randbytes(rng.randint(1, 40)),
-        lambda data: encode_membership(decode_membership(memoryview(data)))[FRAME_HEAD_BYTES:],
+        lambda data: encode_membership(decode_membership(data))[FRAME_HEAD_BYTES:],
     ),
     "loose": Format(
         lambda rng: encode_loose(a_loose(rng))[FRAME_HEAD_BYTES:],
-        lambda data: encode_loose(decode_loose(memoryview(data)))[FRAME_HEAD_BYTES:],
+        lambda data: encode_loose(decode_loose(data))[FRAME_HEAD_BYTES:],
     ),
     "objects": Format(lambda rng: encode_meta(a_meta(rng)) + encode_routed(a_routed(rng)), objects_again),
     "routed": Format(lambda rng: encode_routed(a_routed(rng))[OBJECT_HEAD_BYTES:], routed_again),

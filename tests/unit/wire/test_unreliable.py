@@ -34,7 +34,7 @@ def test_an_unreliable_fragment_byte_by_byte() -> None:
 
 def test_a_loose_frame_byte_by_byte() -> None:
     assert encode_loose(Loose(BYTES)) == bytes.fromhex("08 00 1d00") + BYTES
-    assert decode_loose(memoryview(BYTES)) == Loose(BYTES)
+    assert decode_loose(BYTES) == Loose(BYTES)
     assert split_objects(BYTES) == [(5, body_of(BYTES))]
 
 
@@ -97,4 +97,4 @@ def test_no_other_object_travels_loosely() -> None:
         decode_unreliable(ObjectType.ROUTED, body_of(BYTES))
     assert caught.value.reason is Drop.UNKNOWN_TYPE
     with pytest.raises(PeerError, match="without an object"):
-        decode_loose(memoryview(b""))
+        decode_loose(b"")

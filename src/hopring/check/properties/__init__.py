@@ -15,6 +15,7 @@ from hopring.check.properties import (
     placement,
     primary,
     requests,
+    resilience,
     safe,
     shape,
     signals,
@@ -36,6 +37,7 @@ SECTIONS: Final = {
         *agreed.PROPERTIES,
         *safe.PROPERTIES,
     ),
+    "resilient messages": resilience.PROPERTIES,
     "requests and own messages": requests.PROPERTIES,
     "the end": liveness.PROPERTIES,
 }

@@ -283,4 +283,4 @@ SAME_VIEW: Final = Property(
     ),
 )
 
-PROPERTIES: Final = (SANE_VIEW, SAME_VIEW)
+PROPERTIES: Final[tuple[Property, ...]] = (SANE_VIEW, SAME_VIEW)

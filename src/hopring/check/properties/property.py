@@ -73,7 +73,7 @@ class ShownViolation(NamedTuple):
     witness: str
 
 
-H = TypeVar("H", History, ClientHistory)
+H = TypeVar("H")  # An indexed history: of daemons, of clients, or of a block.
 Check = Callable[[H], Iterator[Violation]]
 Query = Callable[[Masks], str]
 

@@ -181,4 +181,4 @@ SELF_DELIVERY: Final = Property(
     ),
 )
 
-PROPERTIES: Final = (REQUESTS, SELF_DELIVERY)
+PROPERTIES: Final[tuple[Property, ...]] = (REQUESTS, SELF_DELIVERY)

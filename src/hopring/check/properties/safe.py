@@ -115,7 +115,7 @@ def _unpaid_in_groups(history: ClientHistory, side: Side) -> Iterator[Violation]
             for process in sorted(owed_to) if safe else ():
                 life = group.lives.get(process)
                 missing = safe - life.got if life is not None else safe
-                if missing and not _ends(history, group_name, process, stay):
+                if missing and not ends_by(history, group_name, process, stay):
                     for number in sorted(missing):
                         facts = (group_name, ids[number], group.view_id(stay.view))
                         yield Violation(facts, partial(_went_on, group, stay, number, process))
@@ -127,7 +127,7 @@ def _went_on(group: History, stay: Stay, number: int, process: ProcessName) -> s
     return f"{what}, but {names.process(process)} went on without that message"
 
 
-def _ends(history: ClientHistory, group: str, process: ProcessName, at: Stay) -> bool:
+def ends_by(history: ClientHistory, group: str, process: ProcessName, at: Stay) -> bool:
     """Whether the session ended, or left the group, no later than in this view or what closed behind it."""
     life = history.groups[group].lives.get(process)
     if life is None:
@@ -225,4 +225,4 @@ SAFE_AFTER_SIGNAL: Final = Property(
     ),
 )
 
-PROPERTIES: Final = (SAFE_BEFORE_SIGNAL, SAFE_AFTER_SIGNAL)
+PROPERTIES: Final[tuple[Property, ...]] = (SAFE_BEFORE_SIGNAL, SAFE_AFTER_SIGNAL)

@@ -341,4 +341,4 @@ ONE_STAMP: Final = Property(
     ),
 )
 
-PROPERTIES: Final = (ONE_LIFE, SENT_ONCE, ONE_STAMP)
+PROPERTIES: Final[tuple[Property, ...]] = (ONE_LIFE, SENT_ONCE, ONE_STAMP)

@@ -218,4 +218,4 @@ TRANSITIONAL_SIGNALS: Final = Property(
     "Companions see the signal at the same point.",
 )
 
-PROPERTIES: Final = (TRANSITIONAL_SIGNALS,)
+PROPERTIES: Final[tuple[Property, ...]] = (TRANSITIONAL_SIGNALS,)

@@ -186,4 +186,4 @@ VIRTUAL_SYNCHRONY: Final = Property(
     ),
 )
 
-PROPERTIES: Final = (VIRTUAL_SYNCHRONY,)
+PROPERTIES: Final[tuple[Property, ...]] = (VIRTUAL_SYNCHRONY,)

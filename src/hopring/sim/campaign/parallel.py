@@ -11,8 +11,9 @@ from multiprocessing import get_context
 
 from hopring.check.properties.property import Verdict
 from hopring.sim.campaign.bugs.planting import MisplacedBug, Planted, all_bugs, plant
-from hopring.sim.campaign.runner import NO_CRASH, run_seed
+from hopring.sim.campaign.runner import NO_CRASH
 from hopring.sim.campaign.world import PLAIN, WorldKind
+from hopring.sim.campaign.worlds import run_any_seed
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class SeedReport:
 def report(seed: int, planted: Planted, kind: WorldKind = PLAIN) -> SeedReport:
     """Runs a seed and reports its outcome."""
     before = planted.runs
-    outcome = run_seed(seed, kind)
+    outcome = run_any_seed(seed, kind)
     for verdict in outcome.broken:
         if verdict.property == NO_CRASH and "_bugs.py:" in verdict.witness:
             # The planted code itself does not fit the changed code: that is no finding.

@@ -4,24 +4,24 @@ Daemons are judged by EVS-S, clients by EVS-C. An exception in the code under te
 """
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from traceback import extract_tb
 
 import msgspec
 
-from hopring.check.calls import check_calls
+from hopring.check.block_kinds import noted_all
 from hopring.check.history import index
 from hopring.check.judge import check_evs, check_evs_c
 from hopring.check.properties.order import FIFO_ORDER
 from hopring.check.properties.property import Verdict, broken
 from hopring.check.trace import Event, MessageDelivered, MessageSent, ProcessName, Recover, ViewInstalled
 from hopring.groups.groups import GroupsOptions, GroupsState
-from hopring.sim.call_cluster import SimCallCluster
+from hopring.sim.block_cluster import SimBlockCluster
 from hopring.sim.campaign.fault_injector import FaultInjector, sides
 from hopring.sim.campaign.fault_schedule import CHAOS_US
-from hopring.sim.campaign.workload import CallWorkload, ClientWorkload, Workload, session_of
+from hopring.sim.campaign.workload import BlockWorkload, ClientWorkload, Workload, session_of
 from hopring.sim.campaign.world import PLAIN, SimWorld, WorldKind, draw_world
 from hopring.sim.client_cluster import SimClientCluster, SimClientDaemon
 from hopring.sim.cluster import SimCluster, SimDaemon
@@ -44,6 +44,13 @@ class WorldOutcome:
     broken: tuple[Verdict, ...]
     history: list[Event]
     faults: int
+    records: Mapping[str, Sequence[object]] = field(default_factory=dict)
+    """By block: what its agents saw."""
+
+    @property
+    def trace(self) -> list[Event]:
+        """The history with the records of blocks."""
+        return [*self.history, *noted_all(self.records)]
 
     @property
     def views(self) -> int:
@@ -180,7 +187,13 @@ class WorldRun:
             after = f"{self.world.settle_us / 1_000:g} ms after the heal"
             wrong.append(broken(CONVERGENCE, f"{after} {self._late_views}"))
         events, wrong = cluster.engine.events, [self._with_lie(verdict) for verdict in wrong]
-        return WorldOutcome(self.world.seed, events, tuple(wrong), cluster.history, len(self.world.schedule))
+        counts = len(self.world.schedule)
+        records = self._records(quiet)
+        return WorldOutcome(self.world.seed, events, tuple(wrong), cluster.history, counts, records)
+
+    def _records(self, _quiet: bool) -> Mapping[str, Sequence[object]]:
+        """The records of blocks; there are none here."""
+        return {}
 
     def _history(self, settled: bool) -> list[Event]:
         """The history that is judged: after a faulty daemon, that of the last views if they are shared."""
@@ -266,6 +279,10 @@ SAME_GROUPS = "I9 daemons that share a view know the same groups"
 UNDERSTOOD = "I10 daemons understand each other's group messages"
 
 
+LEASE_US = 300_000
+"""Of locks: short, so that views change within many leases of one world."""
+
+
 class ClientWorldRun(WorldRun):
     """One run of a world with clients."""
 
@@ -276,7 +293,8 @@ class ClientWorldRun(WorldRun):
         assert world.clients is not None, "a world with clients"
         parts = world.config, world.seed, world.quality, world.membership, world.stack
         clients = world.clients
-        options = GroupsOptions(linger_us=clients.linger_us, groups_bytes_max=clients.groups_bytes_max)
+        limits = clients.linger_us, clients.groups_bytes_max
+        options = GroupsOptions(linger_us=limits[0], groups_bytes_max=limits[1], lease_us=LEASE_US)
         self.clients = self._kind_of_cluster(
             *parts, link_counters_us, options, world.sealed, world.faulty, world.mark_us
         )
@@ -332,26 +350,30 @@ class ClientWorldRun(WorldRun):
         return []
 
 
-class CallWorldRun(ClientWorldRun):
-    """One run of a world with clients that call each other."""
+class BlockWorldRun(ClientWorldRun):
+    """One run of a world with agents that use blocks."""
 
-    _kind_of_cluster = SimCallCluster
+    _kind_of_cluster = SimBlockCluster
 
     @property
-    def calls(self) -> SimCallCluster:
+    def agents(self) -> SimBlockCluster:
         """The cluster, as one with agents."""
-        assert isinstance(self.clients, SimCallCluster), "made by this class"
+        assert isinstance(self.clients, SimBlockCluster), "made by this class"
         return self.clients
 
     def _load(self) -> Workload:
-        return CallWorkload(self.world, self.calls)
+        return BlockWorkload(self.world, self.agents)
 
     def _further_checks(self, quiet: bool) -> list[Verdict]:
-        """The properties of requests and replies, too."""
-        if self.world.faulty is not None:
-            return super()._further_checks(quiet)
-        verdicts = check_calls(self.calls.call_history, quiet)
-        return [*super()._further_checks(quiet), *[verdict for verdict in verdicts if not verdict]]
+        """The properties of the blocks, too."""
+        wrong = super()._further_checks(quiet)
+        if self.world.faulty is None:
+            for block in self.agents.blocks.values():
+                wrong.extend([verdict for verdict in block.judge(quiet) if not verdict])
+        return wrong
+
+    def _records(self, quiet: bool) -> Mapping[str, Sequence[object]]:
+        return {name: block.record(quiet) for name, block in self.agents.blocks.items()}
 
 
 def _table(host: SimClientDaemon) -> dict[str, object]:
@@ -366,7 +388,7 @@ def run_seed(seed: int, kind: WorldKind = PLAIN) -> WorldOutcome:
 
 def run_world(world: SimWorld, link_counters_us: int = 0) -> WorldOutcome:
     """Runs a world and judges it; with a period, its history has the links' counters too."""
-    kind = CallWorldRun if world.agents else WorldRun if world.clients is None else ClientWorldRun
+    kind = BlockWorldRun if world.blocks else WorldRun if world.clients is None else ClientWorldRun
     run = kind(world, link_counters_us)
     try:
         run.live()
@@ -374,10 +396,11 @@ def run_world(world: SimWorld, link_counters_us: int = 0) -> WorldOutcome:
     except BudgetSpent as spent:
         return run.cut_short(broken(BUDGET, str(spent)))
     except Exception as error:  # Any exception of the code under test is a finding.
-        return run.cut_short(broken(NO_CRASH, _last_line(error)))
+        return run.cut_short(broken(NO_CRASH, last_line(error)))
 
 
-def _last_line(error: Exception) -> str:
+def last_line(error: Exception) -> str:
+    """The place of an exception and its text, in one line."""
     frames = extract_tb(error.__traceback__)
     where = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}, " if frames else ""
     return f"{where}{type(error).__name__}: {error}"

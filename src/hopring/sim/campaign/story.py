@@ -71,18 +71,18 @@ def story(world: SimWorld, outcome: WorldOutcome) -> list[str]:
     words = HistoryNames(history)
     told = [*_faults(world), *_views(outcome.history, words)]
     told.sort(key=lambda line: line.at_us)  # Stable: the events of one process stay in their order.
-    lines = [*_opening(world), "", *_align(told), ""]
+    lines = [*_opening(world), "", *align(told), ""]
     if not outcome.broken:
         return [*lines, f"nothing is broken: {outcome.events} events, {outcome.views} views installed"]
     for verdict in outcome.broken:
         lines += [f"broken: {verdict.property}", f"  {verdict.witness}"]
-    around = _align(_around_first(outcome, history, words))
+    around = align(_around_first(outcome, history, words))
     return [*lines, "", "around the first witness", *around] if around else lines
 
 
 def schedule_lines(schedule: Iterable[Fault]) -> list[str]:
     """A schedule, one fault a line."""
-    return _align([_fault(fault) for fault in schedule])
+    return align([fault_line(fault) for fault in schedule])
 
 
 def _opening(world: SimWorld) -> list[str]:
@@ -117,19 +117,20 @@ def _faults(world: SimWorld) -> Iterator[StoryLine]:
     """The faults of the schedule but crashes and starts: those that really happened are in the history."""
     for fault in world.schedule:
         if fault.moment or fault.kind not in ("crash", "restart"):
-            yield _fault(fault)
+            yield fault_line(fault)
     for name, at_us in world.starts_us:
         yield StoryLine(at_us, name, "starts late")
     yield StoryLine(CHAOS_US, NETWORK, "all is healed, for good")
     for fault in world.lasting:
-        yield _fault(fault)
+        yield fault_line(fault)
 
 
-def _fault(fault: Fault) -> StoryLine:
+def fault_line(fault: Fault) -> StoryLine:
+    """The line of one fault in a story."""
     who = fault.what[0] if fault.kind in OF_A_HOST else NETWORK
     what = _deed(fault)
     if fault.moment:
-        what = f"from now on, when {_MOMENTS[fault.moment]} at {fault.count}: {what}"
+        what = f"from now on, when {_MOMENTS.get(fault.moment, fault.moment)} at {fault.count}: {what}"
     return StoryLine(fault.at_us, who, what)
 
 
@@ -239,7 +240,8 @@ def _message_line(event: MessageSent | MessageDelivered, words: HistoryNames, ma
     return StoryLine(event.at_us, words.process(event.process), what)
 
 
-def _align(lines: list[StoryLine]) -> list[str]:
+def align(lines: list[StoryLine]) -> list[str]:
+    """Lines with times and names in columns."""
     width = max((len(line.who) for line in lines), default=0)
     return [f"{line.at_us / 1000:9.3f} ms  {line.who:<{width}}  {line.what}" for line in lines]
 

@@ -8,8 +8,10 @@ from typing import Final
 
 from hopring.groups.private_groups import private_group
 from hopring.ids import GroupName
+from hopring.ordering.holders import MAJORITY
 from hopring.services import Service
-from hopring.sim.call_cluster import SimCallCluster
+from hopring.sim.block_cluster import BlockKind, SimBlockCluster
+from hopring.sim.blocks.kinds import KINDS
 from hopring.sim.campaign.fault_schedule import BREAKS, CHAOS_US, Fault
 from hopring.sim.campaign.world import HEALED_US, ClientLoad, SimWorld
 from hopring.sim.client_cluster import SimClientCluster, SimClientDaemon
@@ -20,6 +22,9 @@ from hopring.wire.bundle import BundleKey
 
 BURST_SPAN_US: Final = 25_000
 SPEECH_BYTES: Final = 100
+LEVELS: Final = (0, 1, 1, 2, 3)
+RESILIENCES: Final = (*LEVELS, MAJORITY)
+"""Draws of the resilience of messages that may have one."""
 
 
 class Workload:
@@ -29,6 +34,7 @@ class Workload:
         self._world = world
         self._cluster = cluster
         self._dice = generator(world.seed, "load")
+        self._asking = generator(world.seed, "resilience")
 
     def plan(self) -> None:
         """Schedules the load before the run begins."""
@@ -72,7 +78,14 @@ class Workload:
     def _submit(self, name: str, service: Service, size: int) -> None:
         host = self._cluster.hosts.get(name)
         if host is not None and self._cluster.network.host(name).state is HostState.RUNNING:
-            host.submit(service, size, session_of(host.sent + 1, self._world.load.sessions))
+            session = session_of(host.sent + 1, self._world.load.sessions)
+            host.submit(service, size, session, self._resilience(service, RESILIENCES))
+
+    def _resilience(self, service: Service, choices: tuple[int, ...]) -> int:
+        """The resilience of the next message; 0 for most, and in worlds without it."""
+        if not self._world.resilient or not service.may_be_resilient:
+            return 0
+        return self._asking.choice(choices)
 
 
 def session_of(number: int, sessions: int) -> int:
@@ -93,6 +106,8 @@ MIXED: Final = 0.3
 
 class ClientWorkload(Workload):
     """The actions of clients: sessions connect, join, leave, send and end."""
+
+    _levels: tuple[int, ...] = LEVELS
 
     def __init__(self, world: SimWorld, cluster: SimClientCluster) -> None:
         super().__init__(world, cluster)
@@ -162,6 +177,7 @@ class ClientWorkload(Workload):
         if dice.random() < 0.1:
             groups.append(private_group(dice.choice(NAMES), dice.choice(sorted(self._hosts.numbers))))
         key = BundleKey(host.me.daemon, session, service, tuple(groups), dice.random() < 0.1)
+        key = key.replace(resilience=self._resilience(service, self._levels))
         sizes = (size,) * dice.choice([1, 1, 1, 3]) if size <= 3_000 else (size,)
         if len(groups) > 1 and service.total and self._mixing.random() < MIXED:
             places = self._mixing.choices(range(len(groups)), k=len(sizes))
@@ -170,38 +186,49 @@ class ClientWorkload(Workload):
             host.send(key, sizes)
 
 
-CALLS_PER_SECOND: Final = 60
+WIND_DOWN_US: Final = 400_000
+"""The time before the quiet end in which agents give up their locks."""
+
 MOVES: Final = 0.03
-"""The share of actions of agents that are moves to another daemon; the others are calls."""
+"""The share of actions of agents that are moves to another daemon."""
 
 
-class CallWorkload(ClientWorkload):
-    """Agents call each other, and move from daemon to daemon, beside other clients."""
+class BlockWorkload(ClientWorkload):
+    """Agents of blocks act, and move from daemon to daemon, beside other clients."""
 
-    def __init__(self, world: SimWorld, cluster: SimCallCluster) -> None:
+    _levels = RESILIENCES
+
+    def __init__(self, world: SimWorld, cluster: SimBlockCluster) -> None:
         super().__init__(world, cluster)
         self._cluster_of_agents = cluster
-        self._calls = generator(world.seed, "calls")
-        self._agents = cluster.start_agents(world.agents, generator(world.seed, "agents' choices"))
+        cluster.quiet_us = CHAOS_US + world.healed_us - world.rest_us - WIND_DOWN_US
+        self._kinds = [KINDS[name] for name in world.blocks]
+        # Each kind has a generator of its own: its actions do not depend on the other kinds of the world.
+        self._acts_of = {kind.name: generator(world.seed, kind.name) for kind in self._kinds}
+        choices = generator(world.seed, "agents' choices")
+        self._agents = cluster.start_agents(self._kinds, world.agents, choices)
 
     def plan(self) -> None:
-        """Schedules calls until shortly after the heal."""
+        """Schedules actions until shortly after the heal."""
         super().plan()
         if self._world.load.per_second:
-            self._plan_call()
+            for kind in self._kinds:
+                self._plan_act(kind)
 
-    def _plan_call(self) -> None:
-        at_us = self._hosts.engine.now_us + int(self._calls.expovariate(CALLS_PER_SECOND) * 1_000_000)
+    def _plan_act(self, kind: BlockKind) -> None:
+        after_us = int(self._acts_of[kind.name].expovariate(kind.per_second) * 1_000_000)
+        at_us = self._hosts.engine.now_us + after_us
         if at_us < CHAOS_US + HEALED_US // 4:
-            self._hosts.engine.at(at_us, self._act)
+            self._hosts.engine.at(at_us, self._act, kind)
 
-    def _act(self) -> None:
-        agent = self._calls.choice(self._agents)
-        if self._calls.random() < MOVES:
+    def _act(self, kind: BlockKind) -> None:
+        dice = self._acts_of[kind.name]
+        agent = dice.choice(self._agents[kind.name])
+        if dice.random() < MOVES:
             agent.move()
         else:
-            agent.call()
-        self._plan_call()
+            agent.act()
+        self._plan_act(kind)
 
     def _sessions(self, host: SimClientDaemon) -> list[int]:
         agents = self._cluster_of_agents.agents

@@ -185,7 +185,9 @@ class SimWorld:
     sealed: bool = False  # Datagrams are sealed, and an attacker without the key is on the network.
     faulty: FaultyPlan | None = None  # A daemon that has the key and sends wrong packets.
     mark_us: int | None = None  # How long disks take to write a mark; None: daemons have no disks.
-    agents: int = 0  # Clients that call each other.
+    resilient: bool = False  # Messages ask for holders.
+    blocks: tuple[str, ...] = ()  # Kinds of agents.
+    agents: int = 0  # Of each kind.
 
     @property
     def settle_us(self) -> int:
@@ -237,45 +239,78 @@ class SimWorld:
         return max(token_loss_us, *silences_us, min(patience_us, 4 * max(silences_us)))
 
 
+DAEMONS_WORLD: Final = "daemons"
+RMP_WORLD: Final = "rmp"
+WIDE_WORLD: Final = "wide"
+
+
 @dataclass(frozen=True, slots=True)
 class WorldKind:
-    """What is added to the daemons and paths that a seed draws."""
+    """What is added to the daemons and paths that a seed draws; or another world than that of daemons."""
 
     clients: bool = False
     sealed: bool = False  # Cluster keys, and an attacker who has none.
-    calls: bool = False  # Clients, and some of them call each other.
+    blocks: tuple[str, ...] = ()  # Clients, and agents of some of these kinds.
+    resilient: bool = False  # Messages ask for holders.
+    world: str = DAEMONS_WORLD
+
+    @property
+    def calls(self) -> bool:
+        """Whether its agents call each other, and do nothing else."""
+        return self.blocks == CALLS_ONLY
 
     @property
     def options(self) -> str:
         """The options of `hop sim` for it."""
-        clients = " --calls" if self.calls else " --clients" * self.clients
-        return clients + " --sealed" * self.sealed
+        if self.world != DAEMONS_WORLD:
+            return f" --world {self.world}"
+        blocks = " --calls" if self.calls else f" --blocks {','.join(self.blocks)}"
+        more = " --sealed" * self.sealed + " --resilient" * self.resilient
+        return (blocks if self.blocks else " --clients" * self.clients) + more
 
 
 PLAIN: Final = WorldKind()
+PEERS_OF_RMP: Final = WorldKind(world=RMP_WORLD)
 WITH_CLIENTS: Final = WorldKind(clients=True)
-WITH_CALLS: Final = WorldKind(clients=True, calls=True)
+CALLS_ONLY: Final = ("calls",)
+WITH_CALLS: Final = WorldKind(clients=True, blocks=CALLS_ONLY)
 AGENTS: Final = (2, 4, 6)
+LOCKING: Final = frozenset({"locks", "handlers"})
+"""Kinds of agents that use locks."""
+
+BLOCKS_MAX: Final = 3
+"""The most kinds of agents in one world."""
 
 
 def draw_world(seed: int, kind: WorldKind = PLAIN) -> SimWorld:
     """The world of a seed; all kinds of it have the same daemons and paths."""
-    world = replace(_draw_daemons(seed), sealed=kind.sealed, mark_us=MARK_US if _has(DISKS, seed) else None)
+    clients = kind.clients or bool(kind.blocks)
+    world = replace(
+        _draw_daemons(seed),
+        sealed=kind.sealed,
+        resilient=kind.resilient,
+        mark_us=MARK_US if _has(DISKS, seed) else None,
+    )
     if _has(MEASURED, seed):
         world = _with_measured_weights(world)
     if kind.sealed and _has(FAULTY, seed):
-        world = _with_faulty_daemon(world, kind.clients or kind.calls)
-    if kind.clients or kind.calls:
+        world = _with_faulty_daemon(world, clients)
+    if clients:
         world = _with_clients(world)
-    return _with_agents(world) if kind.calls else world
+    return _with_agents(world, kind.blocks) if kind.blocks else world
 
 
-def _with_agents(world: SimWorld) -> SimWorld:
-    """Callers and servers, in addition to the other clients, whose load is small then."""
+def _with_agents(world: SimWorld, kinds: tuple[str, ...]) -> SimWorld:
+    """Agents of some of these kinds, in addition to the other clients, whose load is small then."""
     assert world.clients is not None, "a world with clients"
+    dice = generator(world.seed, "blocks")
+    blocks = tuple(sorted(dice.sample(kinds, dice.randint(1, min(BLOCKS_MAX, len(kinds))))))
     agents = generator(world.seed, "agents").choice(AGENTS)
     clients = replace(world.clients, sessions=1)
-    return replace(world, agents=agents, clients=clients, load=replace(world.load, per_second=10, sizes=SMALL))
+    load = replace(world.load, per_second=10, sizes=SMALL)
+    # Without disks, no place in the chain of primary views is sure, and no lock is granted.
+    mark_us = MARK_US if LOCKING.intersection(blocks) else world.mark_us
+    return replace(world, blocks=blocks, agents=agents, clients=clients, load=load, mark_us=mark_us)
 
 
 def _with_faulty_daemon(world: SimWorld, clients: bool) -> SimWorld:

@@ -8,17 +8,21 @@ import gc
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from heapq import nsmallest
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from hopring.check.block_kinds import BLOCKS, Block, records_of
+from hopring.check.block_record import BlockRecord
 from hopring.check.client_history import index_clients
 from hopring.check.history import index
 from hopring.check.properties import CLIENTS, DAEMONS
-from hopring.check.properties.property import PropertyInstance
-from hopring.check.trace import ClientEvent, Event
+from hopring.check.properties.property import PropertyInstance, ShownViolation
+from hopring.check.trace import BlockNoted, ClientEvent, Event
 from hopring.check.trace_columns import COLUMNS, RowsMissing, events_of
 from hopring.check.trace_files import TraceError
+from hopring.spark.audit.blocks import blocks_judged
 from hopring.spark.audit.reading import HALF, WRITTEN, Ends, unknown_kind
 from hopring.spark.audit.size import AuditSize
 from hopring.spark.audit.witness import AuditReport, AuditViolation, report_of, witnesses_max
@@ -41,7 +45,7 @@ _RESULT: Final = {
     "witness": "string",
     "facts": "string",
 }
-_DAEMONS, _CLIENTS, _BROKEN, _REFUSED = "daemons", "clients", "broken", "refused"
+_DAEMONS, _CLIENTS, _BLOCK, _BROKEN, _REFUSED = "daemons", "clients", "block", "broken", "refused"
 
 
 class KernelRow(msgspec.Struct, frozen=True):
@@ -84,6 +88,7 @@ def _report(rows: list[KernelRow], where: str, ends: Mapping[str, Ends], otherwi
     if not rows:
         raise ForeignInput(f"{where}: the trace has no events", "give a trace of daemons")
     parts = {(row.run, row.what) for row in rows}
+    blocks = {(row.run, row.property) for row in rows if row.what == _BLOCK}
     judged: dict[str, tuple[str, ...]] = {}
     for run in sorted({row.run for row in rows}):
         with_clients = (run, _CLIENTS) in parts
@@ -91,6 +96,7 @@ def _report(rows: list[KernelRow], where: str, ends: Mapping[str, Ends], otherwi
         judged[run] = (
             *([one.name for one in daemons_judged(at_end, with_clients)] if (run, _DAEMONS) in parts else ()),
             *([one.name for one in clients_judged(at_end)] if with_clients else ()),
+            *[one.name for one in blocks_judged([one for one in BLOCKS if (run, one.name) in blocks], at_end)],
         )
     found = [
         AuditViolation(row.run, row.property, row.rank, row.witness, json.loads(row.facts))
@@ -141,6 +147,8 @@ class Kernel:
             yield KernelRow(run, _REFUSED, witness=error.problem, facts=error.remedy)
             return
         ends = self._ends.get(run, self._otherwise)
+        yield from self._blocks(run, events, ends)
+        events = [event for event in events if not isinstance(event, BlockNoted)]
         clients = sum(isinstance(event, ClientEvent) for event in events)
         if clients < len(events):
             yield KernelRow(run, _DAEMONS)
@@ -151,6 +159,22 @@ class Kernel:
             yield KernelRow(run, _CLIENTS)
             sessions = index_clients(events, ends.quiet, ends.components)
             yield from self._broken(run, sessions, clients_judged(ends))
+
+    def _blocks(self, run: str, events: list[Event], ends: Ends) -> Iterator[KernelRow]:
+        try:
+            records = records_of(events, ends.quiet)
+        except TraceError as error:
+            yield KernelRow(run, _REFUSED, witness=f"{self._where}: {error}", facts=WRITTEN)
+            return
+        by_block: dict[Block, list[BlockRecord]] = {}
+        for block, record in records:
+            by_block.setdefault(block, []).append(record)
+        for block, its in by_block.items():
+            yield KernelRow(run, _BLOCK, block.name)
+            for promise in blocks_judged([block], ends):
+                found = [promise.violations(record, self._witnesses) for record in its]
+                shown = nsmallest(self._witnesses, [one for _count, some in found for one in some])
+                yield from self._shown(run, promise, sum(count for count, _some in found), shown)
 
     def _events(self, table: Any) -> list[Event]:
         kinds = set(table.column("kind").unique().to_pylist()) - set(KINDS)
@@ -167,9 +191,14 @@ class Kernel:
     def _broken(self, run: str, history: Any, promises: Iterable[PropertyInstance[Any]]) -> Iterator[KernelRow]:
         for promise in promises:
             count, shown = promise.violations(history, self._witnesses)
-            for rank, one in enumerate(shown, start=1):
-                facts = json.dumps(dict(zip(promise.names, one.facts, strict=True)))
-                yield KernelRow(run, _BROKEN, promise.name, rank, count, one.witness, facts)
+            yield from self._shown(run, promise, count, shown)
+
+    def _shown(
+        self, run: str, promise: PropertyInstance[Any], count: int, shown: Iterable[ShownViolation]
+    ) -> Iterator[KernelRow]:
+        for rank, one in enumerate(shown, start=1):
+            facts = json.dumps(dict(zip(promise.names, one.facts, strict=True)))
+            yield KernelRow(run, _BROKEN, promise.name, rank, count, one.witness, facts)
 
 
 @contextmanager

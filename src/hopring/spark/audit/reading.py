@@ -108,7 +108,7 @@ def of_daemons(trace: "DataFrame") -> "DataFrame":
     from pyspark.sql import functions as F  # noqa: PLC0415  An extra, and slow to load.
 
     by_group = (F.col("group") == "") & F.col("groups").isNull()
-    return trace.where(by_group & ~F.col("kind").isin(*SESSION_KINDS))
+    return trace.where(by_group & ~F.col("kind").isin(*SESSION_KINDS) & F.col("fields").isNull())
 
 
 EXTENT: Final = f"""
@@ -268,6 +268,16 @@ def starts_and_ends(trace: "DataFrame") -> "DataFrame":
     from pyspark.sql import functions as F  # noqa: PLC0415  An extra, and slow to load.
 
     return of_daemons(trace).where(F.col("kind").isin("recover", "crash"))
+
+
+def of_blocks(trace: "DataFrame") -> "DataFrame":
+    """The events in records of blocks."""
+    return trace.where("fields IS NOT NULL")
+
+
+def runs_with_blocks(trace: "DataFrame") -> set[str]:
+    """The histories that have records of blocks."""
+    return {row["run"] for row in of_blocks(trace).select("run").distinct().collect()}
 
 
 def runs_with_sessions(trace: "DataFrame") -> set[str]:

@@ -5,6 +5,7 @@ Both audits are the same code with other tables, properties and names in witness
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
@@ -14,11 +15,12 @@ from hopring.check.history import History
 from hopring.check.properties import CLIENTS, DAEMONS, SECTIONS
 from hopring.check.properties.order import ONE_ORDER, circle_of, circle_sentence
 from hopring.check.properties.property import PropertyInstance
-from hopring.check.properties.sql import Masks
+from hopring.spark.audit.asking import MESSAGE, broken, violations
+from hopring.spark.audit.blocks import audit_blocks
 from hopring.spark.audit.clients.tables import ClientTables
 from hopring.spark.audit.daemons.tables import DaemonTables
 from hopring.spark.audit.kernel import audit_in_workers
-from hopring.spark.audit.reading import Ends, has_daemons, runs_with_sessions
+from hopring.spark.audit.reading import Ends, has_daemons, runs_with_blocks, runs_with_sessions
 from hopring.spark.audit.size import Engine, size_of
 from hopring.spark.audit.tables import Say, Tables
 from hopring.spark.audit.witness import (
@@ -71,17 +73,18 @@ def audit(
             say(f"{many}, {size.events} events")
             return audit_in_workers(trace, where, known, otherwise, size)
     with readable(where):
-        with_sessions = runs_with_sessions(trace)
-        alone = bool(with_sessions) and not has_daemons(trace)
-    clients = audit_clients(spark, trace, where, known, otherwise, say) if with_sessions else None
-    if clients is not None and alone:
-        return clients
-    # Where daemons have clients, 2.11 is promised to each of these by itself.
-    known |= {run: replace(known.get(run, otherwise), many_sessions=True) for run in with_sessions}
-    daemons = _Audit(lambda: DaemonTables(spark, say), DAEMONS, DaemonWitnesses, known, otherwise).run(
-        trace, where
-    )
-    return daemons if clients is None else merged(daemons, clients)
+        with_sessions, with_blocks = runs_with_sessions(trace), runs_with_blocks(trace)
+        others = bool(with_sessions or with_blocks)
+        alone = others and not has_daemons(trace)
+    reports = [audit_clients(spark, trace, where, known, otherwise, say)] if with_sessions else []
+    if with_blocks:
+        reports.append(audit_blocks(spark, trace, where, known, otherwise, say))
+    if not alone:
+        # Where daemons have clients, 2.11 is promised to each of these by itself.
+        shared = {run: replace(known.get(run, otherwise), many_sessions=True) for run in with_sessions}
+        audited = _Audit(lambda: DaemonTables(spark, say), DAEMONS, DaemonWitnesses, known | shared, otherwise)
+        reports.insert(0, audited.run(trace, where))
+    return reduce(merged, reports)
 
 
 def audit_clients(
@@ -155,20 +158,22 @@ class _Audit:
         Patterns of messages are queried before single messages, and whether there are any before which.
         """
         judged = {name for run in self._tables.runs for name in self._judged(run)} - {self._one_order.name}
-        found: list[AnyPromise] = []
+        found: dict[AnyPromise, set[int]] = {}
         for section, properties in SECTIONS.items():
             names = {one.name for one in properties} | {one.clients.name for one in properties if one.clients}
             asked = [one for one in self._promises if one.name in judged & names]
             if asked:
                 self._tables.say(section)
-                found += broken(self._spark, asked, self._tables.masks)
+                found |= broken(self._spark, asked, self._tables.masks)
         if not found:
             return []
-        if any(self._is_coarse(one) for one in found):
+        coarse = [one for one in found if self._is_coarse(one)]
+        if coarse:
             self._tables.say("single messages")
-            self._tables.spell_out()
+            places = sorted(set().union(*[found[one] for one in coarse]))
+            self._tables.spell_out(places, misplaced=any(MESSAGE not in one.names for one in coarse))
         self._tables.say("witnesses")
-        return violations(self._spark, found, self._tables.masks, witnesses_max(len(self._tables.runs)))
+        return violations(self._spark, list(found), self._tables.masks, witnesses_max(len(self._tables.runs)))
 
     def _is_coarse(self, promise: AnyPromise) -> bool:
         return self._tables.has_patterns and "audit_holdings" in promise.query(self._tables.masks)
@@ -232,39 +237,6 @@ def _is_judged(promise: AnyPromise, ends: Ends) -> bool:
     if promise.per_session and ends.many_sessions:
         return False
     return promise.is_judged(ends.quiet, ends.components is not None)
-
-
-def broken(spark: "SparkSession", promises: list[AnyPromise], masks: Masks) -> list[AnyPromise]:
-    """Those of the properties that are broken in any history. One job for all of these."""
-    queries = [
-        f"SELECT {number} AS promise, count(*) AS violations FROM ({one.query(masks)}) GROUP BY run"
-        for number, one in enumerate(promises)
-    ]
-    rows = spark.sql(" UNION ALL ".join(queries)).collect()
-    return [promises[number] for number in sorted({row["promise"] for row in rows})]
-
-
-def violations(
-    spark: "SparkSession", promises: list[AnyPromise], masks: Masks, most: int
-) -> list[dict[str, Any]]:
-    """The violations of broken properties, by property and run: the first by their facts, and how many."""
-    queries = [
-        f"""
-        SELECT {number} AS promise, run, rank, violations, to_json(found) AS facts
-        FROM (SELECT run, found, count(*) OVER (PARTITION BY run) AS violations,
-                     row_number() OVER (PARTITION BY run ORDER BY {_facts(one, "found.")}) AS rank
-              FROM (SELECT run, min(struct(*)) AS found FROM ({one.query(masks)})
-                    GROUP BY run, {_facts(one)}))
-        WHERE rank <= {most}
-        """
-        for number, one in enumerate(promises)
-    ]
-    rows = spark.sql(" UNION ALL ".join(queries)).collect()
-    return [row.asDict() | {"promise": promises[row["promise"]]} for row in rows]
-
-
-def _facts(promise: AnyPromise, table: str = "") -> str:
-    return ", ".join([f"{table}{name}" for name in promise.names])
 
 
 def find_circles(edges: Iterable[tuple[str, int, int]]) -> dict[str, list[int]]:

@@ -46,6 +46,12 @@ DAEMON_STAYS: Final = _WHO | {
 DAEMON_VIEWS: Final = _VIEW | {"nth": NUMBER, "installed": SET, "ended": SET, "signalled": SET}
 MOVES: Final = _VIEW | {"id": NUMBER, "process": TEXT, "after_view": TEXT, "self": SET, "companions": SET}
 DAEMON_OWED: Final = {"view_id": NUMBER, "kind": TEXT, "owed": SET, "said_by": SET}
+SURVIVORS: Final = {"view_id": NUMBER, "resilience": "int32", "owed": SET}
+OUTSIDE: Final = {"view_id": NUMBER, "early": SET, "late": SET}
+KEPT: Final = {
+    **{"place": NUMBER, "view_id": NUMBER, "resilience": "int32", "early": SET, "late": SET, "held": SET},
+    **{"got": SET},
+}
 ALIKE: Final = {"place": NUMBER, "other_place": NUMBER}
 
 # Clients.
@@ -78,6 +84,7 @@ SESSION_STAYS: Final = _WHERE | {
 }
 SESSION_VIEWS: Final = _WHERE | {"installed": SET, "signalled": SET}
 SESSION_OWED: Final = {"view_id": NUMBER, "kind": TEXT, "owed": SET, "said_by": SET, "gone": SET}
+STEADY: Final = {"group_id": NUMBER, "ord_view": TEXT, "resilience": "int32", "steady": SET}
 WISHES: Final = _WHO | {
     **{"daemon": TEXT, "group_id": NUMBER, "group_name": TEXT, "view": TEXT, "leaves": FLAG},
     **{"self": SET, "members": SET},
@@ -155,8 +162,8 @@ class Tables:
         """Makes all tables from the trace."""
         raise NotImplementedError
 
-    def spell_out(self) -> None:
-        """From now on holdings are of each message, with its name, and not of each pattern."""
+    def spell_out(self, places: Iterable[int], *, misplaced: bool) -> None:
+        """From now on holdings are of the messages of these patterns, with their names."""
 
     def _keep(self, name: str, query: str) -> None:
         """Computes a table now, and hides its origin from the queries over it.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
 
+from hopring.check.block_kinds import BLOCK_PROPERTIES
 from hopring.check.client_history import short_view
 from hopring.check.properties.property import EVS_C, WITNESSES_MAX
 from hopring.check.properties.sql import WORD_BITS
@@ -86,7 +87,7 @@ def report_of(
 
 
 def merged(daemons: AuditReport, clients: AuditReport) -> AuditReport:
-    """Both reports in one; in a history those of daemons come first, being nearer to the cause."""
+    """Both reports in one; in a history those of the first come first, being nearer to the cause."""
     runs = tuple(sorted({*daemons.runs, *clients.runs}))
     judged = {run: (*daemons.judged.get(run, ()), *clients.judged.get(run, ())) for run in runs}
     findings = sorted((*daemons.findings, *clients.findings), key=lambda finding: finding.run)
@@ -113,16 +114,21 @@ def as_text(report: AuditReport) -> str:
 
 def _all_of(report: AuditReport) -> str:
     """How many properties were judged at most, as in `all 22 properties of daemons and 25 of clients`."""
-    of_clients = [sum(name.startswith(EVS_C) for name in names) for names in report.judged.values()]
-    clients = max(of_clients)
-    daemons = max(len(names) - own for names, own in zip(report.judged.values(), of_clients, strict=True))
-    if not clients:
-        return f"all {daemons} properties"
-    return (
-        f"all {daemons} properties of daemons and {clients} of clients"
-        if daemons
-        else f"all {clients} properties of clients"
-    )
+    of_blocks = {one.name for one in BLOCK_PROPERTIES}
+    counts = {"daemons": 0, "clients": 0, "blocks": 0}
+    for names in report.judged.values():
+        found = Counter(
+            "blocks" if name in of_blocks else "clients" if name.startswith(EVS_C) else "daemons"
+            for name in names
+        )
+        counts = {part: max(most, found[part]) for part, most in counts.items()}
+    parts = [f"{many} of {part}" for part, many in counts.items() if many]
+    if not counts["clients"] and not counts["blocks"]:
+        return f"all {counts['daemons']} properties"
+    first, *others = parts
+    many, _of, part = first.partition(" of ")
+    rest = f"{', '.join(['', *others[:-1]])} and {others[-1]}" if others else ""
+    return f"all {many} properties of {part}{rest}"
 
 
 def as_json_text(report: AuditReport) -> str:

@@ -4,7 +4,8 @@ Each stage is a function from tables to a table; `spark/schema.py` has the colum
 tables, *reconcile* the silver ones, *measure* the gold ones; the audit and the report follow.
 """
 
+from hopring.spark.pipeline.files import output_files
 from hopring.spark.pipeline.run import run
 from hopring.spark.pipeline.store import PipelineOptions, SpoolRoot, Store, named_spools, sites_of
 
-__all__ = ["PipelineOptions", "SpoolRoot", "Store", "named_spools", "run", "sites_of"]
+__all__ = ["PipelineOptions", "SpoolRoot", "Store", "named_spools", "output_files", "run", "sites_of"]

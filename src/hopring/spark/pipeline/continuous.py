@@ -31,6 +31,7 @@ from hopring.spark.pipeline.following import TraceFollower, merge_pieces
 from hopring.spark.pipeline.lateness import RECORDS_CLOCK, trace_clock
 from hopring.spark.pipeline.passes import PASSED, Passes
 from hopring.spark.pipeline.store import AUDIT, STREAM
+from hopring.spark.pipeline.upkeep import cutoff_us
 from hopring.spark.report.gold import StreamState
 from hopring.spark.schema import RUN
 from hopring.spark.session import suited_to
@@ -178,6 +179,9 @@ class Continuous:
         """Makes all tables that depend on everything; returns the seconds until the next time."""
         began = time.monotonic()
         with self.turns:
+            retain_seconds = self.options.upkeep.retain_seconds
+            if retain_seconds is not None:
+                self.passes.forget_before(cutoff_us(retain_seconds, time.time_ns() // 1000))
             merge_pieces(self.store.place("bronze", "trace"), self.store.out, self.store.workshop)
             self._note(running=True)
             self._finish(self._audit_closed)

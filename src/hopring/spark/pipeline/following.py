@@ -25,6 +25,7 @@ from hopring.check.trace_row import TraceRow
 from hopring.spark.audit.reading import WRITTEN, columns_of
 from hopring.spark.errors import ForeignInput
 from hopring.spark.pipeline import swapping
+from hopring.spark.pipeline.files import LocalFiles
 from hopring.spark.pipeline.ledger import FilePlace
 from hopring.spark.schema import BRONZE, RUN, TRACE, check_columns
 
@@ -227,7 +228,7 @@ def merge_pieces(place: Path, out: Path, workshop: Path, pieces_max: int = PIECE
         with pq.ParquetWriter(new / small[-1].name, _SCHEMA, compression="zstd") as writer:
             for file in small:
                 writer.write_table(pq.read_table(file, schema=_SCHEMA, partitioning=None))
-        swapping.replace(new, out, str(directory.relative_to(out)), workshop)
+        swapping.replace(LocalFiles(out), *[str(one.relative_to(out)) for one in (new, directory, workshop)])
         merged += len(small)
     return merged
 

@@ -41,7 +41,7 @@ def write_records(records: DataFrame, store: Store) -> None:
     """Writes the table of records, replacing an old one."""
     with store.making("bronze", "records") as place:
         table = shaped(records, BRONZE["records"]).withColumn(BATCH, F.lit(0))
-        table.write.partitionBy(*RECORD_PARTS).parquet(uri(place))
+        table.write.partitionBy(*RECORD_PARTS).parquet(store.files.uri(place))
 
 
 def stream_records(
@@ -131,7 +131,7 @@ def write_trace(spark: SparkSession, where: str, store: Store) -> None:
     """Writes the table of the trace of all daemons, replacing an old one."""
     with store.making("bronze", "trace") as place:
         trace = shaped(read_trace(spark, where), BRONZE["trace"])
-        trace.write.partitionBy(*TRACE_PARTS).parquet(uri(place))
+        trace.write.partitionBy(*TRACE_PARTS).parquet(store.files.uri(place))
 
 
 def bronze_trace(spark: SparkSession, store: Store) -> DataFrame:
@@ -144,11 +144,10 @@ def _read(
     spark: SparkSession, store: Store, table: str, more: dict[str, str], only: Column | None = None
 ) -> DataFrame:
     columns = BRONZE[table]
-    place = store.place("bronze", table)
-    if not place.exists():
+    if not store.has("bronze", table):
         return spark.createDataFrame([], ddl(columns))
     # The schema is given, so that a group or daemon with the name 1 stays a string.
-    found = spark.read.schema(ddl({**columns, **more})).parquet(uri(place))
+    found = spark.read.schema(ddl({**columns, **more})).parquet(store.uri("bronze", table))
     return shaped(found if only is None else found.where(only), columns)
 
 

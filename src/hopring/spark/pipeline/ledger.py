@@ -41,6 +41,7 @@ class StreamLedger(msgspec.Struct):
     unset: dict[str, list[str]] = {}  # By run: lives whose clocks are not known.
     newest_us: dict[str, int] = {}  # By clock: that of records, and that of each run of the trace.
     sources: dict[str, int] = {}  # The same by spool and group, or by daemon.
+    forgotten_us: int = 0  # Sends and latencies before this time are not kept any more.
     moves: list[tuple[str, str]] = []  # Files of the last pass: from, to; both below the output directory.
 
     def copy(self) -> "StreamLedger":

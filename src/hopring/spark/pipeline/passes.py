@@ -8,7 +8,8 @@ gold/throughput         a file for each FILE_SECONDS
 gold/latency_by_minute  the same, from counts of latencies, which can be added
 gold/late               rows that came after the watermark, a file for each pass that had some
 
-Besides these, a stream keeps sends whose deliveries may still come, and the counts, in its own directory.
+Besides these, a stream keeps sends whose deliveries may still come, and the counts, in its own directory. With
+a time to retain, it forgets those that are older; later deliveries of these are in no table of latencies.
 
 Late rows   are taken in like all others: tables never depend on the order in which rows come. The table `late`
             says which they were, and why.
@@ -17,6 +18,7 @@ Limit       if a message is sent twice, which breaks a property, deliveries befo
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -51,6 +53,7 @@ _TYPES: Final = {
     "binary": pa.binary(),
     "timestamp": pa.timestamp("us", tz="UTC"),
     "array<string>": pa.list_(pa.string()),
+    "map<string,string>": pa.map_(pa.string(), pa.string()),
 }
 
 
@@ -176,18 +179,35 @@ class Passes:
         self, keep: Callable[[DataFrame], DataFrame], new: DataFrame, staged: Path
     ) -> list[tuple[Path, Path]]:
         """Matches deliveries with sends, new ones and those that wait, and counts their latencies."""
+        kept_since_us = self.ledger.forgotten_us
+        new = new.where(F.col("at_us") >= kept_since_us)
         parts = self._parts(self.moves, new)
         if not parts:
             return []
         moves = keep(self._old(self.moves, parts).unionByName(new))
         files = self._stage(self.moves, measure.waiting(moves), staged / "moves")
-        found = keep(measure.latencies(measure.matched(moves, self.sites)))
+        found = measure.latencies(measure.matched(moves, self.sites))
+        found = keep(found.where(F.unix_micros("minute") >= kept_since_us))
         minutes = self._parts(self.latencies, found)
         if not minutes:
             return files
         counts = keep(measure.counted(self._old(self.latencies, minutes).unionByName(found)))
         files += self._stage(self.latencies, counts, staged / "latencies")
         return files + self._stage(self.by_minute, measure.latency_by_minute(counts), staged / "by_minute")
+
+    def forget_before(self, time_us: int) -> None:
+        """Removes sends and counts of latencies from before a time, which never goes back."""
+        cutoff_us = time_us // (FILE_SECONDS * 1_000_000) * FILE_SECONDS * 1_000_000
+        if cutoff_us > self.ledger.forgotten_us:
+            ledger = self.ledger.copy()
+            ledger.forgotten_us = cutoff_us
+            self.file.begin()
+            self._commit(ledger, [])
+        # What a killed stream had forgotten and not removed goes as well.
+        for path in (*self.latencies.place.glob("*.parquet"), *self.moves.place.glob("*.parquet")):
+            newest = "minute" if path.parent == self.latencies.place else "at_us"
+            if newest_us(path, newest) < self.ledger.forgotten_us:
+                path.unlink()
 
     def watermark_us(self, clock: str) -> int | None:
         """The time before which rows of this clock are late; None before the first row."""
@@ -279,6 +299,26 @@ def _set_clocks(ledger: StreamLedger, rows: NewRows) -> bool:
         unset = {*ledger.unset.get(run, ()), *[life for life in lives if life not in known_lives]}
         ledger.unset[run] = sorted(unset)
     return True
+
+
+def newest_us(path: Path, column: str) -> int:
+    """The highest time in a column of a Parquet file, in microseconds, from its footer if that has it."""
+    with pq.ParquetFile(path) as file:
+        at = file.schema_arrow.get_field_index(column)
+        groups = [file.metadata.row_group(number).column(at) for number in range(file.num_row_groups)]
+        if all(group.is_stats_set and group.statistics.has_min_max for group in groups):
+            highest = [group.statistics.max for group in groups]
+        else:
+            highest = file.read([column])[column].to_pylist()
+    return max([_us(one) for one in highest], default=0)
+
+
+def _us(time: datetime | int) -> int:
+    if isinstance(time, int):
+        return time
+    # Without a zone where Spark has written its older kind of timestamp; in UTC all the same.
+    known = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+    return round(known.timestamp() * 1e6)
 
 
 def arrow_schema(columns: Columns) -> Any:

@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from hopring.spark.errors import SparkError, of_spark
-from hopring.spark.pipeline.store import CATALOG, Store, uri
+from hopring.spark.pipeline.store import CATALOG, Store
 from hopring.spark.pipeline.upkeep import BATCH
 from hopring.spark.schema import LAYERS, RUN, ddl
 
@@ -63,7 +63,7 @@ def convert(spark: "SparkSession", store: Store, form: str) -> None:
         found = _read(spark, store, layer, table)
         with store.making(layer, table) as place:
             writer = found.write.partitionBy(*_PARTS[table]) if table in _PARTS else found.write
-            writer.format(form).save(uri(place))
+            writer.format(form).save(store.files.uri(place))
 
 
 def register_tables(spark: "SparkSession", store: Store, form: str, catalog: str) -> None:
@@ -72,14 +72,14 @@ def register_tables(spark: "SparkSession", store: Store, form: str, catalog: str
         name = table_name(catalog, layer, table)
         schema = name.rpartition(".")[0]
         # With a place of its own, which is empty: DROP SCHEMA removes it with all that is in it.
-        place = f" LOCATION '{_quoted(uri(store.out / CATALOG / layer))}'" if form in FILE_FORMATS else ""
+        place = f" LOCATION '{_quoted(store.files.uri(CATALOG + '/' + layer))}'" if form in FILE_FORMATS else ""
         spark.sql(f"CREATE SCHEMA IF NOT EXISTS {schema}{place}")
         if form not in FILE_FORMATS:
             _read(spark, store, layer, table).writeTo(name).using(form).createOrReplace()
             continue
         spark.sql(f"DROP TABLE IF EXISTS {name}")
         columns = ddl({**LAYERS[layer][table], **({BATCH: "int"} if table == "records" else {})})
-        where = _quoted(uri(store.place(layer, table)))
+        where = _quoted(store.uri(layer, table))
         spark.sql(f"CREATE TABLE {name} ({columns}) USING {form} LOCATION '{where}'")
 
 
@@ -94,9 +94,9 @@ def _quoted(text: str) -> str:
 
 
 def _tables(store: Store) -> list[tuple[str, str]]:
-    return [(layer, name) for layer, its in LAYERS.items() for name in its if store.place(layer, name).exists()]
+    return [(layer, name) for layer, its in LAYERS.items() for name in its if store.has(layer, name)]
 
 
 def _read(spark: "SparkSession", store: Store, layer: str, table: str) -> "DataFrame":
     columns = {**LAYERS[layer][table], **({BATCH: "int"} if table == "records" else {})}
-    return spark.read.schema(ddl(columns)).parquet(uri(store.place(layer, table)))
+    return spark.read.schema(ddl(columns)).parquet(store.uri(layer, table))

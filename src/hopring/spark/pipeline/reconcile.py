@@ -48,7 +48,7 @@ _ARROW = pa.schema([(name, _TYPES[kind]) for name, kind in BODIES.items()])
 
 PLACED = "(place.counter <> 0 OR place.lts <> 0 OR place.nonce <> 0)"
 
-_SHARED = ("sender", "groups", "service", "type", "size", "payload")
+_SHARED = ("sender", "groups", "service", "type", "size", "payload", "headers", "key")
 
 
 def _hex(number: str, digits: int) -> str:
@@ -140,7 +140,7 @@ def joined(tables: DataFrame) -> DataFrame:
 
 KEY = ("group", "view")
 
-_STAY = ("spool", *KEY, "since", "until", "last_offset", "messages", "closing")
+_STAY = ("spool", *KEY, "since", "until", "first_offset", "last_offset", "first_place", "messages", "closing")
 _AWAY = (
     "spool",
     "group",
@@ -153,7 +153,17 @@ _AWAY = (
     "explained",
 )
 _OFFSETS = ("from_offset", "to_offset")
-_EXTENT = ("begins", "ends", "last")
+_EXTENT = ("begins", "ends", "first", "last")
+
+
+def _is_promised() -> Column:
+    """A condition: the record is of a message that all spools of a view have."""
+    return F.col("service").isin(*[one.name.lower() for one in services_with("total")])
+
+
+def _in_order() -> Column:
+    """The place of a message in its view."""
+    return F.struct("place.lts", "place.site", "number")
 
 
 def gaps(records: DataFrame, bodies: DataFrame) -> DataFrame:
@@ -209,7 +219,10 @@ def _stays(seen: DataFrame) -> DataFrame:
         .agg(
             F.min("timestamp").alias("since"),
             F.max("timestamp").alias("until"),
+            F.min("offset").alias("first_offset"),
             F.max("offset").alias("last_offset"),
+            # In a view promised messages come in the order of their places.
+            F.min(F.when(_is_promised(), _in_order())).alias("first_place"),
             F.count_if(F.col("kind") == "message").alias("messages"),
             F.bool_or(F.col("kind") == "transition").alias("closing"),
         )
@@ -248,34 +261,24 @@ def lacking(seen: DataFrame, stays: DataFrame, away: DataFrame) -> DataFrame:
     held = held.groupBy(*KEY, "place", "number").agg(
         F.collect_set("spool").alias("holders"),
         F.min("timestamp").alias("at"),
-        F.first("service").isin(*[one.name.lower() for one in services_with("total")]).alias("promised"),
+        F.bool_or(_is_promised()).alias("promised"),
     )
     missing = F.explode(F.array_except("present", "holders"))
     single = held.join(F.broadcast(present), list(KEY)).where("size(holders) < size(present)")
-    found = (
-        single.withColumn("spool", missing)
-        .groupBy("spool", *KEY, "promised")
-        .agg(
-            F.min("at").alias("since"),
-            F.max("at").alias("until"),
-            F.count("*").alias("messages"),
-            F.sort_array(F.array_distinct(F.flatten(F.collect_set("holders")))).alias("others"),
-        )
+    its = stays.select("spool", *KEY, "closing", "first_offset", "last_offset", "first_place")
+    single = single.withColumn("spool", missing).join(its, ["spool", *KEY])
+    single = single.join(_extents(stays), ["spool", "group"])
+    # Other spools may still have what retention has removed here.
+    before = F.coalesce(_in_order() < F.col("first_place"), F.lit(True))
+    single = single.withColumn("removed", F.expr("first > 0 AND first_offset = first") & before)
+    keys = ("spool", *KEY, "promised", "closing", "removed", "last_offset", *_EXTENT)
+    found = single.groupBy(*keys).agg(
+        F.min("at").alias("since"),
+        F.max("at").alias("until"),
+        F.count("*").alias("messages"),
+        F.sort_array(F.array_distinct(F.flatten(F.collect_set("holders")))).alias("others"),
     )
-    its = stays.select("spool", *KEY, "closing", "last_offset")
-    found = found.join(its, ["spool", *KEY]).join(_extents(stays), ["spool", "group"])
-    names = (
-        "spool",
-        *KEY,
-        "promised",
-        "since",
-        "until",
-        "messages",
-        "others",
-        "closing",
-        "last_offset",
-        *_EXTENT,
-    )
+    names = (*keys, "since", "until", "messages", "others")
     found = _with_reason(found, names, away)
     found = found.withColumns({"kind": F.lit("messages"), "explanation": _why_lacking()})
     unexplained = "no reason is known: messages of this service are promised to all in a view"
@@ -289,6 +292,7 @@ def _why_lacking() -> Column:
     return F.expr(
         """
         CASE WHEN reason IS NOT NULL THEN concat('it was away: ', reason)
+             WHEN removed THEN 'retention has removed the first records of this view'
              WHEN last_offset = last THEN 'the spool ends in this view'
              WHEN closing THEN 'the view was closing: the other side of a split delivered them'
              WHEN NOT promised THEN 'Reliable and FIFO messages may stand in another view' END
@@ -299,7 +303,10 @@ def _why_lacking() -> Column:
 def _extents(stays: DataFrame) -> DataFrame:
     """The time from the first to the last record of each spool and group."""
     return stays.groupBy("spool", "group").agg(
-        F.min("since").alias("begins"), F.max("until").alias("ends"), F.max("last_offset").alias("last")
+        F.min("since").alias("begins"),
+        F.max("until").alias("ends"),
+        F.min("first_offset").alias("first"),
+        F.max("last_offset").alias("last"),
     )
 
 

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,7 +40,7 @@ from hopring.spark.pipeline.publishing import (
     refresh_tables,
     register_tables,
 )
-from hopring.spark.pipeline.store import AUDIT, METRICS, REPORT, STREAM, PipelineOptions, Store, on_disk, uri
+from hopring.spark.pipeline.store import AUDIT, METRICS, NEW, REPORT, STREAM, PipelineOptions, Store, on_disk
 from hopring.spark.report import write_report
 from hopring.spark.schema import BODIES, LAYERS, ddl, shaped
 from hopring.spark.session import SMALL_ROWS_MAX, suited_to
@@ -49,6 +50,9 @@ Say = Callable[[str], None]
 """Shows the step that begins."""
 
 Start = Callable[[], SparkSession]
+
+_SENT: Final = f"{NEW}/trace"
+"""A trace of lines as Parquet, where the directory of the run is elsewhere."""
 
 SIDE_BY_SIDE: Final = 4
 """Tables of a small run that are made at the same time: on two cores one is planned while another is made."""
@@ -75,12 +79,12 @@ class Pipeline:
         self._kept: list[DataFrame] = []
         self._registered = False
 
-    def run(self, trace: Path | None) -> AuditReport | None:
+    def run(self, trace: str | None) -> AuditReport | None:
         """Runs all stages and returns the result of the audit, or None without a trace.
 
-        `trace` is where the trace is as Parquet.
+        `trace` is where the trace is as Parquet: a path or a URI.
         """
-        with on_disk(self.store.out), readable("pipeline"):
+        with on_disk(self.store.shown), readable("pipeline"):
             register(self.spark)
             check_format(self.spark, self.options.form)
             if self.options.stream:
@@ -92,7 +96,7 @@ class Pipeline:
 
     def finish(self, judge: Callable[[], AuditReport | None]) -> AuditReport | None:
         """Makes tables and report from the bronze tables; `judge` makes the audit."""
-        rows = {name: rows_of_table(self.store.place("bronze", name)) for name in ("records", "trace")}
+        rows = {name: self._rows("bronze", name) for name in ("records", "trace")}
         with suited_to(self.spark, sum(rows.values()), partitions(sum(rows.values()))):
             report = self.tables(sum(rows.values()) <= SMALL_ROWS_MAX, rows["trace"], judge)
         self.violations(report)
@@ -120,8 +124,9 @@ class Pipeline:
         """
         # Read here: for Spark it would be one more job.
         form = self.options.form if self.options.form in FILE_FORMATS else PARQUET
-        table = dataset.dataset(self.store.place("silver", "gaps"), format=form)
-        gaps = table.to_table(filter=~dataset.field("explained")).to_pylist()
+        with self.store.files.fetched(["silver/gaps"]) as place:
+            table = dataset.dataset(place / "silver" / "gaps", format=form)
+            gaps = table.to_table(filter=~dataset.field("explained")).to_pylist()
         self.counters.audit(report)
         self.counters.gaps(len(gaps))
         self.counters.ran()
@@ -137,7 +142,7 @@ class Pipeline:
         finally:
             self.store.write(METRICS, self.counters.text())
 
-    def ingest(self, trace: Path | None) -> None:
+    def ingest(self, trace: str | None) -> None:
         """Copies spools and traces into the bronze tables."""
         options, store = self.options, self.store
         ingest.forget(store)  # First: what is left of a stream does not fit to the tables of this run.
@@ -150,7 +155,7 @@ class Pipeline:
             store.remove("bronze/trace")
             return
         self.say("ingest: trace")
-        ingest.write_trace(self.spark, str(trace), store)
+        ingest.write_trace(self.spark, trace, store)
 
     def tables(self, small: bool, traced: int, judge: Callable[[], AuditReport | None]) -> AuditReport | None:
         """Makes all silver and gold tables, and audits the trace, of which `traced` is the number of rows."""
@@ -213,7 +218,7 @@ class Pipeline:
     def _summary(self) -> DataFrame:
         records = ingest.bronze_records(self.spark, self.store, self.batches)
         trace = ingest.bronze_trace(self.spark, self.store)
-        daemons = trace.select("daemon").distinct()
+        daemons = trace.where("fields IS NULL").select("daemon").distinct()  # Records of blocks have none.
         tables = {name: self.table("gold", name) for name in ("throughput", "membership")}
         tables |= {name: self.table("silver", name) for name in ("messages", "gaps")}
         sites = daemons.withColumn("site", measure.site("daemon", self.options.sites))
@@ -255,12 +260,23 @@ class Pipeline:
             self.store.remove(REPORT)
             return
         self.say("report")
-        write_report(self.store.out)
+        with self.store.files.fetched(["gold", "silver/gaps", AUDIT, STREAM]) as place:
+            page = write_report(place)
+            if not self.store.is_local:
+                self.store.write(REPORT, page.read_text(encoding="utf-8"))
 
     def table(self, layer: str, name: str) -> DataFrame:
         """Reads a table that an earlier stage has written."""
         columns = LAYERS[layer][name]
-        return shaped(self.spark.read.schema(ddl(columns)).parquet(uri(self.store.place(layer, name))), columns)
+        return shaped(self.spark.read.schema(ddl(columns)).parquet(self.store.uri(layer, name)), columns)
+
+    def _rows(self, layer: str, name: str) -> int:
+        """The number of rows of a table: from footers if its files are in reach, counted by Spark otherwise."""
+        if self.store.is_local:
+            return rows_of_table(self.store.place(layer, name))
+        if not self.store.has(layer, name):
+            return 0
+        return int(self.table(layer, name).count())
 
     def _bodies(self, records: DataFrame) -> DataFrame:
         """The decoded bodies; without spools an empty table, so that no Python worker is started."""
@@ -277,15 +293,16 @@ class Pipeline:
 
     def _write(self, layer: str, name: str, table: DataFrame, files: int | None = None) -> None:
         with self.store.making(layer, name) as place:
-            (table if files is None else table.coalesce(files)).write.parquet(uri(place))
+            (table if files is None else table.coalesce(files)).write.parquet(self.store.files.uri(place))
 
 
 def write_rows(store: Store, layer: str, name: str, rows: list[dict[str, Any]]) -> None:
     """Writes a table of rows that are here, replacing an old one."""
     with store.making(layer, name) as place:
-        place.mkdir()
-        schema = arrow_schema(LAYERS[layer][name])
-        pq.write_table(pa.Table.from_pylist(rows, schema=schema), place / "part-0.parquet")
+        file = BytesIO()
+        pq.write_table(pa.Table.from_pylist(rows, schema=arrow_schema(LAYERS[layer][name])), file)
+        store.files.make_directory(place)
+        store.files.write(f"{place}/part-0.parquet", file.getvalue())
 
 
 def rows_of_table(place: Path) -> int:
@@ -302,6 +319,8 @@ def run(
     start while the lines of the trace are converted.
     """
     check_names(options.form, options.catalog)
+    if options.stream:
+        _ = store.out  # Refused if it is elsewhere.
     counters = PipelineCounters()
     page = CountersPage(options.metrics, counters) if options.metrics else nullcontext()
     with page, ThreadPoolExecutor(1) as pool:
@@ -315,10 +334,17 @@ def run(
 
 
 @contextmanager
-def _as_files(trace: Path | None, store: Store) -> Iterator[Path | None]:
+def _as_files(trace: Path | None, store: Store) -> Iterator[str | None]:
     """The directory of the trace as Parquet, for as long as the block lasts."""
     if trace is None:
         yield None
         return
-    with on_disk(store.out), as_parquet(trace, store.workshop) as converted:
-        yield converted or trace
+    with on_disk(store.shown), as_parquet(trace, store.workshop if store.is_local else None) as converted:
+        if converted is None or store.is_local:
+            yield str(converted or trace)
+            return
+        # Workers see the directory of the run, and perhaps nothing else of this machine.
+        with readable(store.shown):
+            store.files.remove(_SENT)
+            store.files.send(converted, _SENT)
+        yield store.files.uri(_SENT)

@@ -6,9 +6,7 @@ Invariant   a table of the output is complete or absent: it is written elsewhere
 """
 
 import errno
-import os
 import re
-import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +20,7 @@ from hopring.spark.audit.size import Engine
 from hopring.spark.errors import ForeignInput, SparkError
 from hopring.spark.pipeline import swapping
 from hopring.spark.pipeline.alerts import BOOK, AlertTarget
+from hopring.spark.pipeline.files import LocalFiles, OutputFiles, is_elsewhere
 from hopring.spark.pipeline.upkeep import UpkeepLimits
 from hopring.spark.schema import LAYERS
 from hopring.spark.source.inventory import all_spools
@@ -48,7 +47,7 @@ class SpoolRoot(msgspec.Struct, frozen=True):
 class PipelineOptions(msgspec.Struct, frozen=True):
     """Options of a run; it needs spools, a trace, or both."""
 
-    out: Path
+    out: Path | str
     spools: tuple[SpoolRoot, ...] = ()
     trace: Path | None = None
     sites: Mapping[str, str] = {}  # By daemon; the default is a daemon's name without its digits.
@@ -108,92 +107,124 @@ METRICS: Final = "metrics.prom"
 CATALOG: Final = "catalog"
 """The directory for schemas of a catalog, which Spark wants to have one; their tables are elsewhere."""
 
-_NEW: Final = ".new"
-_ELSEWHERE: Final = re.compile(r"[a-z][a-z0-9+]*:/")  # Path() turns `s3://` into `s3:/`.
-_OURS: Final = frozenset({MARK, AUDIT, REPORT, STREAM, CHECKPOINTS, METRICS, BOOK, CATALOG, _NEW, *LAYERS})
+NEW: Final = ".new"
+"""The directory of incomplete tables and files."""
+
+_OURS: Final = frozenset({MARK, AUDIT, REPORT, STREAM, CHECKPOINTS, METRICS, BOOK, CATALOG, NEW, *LAYERS})
 
 
 class Store:
     """The directory of a run. Methods raise OSError if the disk fails; `on_disk` makes one line of it."""
 
-    def __init__(self, out: Path) -> None:
-        self._given = str(out)
-        self.out = out.absolute()
-        self.checkpoints = self.out / CHECKPOINTS
+    def __init__(self, out: Path | OutputFiles) -> None:
+        """`out` is a local directory, or one elsewhere by `output_files`."""
+        self.files = out if isinstance(out, OutputFiles) else LocalFiles(out)
+
+    @property
+    def shown(self) -> str:
+        """The directory as messages to the user name it."""
+        return self.files.shown
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is a directory of this machine."""
+        return isinstance(self.files, LocalFiles)
+
+    @property
+    def out(self) -> Path:
+        """The directory of this machine; ForeignInput if it is elsewhere."""
+        if not isinstance(self.files, LocalFiles):
+            raise ForeignInput(f"{self.shown}: not a local directory", "give a local one for a stream")
+        return self.files.root
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where streams keep their state."""
+        return self.out / CHECKPOINTS
 
     def open(self) -> bool:
         """Prepares the directory; returns whether it has an earlier run. ForeignInput if it has other files."""
-        if _ELSEWHERE.match(self._given):
+        files = self.files
+        if self.is_local and is_elsewhere(self.shown):
             raise ForeignInput(
-                f"{self._given}: not a local directory", "give one that all workers can reach as well"
+                f"{self.shown}: not a local directory", "give one that all workers can reach as well"
             )
-        if self.out.exists() and not self.out.is_dir():
-            raise ForeignInput(f"{self.out}: not a directory", "give another for --out")
-        there = {path.name for path in self.out.iterdir()} if self.out.exists() else set()
+        if files.is_there("") and not files.is_directory(""):
+            raise ForeignInput(f"{self.shown}: not a directory", "give another for --out")
+        there = set(files.names_in(""))
         strangers = sorted(there - _OURS) if MARK in there else sorted(there)
         if strangers:
             raise ForeignInput(
-                f"{self.out}: contains {strangers[0]}, which is not from a run of the pipeline",
+                f"{self.shown}: contains {strangers[0]}, which is not from a run of the pipeline",
                 "give an empty directory, or that of an earlier run, for --out",
             )
-        self.out.mkdir(parents=True, exist_ok=True)
-        (self.out / MARK).touch()
-        swapping.recover(self.out, self.out / _NEW)
-        shutil.rmtree(self.out / _NEW, ignore_errors=True)
+        files.make_directory("")
+        files.write(MARK, b"")
+        swapping.recover(files, NEW)
+        files.remove(NEW)
         return MARK in there
 
     @property
     def workshop(self) -> Path:
-        """A directory for incomplete tables and files; leftovers of a killed run are ignored."""
-        place = self.out / _NEW
+        """A local directory for incomplete tables and files; leftovers of a killed run are ignored."""
+        place = self.out / NEW
         place.mkdir(exist_ok=True)
         return place
 
     def place(self, layer: str, table: str) -> Path:
-        """The directory of a table."""
-        assert table in LAYERS[layer], "a table has a schema"
-        return self.out / layer / table
+        """The local directory of a table."""
+        return self.out / table_place(layer, table)
+
+    def uri(self, layer: str, table: str) -> str:
+        """The URI of a table."""
+        return self.files.uri(table_place(layer, table))
+
+    def has(self, layer: str, table: str) -> bool:
+        """Whether the table is there."""
+        return self.files.is_there(table_place(layer, table))
 
     @contextmanager
-    def making(self, layer: str, table: str) -> Iterator[Path]:
-        """A directory to write a table to; it replaces the table when the block ends without an error."""
-        new = self.workshop / f"{layer}-{table}"
-        shutil.rmtree(new, ignore_errors=True)
+    def making(self, layer: str, table: str) -> Iterator[str]:
+        """The name of a directory to write a table to, which replaces the table if the block does not fail."""
+        new = f"{NEW}/{layer}-{table}"
+        self.files.make_directory(NEW)
+        self.files.remove(new)
         yield new
-        swapping.replace(new, self.out, f"{layer}/{table}", self.workshop)
+        if not self.files.is_there(new):
+            raise FileNotFoundError(errno.ENOENT, "was not written", self.files.uri(new))
+        swapping.replace(self.files, new, table_place(layer, table), NEW)
 
-    def write(self, name: str, text: str) -> Path:
+    def write(self, name: str, text: str) -> None:
         """Writes a file, which appears only when it is complete and on disk."""
-        new = self.workshop / name
-        with new.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        return new.replace(self.out / name)
+        self.files.make_directory(NEW)
+        self.files.write(f"{NEW}/{name}", text.encode())
+        self.files.rename(f"{NEW}/{name}", name)
 
     def read(self, name: str) -> str | None:
         """The content of a file; None if it does not exist."""
         try:
-            return (self.out / name).read_text(encoding="utf-8")
+            return self.files.read(name).decode()
         except FileNotFoundError:
             return None
 
     def remove(self, *names: str) -> None:
         """Removes tables or files of an earlier run that this run does not make."""
         for name in names:
-            path = self.out / name
-            if path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                path.unlink(missing_ok=True)
+            self.files.remove(name)
 
     def close(self) -> None:
         """Removes the directory of incomplete tables."""
-        shutil.rmtree(self.out / _NEW, ignore_errors=True)
+        self.files.remove(NEW)
+
+
+def table_place(layer: str, table: str) -> str:
+    """The name of a table's directory."""
+    assert table in LAYERS[layer], "a table has a schema"
+    return f"{layer}/{table}"
 
 
 @contextmanager
-def on_disk(out: Path) -> Iterator[None]:
+def on_disk(out: Path | str) -> Iterator[None]:
     """Turns an OSError inside the block into a SparkError with a remedy."""
     try:
         yield

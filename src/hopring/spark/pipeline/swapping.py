@@ -7,39 +7,41 @@ Invariant   where the file system can swap two names, the directory exists at ev
 
 import ctypes
 import os
-import shutil
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote
+
+if TYPE_CHECKING:
+    from hopring.spark.pipeline.files import OutputFiles
 
 _OLD: Final = "-old"
 _AT_FDCWD: Final = -100
 _RENAME_EXCHANGE: Final = 2
 
 
-def replace(new: Path, out: Path, place: str, workshop: Path) -> None:
-    """Puts a directory into its place below `out`, and removes the one that was there."""
-    target = out / place
-    old = workshop / f"{quote(place, safe='')}{_OLD}"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    if old.exists() and not target.exists():
-        old.rename(target)  # An earlier attempt failed in between.
-    shutil.rmtree(old, ignore_errors=True)
-    if target.exists() and exchanged(new, target):
-        new.rename(old)
+def replace(files: "OutputFiles", new: str, place: str, workshop: str) -> None:
+    """Puts a directory into its place, and removes the one that was there; all are names below the output."""
+    old = f"{workshop}/{quote(place, safe='')}{_OLD}"
+    files.make_directory(place.rpartition("/")[0])
+    if files.is_there(old) and not files.is_there(place):
+        files.rename(old, place)  # An earlier attempt failed in between.
+    files.remove(old)
+    if files.is_there(place) and files.exchange(new, place):
+        files.rename(new, old)
     else:
-        if target.exists():
-            target.rename(old)
-        new.rename(target)
-    shutil.rmtree(old, ignore_errors=True)
+        if files.is_there(place):
+            files.rename(place, old)
+        files.rename(new, place)
+    files.remove(old)
 
 
-def recover(out: Path, workshop: Path) -> None:
+def recover(files: "OutputFiles", workshop: str) -> None:
     """Puts back what a killed process had taken from its place and not yet replaced."""
-    for old in workshop.glob(f"*{_OLD}") if workshop.is_dir() else ():
-        target = out / unquote(old.name.removesuffix(_OLD))
-        if not target.exists():
-            old.rename(target)
+    for name in files.names_in(workshop):
+        if name.endswith(_OLD):
+            place = unquote(name.removesuffix(_OLD))
+            if not files.is_there(place):
+                files.rename(f"{workshop}/{name}", place)
 
 
 def exchanged(one: Path, other: Path) -> bool:

@@ -21,6 +21,7 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from hopring.spark.pipeline import swapping
+from hopring.spark.pipeline.files import LocalFiles
 from hopring.spark.schema import RECORDS, ddl
 
 if TYPE_CHECKING:
@@ -199,7 +200,8 @@ class SpoolUpkeep:
         if plan.merged:
             self._merge(spark, plan, fresh, now_us)
             moved(fresh, new / f"{BATCH}={max(file.batch for file in plan.merged)}")
-        swapping.replace(new, self.out, self.place, self.workshop)
+        names = [str(one.relative_to(self.out)) for one in (new, self.out / self.place, self.workshop)]
+        swapping.replace(LocalFiles(self.out), *names)
 
     def _merge(self, spark: "SparkSession", plan: UpkeepPlan, fresh: Path, now_us: int) -> None:
         """Writes the records of some files to as few files as their groups and sizes need."""

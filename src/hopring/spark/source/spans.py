@@ -130,12 +130,13 @@ def _archived(path: Path, span: ReadSpan, payload: bool) -> Iterator[Any]:
     """The rows of a span from an archive file; row groups without such rows are not read."""
     compute = import_module("pyarrow.compute")
     arrow = load_arrow(span.directory)
-    names = schema(arrow, payload=payload).names
+    wanted = schema(arrow, payload=payload)
     with import_module("pyarrow.parquet").ParquetFile(path, memory_map=True) as file:
         groups = [
             number for number in range(file.num_row_groups) if _touches(file.metadata.row_group(number), span)
         ]
-        for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=names, use_threads=False):
+        for found in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=wanted.names, use_threads=False):
+            batch = with_all_columns(arrow, found, wanted)
             offsets = batch.column(1)
             inside = compute.and_(compute.greater_equal(offsets, span.start), compute.less(offsets, span.end))
             rows = inside.true_count
@@ -144,6 +145,17 @@ def _archived(path: Path, span: ReadSpan, payload: bool) -> Iterator[Any]:
             elif rows:
                 low = compute.index(inside, True).as_py()
                 yield batch.slice(low, rows)  # Rows are sorted by offset.
+
+
+def with_all_columns(arrow: Any, batch: Any, wanted: Any) -> Any:
+    """The batch with all columns; files of older versions have no headers, which are null then."""
+    if batch.schema.names == wanted.names:
+        return batch
+    has = set(batch.schema.names)
+    columns = [
+        batch.column(one.name) if one.name in has else arrow.nulls(batch.num_rows, one.type) for one in wanted
+    ]
+    return arrow.RecordBatch.from_arrays(columns, schema=wanted)
 
 
 def _touches(group: Any, span: ReadSpan) -> bool:

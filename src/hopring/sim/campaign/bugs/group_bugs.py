@@ -39,8 +39,8 @@ def _all_alike(together: Callable[[MergedGroup, Origin], tuple[GroupMember, ...]
     return lambda self, _origin: tuple(sorted(self.members))
 
 
-def _without_side(close: Callable[[GroupViews, frozenset[Process], ViewId], None]) -> Any:
-    return lambda self, together, _next_view: close(self, together, NO_VIEW)
+def _without_side(close: Callable[[GroupViews, frozenset[Process], ViewId, bool], None]) -> Any:
+    return lambda self, together, _next_view, primary: close(self, together, NO_VIEW, primary)
 
 
 def _nothing_retired(retire: Callable[..., None]) -> Any:

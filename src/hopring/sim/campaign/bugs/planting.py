@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from hopring import compiled
 from hopring.errors import HopError
+from hopring.sim.campaign.world import DAEMONS_WORLD, RMP_WORLD, WIDE_WORLD
 
 
 class MisplacedBug(HopError):
@@ -48,7 +49,9 @@ class Bug:
     patches: tuple[Patch, ...]
     clients: bool = False  # Whether only a world with clients can show it.
     sealed: bool = False  # Whether only a world with sealed datagrams can show it.
-    calls: bool = False  # Whether only a world with requests and replies can show it.
+    resilient: bool = False  # Whether only a world with resilient messages can show it.
+    block: str = ""  # The kind of agents that a world needs to show it.
+    world: str = DAEMONS_WORLD  # The kind of world that shows it.
 
 
 @dataclass(slots=True)
@@ -68,9 +71,21 @@ def client_bug(name: str, breaks: str, story: str, *patches: tuple[str, Callable
     return replace(bug(name, breaks, story, *patches), clients=True)
 
 
-def call_bug(name: str, breaks: str, story: str, *patches: tuple[str, Callable[[Any], Any]]) -> Bug:
-    """A bug that only a world with requests and replies can show."""
-    return replace(bug(name, breaks, story, *patches), calls=True)
+def block_bug(
+    block: str, name: str, breaks: str, story: str, *patches: tuple[str, Callable[[Any], Any]]
+) -> Bug:
+    """A bug that only a world with agents of this kind can show."""
+    return replace(bug(name, breaks, story, *patches), block=block)
+
+
+def ring_bug(name: str, breaks: str, story: str, *patches: tuple[str, Callable[[Any], Any]]) -> Bug:
+    """A bug of rings of RMP."""
+    return replace(bug(name, breaks, story, *patches), world=RMP_WORLD)
+
+
+def wide_bug(name: str, breaks: str, story: str, *patches: tuple[str, Callable[[Any], Any]]) -> Bug:
+    """A bug of the long-haul service."""
+    return replace(bug(name, breaks, story, *patches), world=WIDE_WORLD)
 
 
 @contextmanager
@@ -148,5 +163,24 @@ def all_bugs() -> dict[str, Bug]:
     return {one.name: one for one in bugs}
 
 
-_PARTS: Final = ("order", "membership", "primary", "group", "sealing", "call")
+_PARTS: Final = (
+    "order",
+    "membership",
+    "primary",
+    "resilience",
+    "group",
+    "sealing",
+    "call",
+    "flush",
+    "state",
+    "lock",
+    "minimum",
+    "value",
+    "log",
+    "wide",
+    "haul",
+    "ring",
+    "ring_recovery",
+    "ring_call",
+)
 BUG_MODULES: Final = tuple(f"{__package__}.{part}_bugs" for part in _PARTS)

@@ -6,7 +6,7 @@ from typing import Any, Final
 from msgspec import structs
 
 from hopring.ids import DaemonId, Process, ViewId
-from hopring.membership.messages import PrimaryVote, VotedView
+from hopring.membership.messages import EpochMark, PrimaryVote, VotedView
 from hopring.membership.primary import Electorate, Judgement, PrimaryVoter
 from hopring.sim.campaign.bugs.planting import Bug, bug
 
@@ -42,9 +42,11 @@ def _half_is_enough(_has_majority: Callable[..., bool]) -> Any:
     return has_half
 
 
-def _mark_forgotten(init: Callable[[PrimaryVoter, Electorate, bool], None]) -> Any:
-    def start_unmarked(self: PrimaryVoter, electorate: Electorate, marked: bool) -> None:
-        init(self, electorate, marked)
+def _mark_forgotten(init: Callable[..., None]) -> Any:
+    def start_unmarked(
+        self: PrimaryVoter, electorate: Electorate, marked: bool, mark: EpochMark | None, has_disk: bool
+    ) -> None:
+        init(self, electorate, marked, mark, has_disk)
         self.vote = structs.replace(self.vote, marked=False)
 
     return start_unmarked

@@ -40,6 +40,7 @@ KNOWN: Final = "SELECT id, process, xxhash64(run, process) AS process_hash FROM 
 SENDS: Final = f"""
 SELECT /*+ BROADCAST(s) */ e.key, e.run, e.message, e.named AS sender, s.id AS session_id, s.process,
        e.position, e.promised AS service, e.self_discard = 1 AS discard, e.groups, e.groups_hash,
+       CAST(coalesce(e.resilience, 0) AS INT) AS resilience,
        {SEEN.format(session="s.id", position="e.position")} AS seen
 FROM (SELECT *, {KEY} AS key, {SERVICE} AS promised, {SENDER} AS named, xxhash64(groups) AS groups_hash
       FROM audit_trace WHERE kind = 'send') e {_SESSION}
@@ -82,7 +83,8 @@ r.low_service, r.high_service, r.low_stamp, r.high_stamp, r.low_groups, r.high_g
 
 _FIRST_SENDS: Final = f"""
 SELECT *, row_number() OVER (PARTITION BY session_id, sender ORDER BY position) AS turn
-FROM (SELECT s.key, s.run, s.message, s.sender, s.session_id, s.position, s.service, s.seen, {_SAID},
+FROM (SELECT s.key, s.run, s.message, s.sender, s.session_id, s.position, s.service, s.resilience, s.seen,
+             {_SAID},
              row_number() OVER (PARTITION BY s.key ORDER BY s.seen) AS nth,
              last_value(s.groups_hash) OVER (PARTITION BY s.key ORDER BY s.seen
                 ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS groups_hash
@@ -93,7 +95,7 @@ WHERE nth = 1
 
 _UNSENT: Final = f"""
 UNION ALL
-SELECT f.key, f.run, f.message, f.sender, NULL, NULL, NULL, r.first_seen, {_SAID}, 1, NULL, NULL
+SELECT f.key, f.run, f.message, f.sender, NULL, NULL, NULL, 0, r.first_seen, {_SAID}, 1, NULL, NULL
 FROM (SELECT DISTINCT k.key, t.run, t.message, t.named AS sender
       FROM (SELECT *, {KEY} AS key, {SENDER} AS named FROM audit_trace WHERE kind = 'deliver') t
            JOIN audit_never_sent k ON k.key = t.key) f
@@ -111,7 +113,7 @@ def stamped(hint: str, unsent: bool) -> str:
       FROM audit_deliveries d JOIN (SELECT key, first_seen FROM audit_reach) m
            ON m.key = d.key AND m.first_seen = {seen}
       WHERE d.head)
-    SELECT k.key, k.run, k.message, k.sender, xxhash64(k.run, k.sender) AS session,
+    SELECT k.key, k.run, k.message, k.sender, k.resilience, xxhash64(k.run, k.sender) AS session,
            coalesce(k.service, t.service) AS service, k.session_id IS NOT NULL AS sent, k.turn, k.seen,
            k.groups_hash, {_SAID.replace("r.", "k.")}, t.stamp, t.ord_lts, t.ord_site, t.ord_view, t.ord_place
     FROM known k JOIN stamps t ON t.key = k.key

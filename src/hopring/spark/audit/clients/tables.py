@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hopring.check.properties.sql import WORD_BITS, WORDS_MAX, Masks
 from hopring.spark.audit import reading, tables
-from hopring.spark.audit.clients import messages, sessions, stays
+from hopring.spark.audit.clients import messages, sessions, stays, survivors
 from hopring.spark.audit.clients.sessions import TracedSession
 from hopring.spark.audit.clients.stays import TracedGroup
-from hopring.spark.audit.reading import Ends, of_sessions, rows_of, starts_and_ends
+from hopring.spark.audit.reading import Ends, of_daemons, of_sessions, rows_of, starts_and_ends
 from hopring.spark.audit.tables import BROADCAST_MESSAGES_MAX, Tables, from_arrow, partitions
 from hopring.spark.errors import SparkError
 
@@ -22,16 +22,20 @@ CONSTANT_ROWS_MAX: Final = 1_000
 class ClientTables(Tables):
     """The tables of one audit of clients."""
 
+    _groups: list[TracedGroup]
+
     def make(self, trace: "DataFrame", where: str, ends: Mapping[str, Ends], otherwise: Ends) -> None:
         """Makes all tables from the trace."""
         self.say("reading the events of sessions")
         self._put("trace", of_sessions(trace))
         self._put("daemons", starts_and_ends(trace))
+        self._put("daemon_trace", of_daemons(trace))
         self._cut_into(partitions(0))
         self._keep_small("extent", reading.EXTENT)
         self._cut_into(partitions(reading.check_extent(self.spark, where)))
         self._make_small(ends, otherwise)
         self._make_messages()
+        self._make_survivors(ends, otherwise)
         self._make_order()
 
     def _make_small(self, ends: Mapping[str, Ends], otherwise: Ends) -> None:
@@ -54,7 +58,7 @@ class ClientTables(Tables):
         by_name = stays.groups_of(found)
         strays: list[tuple[str, str, int]] = []
         passages = list(stays.courses_of(found, by_name, strays))
-        groups = list(by_name.values())
+        groups = self._groups = list(by_name.values())
         alive = {(one.run, one.process) for one in found if one.alive}
         self.masks = Masks(_words(groups))
         self._rows("processes", stays.process_rows(groups, found), tables.SESSION_PROCESSES)
@@ -84,6 +88,13 @@ class ClientTables(Tables):
         self._keep("own", messages.own(self._hint()))
         self.say("holders of messages")
         self._keep_long("holdings", messages.holdings(self.masks, self._is_any("unlike")))
+
+    def _make_survivors(self, ends: Mapping[str, Ends], otherwise: Ends) -> None:
+        """The sessions that resilient messages are promised to; empty if there are no such messages."""
+        levels = [row["resilience"] for row in self.spark.sql(survivors.LEVELS).collect()]
+        moves = self._fetch(survivors.DAEMON_MOVES) if levels else []
+        rows = survivors.steady_rows(self._groups if levels else [], moves, levels, ends, otherwise)
+        self._rows("steady", rows, tables.STEADY)
 
     def _make_order(self) -> None:
         self.say("order of events")

@@ -15,7 +15,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final
 
+from hopring.check.properties.resilience import COUNTED
 from hopring.check.properties.sql import LIVES_MAX
+from hopring.ordering.holders import MAJORITY
 from hopring.spark.audit.reading import Ends
 
 SMALL: Final = """
@@ -270,6 +272,34 @@ def owed_rows(stays: Iterable[DaemonStay]) -> Iterator[Fields]:
     ).items():
         said_by = _union(stay.life.itself for stay in same)
         yield {"view_id": view_id, "kind": "behind", "owed": together, "said_by": said_by}
+
+
+def survivor_rows(stays: Iterable[DaemonStay], levels: Iterable[int]) -> Iterator[Fields]:
+    """By view and resilience: the processes that go on with so many that they have such messages."""
+    shown = [stay for stay in stays if stay.stay > 0 and stay.nth == 1 and not stay.ended]
+    for view_id, inside in _by(shown, lambda stay: stay.view_id).items():
+        for level in levels:
+            owed = _union(stay.life.itself for stay in inside if is_promised(stay, level))
+            yield {"view_id": view_id, "resilience": level, "owed": owed}
+
+
+def is_promised(stay: DaemonStay, level: int) -> bool:
+    """Whether what one knew before the signal must have survived with this process."""
+    after = stay.after
+    if after is None:
+        return True
+    if level == MAJORITY:
+        return after.primary in COUNTED and 2 * after.together.bit_count() > stay.members.bit_count()
+    return (stay.members & ~after.together).bit_count() <= level
+
+
+def outside_rows(stays: Iterable[DaemonStay]) -> Iterator[Fields]:
+    """By view: the processes that may deliver no majority message before the signal, and behind it."""
+    for view_id, inside in _by((one for one in stays if one.stay > 0), lambda stay: stay.view_id).items():
+        early = [stay for stay in inside if not stay.primary]
+        late = [stay for stay in inside if not (stay.primary and (stay.after is None or stay.after.primary))]
+        early_set, late_set = (_union(stay.life.itself for stay in some) for some in (early, late))
+        yield {"view_id": view_id, "early": early_set, "late": late_set}
 
 
 def _by(stays: Iterable[DaemonStay], key: Any) -> dict[Any, list[DaemonStay]]:

@@ -10,8 +10,8 @@ view, with the processes that delivered it there before the signal (`early`) and
 
 Most messages are alike: they have one service and one sender, and the same processes have them on the same
 side. *Patterns* are pieces of a kind with the lowest place of each. Queries about the bits are run on patterns
-first, and on each message only where a pattern is wrong. A query may compare the place only upwards (`place <
-x`), so that the result for the lowest place holds for all.
+first, and on the messages of a pattern only where it is wrong. A query may compare the place only upwards
+(`place < x`), so that the result for the lowest place holds for all.
 
 The order at each process is checked by one pass over each *leg* in its order. A leg is a part of one stay, of
 up to `LEG_POSITIONS` events. A running maximum tells whether an event came too late within it. The highest
@@ -19,6 +19,7 @@ place before the leg is carried over on the small table of legs. So a long life 
 as many tasks as it has legs, and none is too large for memory.
 """
 
+from collections.abc import Iterable
 from enum import IntFlag
 from typing import Final
 
@@ -42,7 +43,7 @@ Comparing names for each event would take longer than all the rest.
 """
 
 
-def placed(kind: str, columns: str, more: str = "", hint: str = "") -> str:
+def placed(kind: str, columns: str, more: str = "", hint: str = "", events: str = "audit_trace") -> str:
     """Message events with the stay they are in, and further joins.
 
     Nearly all are in the view that they name, and one look finds it. Only for the others are all stays of the
@@ -52,7 +53,7 @@ def placed(kind: str, columns: str, more: str = "", hint: str = "") -> str:
     SELECT /*+ BROADCAST(named), BROADCAST(other) */ {hint} {columns}
     FROM (SELECT *, {SERVICE} AS promised, {STAMP} AS stamp, {KEY} AS key,
                  {STAY_KEY} AS stay_key, {LIFE} AS life
-          FROM audit_trace WHERE kind = '{kind}') e
+          FROM {events} WHERE kind = '{kind}') e
     LEFT JOIN audit_stay_keys named ON named.stay_key = e.stay_key
          AND e.position > named.begins AND e.position < named.ends
     LEFT JOIN audit_stay_keys other ON other.life = CASE WHEN named.id IS NULL THEN e.life END
@@ -78,6 +79,7 @@ NAMED_SENDS = placed(
     /*+ BROADCAST(p) */ e.run, e.message, e.view, e.file, e.row, e.key, e.promised AS service, e.stamp,
     e.position, e.ord_lts, e.ord_site, e.ord_view, e.ord_place, xxhash64(e.view) AS view_key,
     coalesce(p.number, xxhash64(e.run, {_SENDER})) AS session, coalesce(named.id, other.id) AS stay_id,
+    CAST(coalesce(e.resilience, 0) AS INT) AS resilience,
     IF(e.process <> {_SENDER}, {int(Odd.NAME)}, 0)
     + IF(e.view <> e.ord_view AND e.promised IN {RELIABLE}, {int(Odd.STAMP)}, 0)
     + IF(e.view < coalesce(named.view, other.view), {int(Odd.VIEW)}, 0) AS odd
@@ -87,7 +89,7 @@ NAMED_SENDS = placed(
 """All sends, with their names; as they are in the trace, not kept."""
 
 _NUMBERS = """
-key, service, stamp, position, ord_lts, ord_site, ord_view, ord_place, view_key, session, stay_id
+key, service, stamp, position, ord_lts, ord_site, ord_view, ord_place, view_key, session, stay_id, resilience
 """
 
 SENDS = f"SELECT {_NUMBERS}, odd FROM audit_named_sends"
@@ -123,34 +125,64 @@ _SEEN = "run, message, view, file, '' AS process, row"
 FIRST_SENDS = f"{_SEND} FROM audit_sends"
 """The send of each message, where each is sent once."""
 
+DOUBTFUL = """
+SELECT key FROM audit_twice
+UNION SELECT s.key FROM audit_sends s LEFT SEMI JOIN audit_ties t ON t.stamp = s.stamp
+"""
+"""Messages that were sent again, or have the stamp of another one."""
+
+_UNSEEN = """
+CAST(NULL AS STRING) AS run, CAST(NULL AS STRING) AS message, CAST(NULL AS STRING) AS view,
+CAST(NULL AS STRING) AS file, '' AS process, CAST(NULL AS BIGINT) AS row
+"""
+
 FIRST_OF_TWO = f"""
+{_SEND}, {_UNSEEN} FROM audit_sends s LEFT ANTI JOIN audit_doubtful d ON d.key = s.key
+UNION ALL
 {_SEND}, {_SEEN}
-FROM (SELECT *, row_number() OVER (PARTITION BY key ORDER BY file, row) AS nth FROM audit_named_sends)
+FROM (SELECT *, row_number() OVER (PARTITION BY key ORDER BY file, row) AS nth
+      FROM (SELECT n.* FROM audit_named_sends n LEFT SEMI JOIN audit_doubtful d ON d.key = n.key))
 WHERE nth = 1
 """
-"""The first send of each message, with columns that tell those of one stamp apart."""
+"""The first send of each message; doubtful ones with columns that tell those of one stamp apart."""
 
-NEVER_SENT = f"""
-SELECT DISTINCT t.key FROM (SELECT {KEY} AS key FROM audit_trace WHERE kind = 'deliver') t
-       LEFT ANTI JOIN audit_sends m ON m.key = t.key
+NAMES = """
+SELECT n.key, n.run, n.message, n.view FROM audit_named_sends n LEFT ANTI JOIN audit_twice t ON t.key = n.key
+UNION ALL
+SELECT key, run, message, view
+FROM (SELECT *, row_number() OVER (PARTITION BY key ORDER BY file, row) AS nth
+      FROM (SELECT n.* FROM audit_named_sends n LEFT SEMI JOIN audit_twice t ON t.key = n.key))
+WHERE nth = 1
 """
-"""Messages that were delivered and of which there is no send."""
+"""The name of each message, by its first send."""
+
+STRANGE_ROWS = """
+SELECT /*+ BROADCAST(w) */ t.*
+FROM (SELECT * FROM audit_trace WHERE kind = 'deliver') t
+     LEFT SEMI JOIN (SELECT s.run, s.process, m.position
+                     FROM audit_missing m JOIN audit_stays s ON s.id = m.stay_id) w
+     ON w.run = t.run AND w.process = t.process AND w.position = t.position
+"""
+"""Deliveries of messages that nobody sent, as they are in the trace."""
 
 UNSENT = f"""
 SELECT key, service, stamp, CAST(NULL AS BIGINT) AS position, ord_lts, ord_site, ord_view, ord_place,
-       CAST(NULL AS BIGINT) AS view_key, session, CAST(NULL AS BIGINT) AS stay_id, false AS sent, false AS own,
+       CAST(NULL AS BIGINT) AS view_key, session, CAST(NULL AS BIGINT) AS stay_id, 0 AS resilience,
+       false AS sent, false AS own,
        run, message, CAST(NULL AS STRING) AS view, '~' AS file, process, at AS row
-FROM (SELECT t.run, t.message, k.key, t.promised AS service, t.stamp, t.process, t.position AS at,
+FROM (SELECT t.run, t.message, t.key, t.promised AS service, t.stamp, t.process, t.position AS at,
              t.ord_lts, t.ord_site, t.ord_view, t.ord_place,
              coalesce(p.number, xxhash64(t.run, t.sender)) AS session,
-             row_number() OVER (PARTITION BY k.key ORDER BY t.process, t.position) AS nth
-      FROM (SELECT *, {KEY} AS key, {SERVICE} AS promised, {STAMP} AS stamp
-            FROM audit_trace WHERE kind = 'deliver') t
-           JOIN audit_never_sent k ON k.key = t.key
+             row_number() OVER (PARTITION BY t.key ORDER BY t.process, t.position) AS nth
+      FROM (SELECT *, {KEY} AS key, {SERVICE} AS promised, {STAMP} AS stamp FROM audit_strange_rows) t
            LEFT JOIN audit_processes p ON p.run = t.run AND p.process = t.sender)
 WHERE nth = 1
 """
 """Messages that were delivered and never sent, described by their first delivery."""
+
+
+PLACE_STEP: Final = 1 << 16
+"""Places of messages that were sent are multiples of it, so that others fit between them."""
 
 
 def messages(first: str, seen: bool) -> str:
@@ -162,17 +194,40 @@ def messages(first: str, seen: bool) -> str:
     """
     ties = ", run, file, process, row" if seen else ""
     return f"""
-    SELECT key, service, stamp, position AS sent_at, view_key, session, stay_id, sent, own,
-           monotonically_increasing_id() AS place
+    SELECT key, service, stamp, position AS sent_at, view_key, session, stay_id, resilience, sent, own,
+           monotonically_increasing_id() * {PLACE_STEP} AS place
     FROM (SELECT * FROM ({first}) ORDER BY ord_lts, ord_site, ord_view, ord_place {ties})
     """
 
 
-def named(first: str) -> str:
+UNSENT_MAX: Final = 16
+"""Messages without a send that get their places one by one: each is compared with all sends."""
+
+_ORD = "struct(#.ord_lts, #.ord_site, #.ord_view, #.ord_place)"
+
+PLACED_BETWEEN = f"""
+SELECT key, service, stamp, position AS sent_at, view_key, session, stay_id, resilience, sent, own,
+       base + row_number() OVER (PARTITION BY base
+                                 ORDER BY ord_lts, ord_site, ord_view, ord_place, run, process, row) AS place
+FROM (SELECT /*+ BROADCAST(b) */ u.*, coalesce(b.base, -{PLACE_STEP}) AS base
+      FROM audit_unsent u LEFT JOIN (
+           SELECT /*+ BROADCAST(w) */ w.unsent, max(m.place) AS base
+           FROM audit_known_messages m JOIN (
+                SELECT /*+ BROADCAST(n) */ n.key AS unsent,
+                       max(struct({_ORD.replace("#", "s")} AS ord, s.key AS key)).key AS below
+                FROM audit_sends s JOIN audit_unsent n
+                     ON {_ORD.replace("#", "s")} <= {_ORD.replace("#", "n")}
+                GROUP BY n.key) w ON w.below = m.key
+           GROUP BY w.unsent) b ON b.unsent = u.key)
+"""
+"""Messages that nobody sent, with places between those of the others; no two of these have one stamp."""
+
+
+def named(names: str) -> str:
     """The names of messages, for the witnesses."""
     return f"""
     SELECT m.place, n.run, n.message, n.view AS sent_view
-    FROM audit_messages m JOIN ({first}) n ON n.key = m.key
+    FROM audit_messages m JOIN ({names}) n ON n.key = m.key
     """
 
 
@@ -200,11 +255,16 @@ class DeliveryMark(IntFlag):
     TOO_EARLY = _FIRST << 4  # By its sender, and before it was sent.
     NOT_SENT = _FIRST << 5
     ELSEWHERE = _FIRST << 6  # In another view than it was stamped in.
+    WITHHELD = _FIRST << 8  # Passed over for want of a primary view.
     SENDING = _FIRST << 7  # No delivery at all, but the send, where both are looked at in their order.
 
 
 _VIEW_ID = f"stay_id DIV {LIVES_MAX}"
 _NUMBER = f"stay_id % {LIVES_MAX}"
+
+
+_SIDES: Final = DeliveryMark.LATE | DeliveryMark.WITHHELD
+"""Marks that differ between the processes that have a message, and are told by sets of these."""
 
 
 def _mark(condition: str, mark: DeliveryMark) -> str:
@@ -226,24 +286,28 @@ _MARKS = " + ".join(
         _mark("e.position < m.sent_at AND m.own AND e.sender = e.process", DeliveryMark.TOO_EARLY),
         _mark("NOT m.sent", DeliveryMark.NOT_SENT),
         _mark("coalesce(named.view_key, other.view_key) <> m.view_key", DeliveryMark.ELSEWHERE),
+        _mark("coalesce(e.withheld, 0) = 1", DeliveryMark.WITHHELD),
     )
 )
 
 
+_DELIVERY = f"""
+m.place, coalesce(named.id, other.id) AS stay_id, e.position, {_MARKS} AS marks, m.session, m.sent_at
+"""
+
+
 def delivered(hint: str) -> str:
     """Every delivery; without place, if there is no such message."""
-    return placed(
-        "deliver",
-        f"""
-        m.place, coalesce(named.id, other.id) AS stay_id, e.position, {_MARKS} AS marks, m.session, m.sent_at
-        """,
-        "LEFT JOIN audit_messages m ON m.key = e.key",
-        hint,
-    )
+    return placed("deliver", _DELIVERY, "LEFT JOIN audit_messages m ON m.key = e.key", hint)
 
 
-MISSING = "SELECT 1 AS one FROM audit_delivered WHERE place IS NULL LIMIT 1"
-"""Whether a message was delivered that nobody sent."""
+MISSING = "SELECT stay_id, position FROM audit_known_deliveries WHERE place IS NULL"
+"""Deliveries of messages that nobody sent; none, if all is well."""
+
+STRANGE = placed(
+    "deliver", _DELIVERY, "JOIN audit_unsent_messages m ON m.key = e.key", events="audit_strange_rows"
+)
+"""These, with the places that their messages were given."""
 
 DELIVERIES = f"""
 SELECT place, stay_id, position, session, sent_at, {_VIEW_ID} AS view_id,
@@ -277,6 +341,28 @@ def reach(m: Masks) -> str:
     """
 
 
+RESILIENCES = "SELECT DISTINCT resilience FROM audit_sends WHERE resilience > 0"
+"""The resiliences of messages; none, if no message has one."""
+
+
+def kept(m: Masks) -> str:
+    """By resilient message and view: the processes that delivered or passed over it; and all that have it."""
+    late, held = marked(DeliveryMark.LATE), marked(DeliveryMark.WITHHELD)
+    return f"""
+    SELECT d.*, {m.columns("r.got")}
+    FROM (SELECT place, view_id, resilience, {m.each(f"bit_or({m.bit('number', 'late OR held')}) AS early#")},
+                 {m.each(f"bit_or({m.bit('number', 'held OR NOT late')}) AS late#")},
+                 {m.each(f"bit_or({m.bit('number', 'NOT held')}) AS held#")}
+          FROM (SELECT e.*, x.resilience
+                FROM (SELECT place, {_VIEW_ID} AS view_id, {_NUMBER} AS number, {late} AS late, {held} AS held
+                      FROM audit_delivered) e
+                     JOIN (SELECT place, resilience FROM audit_messages
+                           WHERE resilience > 0 AND service IN {RELIABLE}) x ON x.place = e.place)
+          GROUP BY place, view_id, resilience) d
+         JOIN audit_reach r ON r.place = d.place
+    """
+
+
 SCATTERED = "SELECT place FROM audit_reach WHERE low_view_id <> high_view_id"
 """Messages that were delivered in several views; none, if all is well."""
 
@@ -293,26 +379,48 @@ def pieces(m: Masks) -> str:
     """By message and view: the marks of its deliveries, and the processes that have it there and anywhere."""
     twice = f"r.times > {m.count('r.got')} AS twice"
     return f"""
-    SELECT place, low_view_id AS view_id, marks & ~{int(DeliveryMark.LATE)} AS marks, session, {twice},
+    SELECT place, low_view_id AS view_id, marks & ~{int(_SIDES)} AS marks, session, {twice},
            {m.columns("early")}, {m.columns("late")}, {m.columns("got")}
     FROM audit_reach r WHERE low_view_id = high_view_id
     UNION ALL
-    SELECT a.place, a.view_id, a.marks & ~{int(DeliveryMark.LATE)}, r.session, {twice},
+    SELECT a.place, a.view_id, a.marks & ~{int(_SIDES)}, r.session, {twice},
            {m.columns("a.early")}, {m.columns("a.late")}, {m.columns("r.got")}
     FROM audit_apart a JOIN audit_reach r ON r.place = a.place
     """
 
 
+def _kind(m: Masks) -> str:
+    """What pieces of one pattern have in common."""
+    return f"view_id, marks, session, twice, {m.columns('early')}, {m.columns('late')}, {m.columns('got')}"
+
+
 def patterns(m: Masks) -> str:
     """Pieces that differ in nothing but their place are one pattern."""
-    kind = f"view_id, marks, session, twice, {m.columns('early')}, {m.columns('late')}, {m.columns('got')}"
-    return f"(SELECT min(place) AS place, {kind} FROM audit_pieces GROUP BY {kind})"
+    return f"(SELECT min(place) AS place, {_kind(m)} FROM audit_pieces GROUP BY {_kind(m)})"
+
+
+def wrong_pieces(m: Masks, places: Iterable[int], *, misplaced: bool) -> str:
+    """All pieces of the patterns of these places; of those with deliveries in another view too, if wanted."""
+    listed = ", ".join(map(str, places)) or "NULL"
+    either = f"place IN ({listed})" + (f" OR {marked(DeliveryMark.MISPLACED)}" if misplaced else "")
+    same = " AND ".join([f"w.{name.strip()} <=> p.{name.strip()}" for name in _kind(m).split(",")])
+    return f"""
+    SELECT p.* FROM audit_pieces p LEFT SEMI JOIN (
+           SELECT DISTINCT {_kind(m)} FROM audit_pieces WHERE {either}) w ON {same}
+    """
+
+
+NAMED_PIECES = "SELECT * FROM audit_named x LEFT SEMI JOIN audit_wrong_pieces h ON h.place = x.place"
+"""The names of messages in wrong patterns."""
 
 
 def holdings(m: Masks, pieces_table: str, named: bool) -> str:
-    """Pieces or patterns with decoded columns; with the message's name only where it is wanted."""
-    names = "x.message, x.sent_view" if named else "'' AS message, '' AS sent_view"
-    join = "JOIN audit_named x ON x.place = h.place" if named else ""
+    """Pieces or patterns with decoded columns.
+
+    Where names are not wanted, that of the message is the place of its pattern.
+    """
+    names = "x.message, x.sent_view" if named else "CAST(h.place AS STRING) AS message, '' AS sent_view"
+    join = "JOIN audit_named_pieces x ON x.place = h.place" if named else ""
     return f"""
     SELECT /*+ BROADCAST(r), BROADCAST(p) */ h.place, h.view_id, h.twice, r.run, '' AS group_name, r.view,
            r.nth, {names}, p.process AS sender, h.marks & {int(DeliveryMark.SERVICE)} AS service, {_flags()},
@@ -326,7 +434,7 @@ def holdings(m: Masks, pieces_table: str, named: bool) -> str:
 
 def _flags() -> str:
     """The marks that questions are asked about, under their names."""
-    flags = set(DeliveryMark) - {DeliveryMark.LATE, DeliveryMark.SENDING}
+    flags = set(DeliveryMark) - {DeliveryMark.LATE, DeliveryMark.SENDING, DeliveryMark.WITHHELD}
     return ", ".join(f"{marked(flag, 'h.marks')} AS {str(flag.name).lower()}" for flag in sorted(flags))
 
 

@@ -1,6 +1,6 @@
 """Makes the tables of an audit of daemons, in the order of their dependencies."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from hopring.check.properties.sql import LIVES_MAX, WORD_BITS, Masks
@@ -18,6 +18,7 @@ class DaemonTables(Tables):
     """The tables of one audit of daemons."""
 
     has_patterns = True
+    _stays: list[lives.DaemonStay]
 
     def make(self, trace: "DataFrame", where: str, ends: Mapping[str, Ends], otherwise: Ends) -> None:
         """Makes all tables from the trace."""
@@ -54,7 +55,7 @@ class DaemonTables(Tables):
             tables.COMPONENTS,
         )
         lived = lives.lives_of(extent, small, numbers, ends, otherwise)
-        stays = lives.stays_of(lived, numbers)
+        stays = self._stays = lives.stays_of(lived, numbers)
         self._constant("processes", lives.process_rows(numbers), tables.DAEMON_PROCESSES)
         self._constant("lives", lives.life_rows(lived), tables.LIVES)
         self._constant("stays", lives.stay_rows(stays), tables.DAEMON_STAYS)
@@ -72,25 +73,49 @@ class DaemonTables(Tables):
         self._keep_rare("twice", messages.TWICE)
         self._keep_rare("ties", messages.TIES)
         seen = self._is_any("twice") or self._is_any("ties")
-        self._make_deliveries(messages.FIRST_OF_TWO if seen else messages.FIRST_SENDS, seen)
-        first = messages.FIRST_OF_TWO
+        if seen:
+            self._keep_rare("doubtful", messages.DOUBTFUL)
+        first, names = messages.FIRST_OF_TWO if seen else messages.FIRST_SENDS, messages.NAMES
+        self._make_deliveries(first, seen)
         self._keep_rare("missing", messages.MISSING)
         if self._is_any("missing"):
-            self._keep_rare("never_sent", messages.NEVER_SENT)
-            first, seen = f"{first} UNION ALL {messages.UNSENT}", True
-            self._make_deliveries(first, seen)
+            names = f"{names} UNION ALL SELECT key, run, message, view FROM audit_unsent"
+            self._make_unsent(seen)
         self._constant("alike", [], tables.ALIKE)
-        if seen:
+        if seen or self._is_any("missing"):
             self._keep_rare("alike", messages.ALIKE)
-        self._view("named", messages.named(first))
+        self._view("named", messages.named(names))
         self._view("posts", messages.POSTS)
         self._view("deliveries", messages.DELIVERIES)
 
     def _make_deliveries(self, first: str, seen: bool) -> None:
         """Messages as far as they are known, and deliveries with the places of these."""
-        self._keep_long("messages", messages.messages(first, seen))
+        self._keep_long("known_messages", messages.messages(first, seen))
+        self._view("messages", "SELECT * FROM audit_known_messages")
         self.say("deliveries")
-        self._keep_long("delivered", messages.delivered(self._hint()))
+        self._keep_long("known_deliveries", messages.delivered(self._hint()))
+        self._view("delivered", "SELECT * FROM audit_known_deliveries")
+
+    def _make_unsent(self, seen: bool) -> None:
+        """Messages that were delivered and never sent, and their deliveries.
+
+        A few get places between the others. Many, or some among messages of one stamp, are sorted with all.
+        """
+        self.say("messages that nobody sent")
+        self._keep_rare("strange_rows", messages.STRANGE_ROWS)
+        self._keep_rare("unsent", messages.UNSENT)
+        few = self.spark.table("audit_unsent").count() <= messages.UNSENT_MAX
+        if not few or self._is_any("ties"):
+            if not seen:
+                self._constant("doubtful", [], {"key": tables.NUMBER})
+            self._make_deliveries(f"{messages.FIRST_OF_TWO} UNION ALL SELECT * FROM audit_unsent", seen=True)
+            return
+        self._keep_rare("unsent_messages", messages.PLACED_BETWEEN)
+        both = "SELECT * FROM audit_known_messages UNION ALL SELECT * FROM audit_unsent_messages"
+        self._view("messages", both)
+        self._keep_rare("strange", messages.STRANGE)
+        known = "SELECT * FROM audit_known_deliveries WHERE place IS NOT NULL"
+        self._view("delivered", f"{known} UNION ALL SELECT * FROM audit_strange")
 
     def _make_holdings(self) -> None:
         self.say("holders of messages")
@@ -100,11 +125,25 @@ class DaemonTables(Tables):
         self._view("pieces", messages.pieces(self.masks))
         patterns = messages.patterns(self.masks)
         self._keep_rare("holdings", messages.holdings(self.masks, patterns, named=False))
+        self._make_resilience()
 
-    def spell_out(self) -> None:
-        """From now on holdings are of each message, with its name, and not of each pattern."""
+    def _make_resilience(self) -> None:
+        """To whom resilient messages are promised, and who has them; empty if there are none."""
+        levels = [row["resilience"] for row in self.spark.sql(messages.RESILIENCES).collect()]
+        stays = self._stays if levels else []
+        self._constant("survivors", lives.survivor_rows(stays, levels), tables.SURVIVORS)
+        self._constant("outside", lives.outside_rows(stays), tables.OUTSIDE)
+        if levels:
+            self._keep_long("kept", messages.kept(self.masks))
+        else:
+            self._constant("kept", [], tables.KEPT)
+
+    def spell_out(self, places: Iterable[int], *, misplaced: bool) -> None:
+        """From now on holdings are of the messages of these patterns, with their names."""
         self._cut_into(partitions(self._events))
-        self._keep_long("holdings", messages.holdings(self.masks, "audit_pieces", named=True))
+        self._keep_rare("wrong_pieces", messages.wrong_pieces(self.masks, places, misplaced=misplaced))
+        self._keep_rare("named_pieces", messages.NAMED_PIECES)
+        self._keep_long("holdings", messages.holdings(self.masks, "audit_wrong_pieces", named=True))
 
     def _make_order(self) -> None:
         self.say("order of events")
@@ -112,7 +151,7 @@ class DaemonTables(Tables):
         self._keep_rare("courses", messages.COURSES)
         self._keep_rare("fifo", messages.FIFO_LEGS)
         self._keep_rare("tops", messages.TOPS)
-        self._view("missteps", messages.MISSTEPS)
+        self._keep_rare("missteps", messages.MISSTEPS)
         self._view("unsorted", messages.UNSORTED)
 
 

@@ -6,14 +6,15 @@ together. Arrow is the extra `arrow`.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from itertools import chain, repeat
-from typing import Any, Final
+from typing import Any, Final, Generic, cast
 
 from hopring.client.errors import MissingExtra
-from hopring.client.events import Event, Gap, Message, Reconnected, Transition, View, groups_of
-from hopring.client.runs import MessageRun
+from hopring.client.events import Event, Gap, Message, Reconnected, Transition, V, View, groups_of
+from hopring.client.receiving.runs import MessageRun
+from hopring.client.values.codecs import Codec, decoded
 from hopring.ids import Place
 
 
@@ -21,7 +22,7 @@ from hopring.ids import Place
 class Taken:
     """An event with its number and time of arrival."""
 
-    event: Event
+    event: Event[Any]
     order: int  # Its number among all events of the session, from 1.
     received_at_seconds: float  # When the library read it; seconds since 1970.
 
@@ -34,19 +35,29 @@ Part = Taken | MessageRun
 
 
 @dataclass(frozen=True, slots=True)
-class EventSequence:
+class EventSequence(Generic[V]):
     """Many events in their order, as `receive_many` takes them.
 
     Iterate over it, take its messages in columns (`runs`), or make a table of it.
     """
 
     parts: tuple[Part, ...]
+    codec: Codec[V] | None = None  # Of the session; columns and tables have bodies as they are.
 
     def __len__(self) -> int:
         return sum(map(len, self.parts))
 
-    def __iter__(self) -> Iterator[Event]:
-        return chain.from_iterable(map(_events, self.parts))
+    def __iter__(self) -> Iterator[Event[V]]:
+        return chain.from_iterable(map(self._events, self.parts))
+
+    def decoded_by(self, codec: Codec[Any]) -> "EventSequence[Any]":
+        """The same events, whose bodies a codec decodes."""
+        return replace(self, codec=codec)
+
+    def _events(self, part: Part) -> "Sequence[Event[V]]":
+        events = _events(part)
+        codec = self.codec
+        return cast("Sequence[Event[V]]", events) if codec is None else [decoded(codec, one) for one in events]
 
     @property
     def taken(self) -> tuple[Taken, ...]:
@@ -55,14 +66,14 @@ class EventSequence:
             [
                 Taken(event, number, part.received_at_seconds)
                 for part in self.parts
-                for number, event in enumerate(_events(part), part.order)
+                for number, event in enumerate(self._events(part), part.order)
             ]
         )
 
     @property
-    def messages(self) -> tuple[Message, ...]:
+    def messages(self) -> tuple[Message[V], ...]:
         """The messages among the events."""
-        return tuple([event for part in self.parts for event in _events(part) if isinstance(event, Message)])
+        return tuple([event for event in self if isinstance(event, Message)])
 
     @property
     def runs(self) -> tuple[MessageRun, ...]:

@@ -12,6 +12,7 @@ from hopring.ids import Place
 from hopring.services import Service
 from hopring.session.frames import DeliveredBundle, decode_delivered
 from hopring.wire.bundle import Bundle, as_of, rows_of
+from hopring.wire.envelope import decode_envelope
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,18 @@ class MessageRun:
         """The body of each message, without its headers."""
         bodies = bodies_of(self._bundle, self.start, self.end)
         return [split_envelope(body)[1] for body in bodies] if self.enveloped else bodies
+
+    def _split(self) -> tuple[list[bytes], list[bytes]]:
+        """Envelopes and bodies of the messages of an enveloped run; a malformed one belongs to the body."""
+        assert self.enveloped, "other messages have no envelopes"
+        envelopes: list[bytes] = []
+        bodies: list[bytes] = []
+        for body in bodies_of(self._bundle, self.start, self.end):
+            found = decode_envelope(body)
+            end = 0 if found is None else found[1]
+            envelopes.append(body[:end])
+            bodies.append(body[end:])
+        return envelopes, bodies
 
     def messages(self) -> list[Message]:
         """The messages as `Message` objects, in their order."""

@@ -10,12 +10,14 @@ from collections import deque
 from pathlib import Path
 from typing import Final
 
-from hopring.client.events import Event, Gap, Member, Message, Transition, View
+from hopring.client.events import NO_HEADERS, Event, Gap, Headers, Member, Message, Transition, View
 from hopring.groups.names import GroupViewId
+from hopring.ids import Place
 from hopring.services import Service
 from hopring.spool.errors import OffsetMissing, SpoolError
 from hopring.spool.files import directory_of
-from hopring.spool.reading import bounds, marks_before, read
+from hopring.spool.pages import PlaceMissing
+from hopring.spool.reading import after_place, bounds, marks_before, read
 from hopring.spool.record import (
     RecordedGap,
     RecordedMember,
@@ -34,7 +36,7 @@ BEHIND_SECONDS: Final = 30.0
 class SpoolBehind(SpoolError, TimeoutError):
     """The spool does not reach the place of the join in the order."""
 
-    def __init__(self, path: Path, offset: int) -> None:
+    def __init__(self, path: Path | str, offset: int) -> None:
         reason = f"it ends before {offset}, and the view of the join is not in it for {BEHIND_SECONDS:g} s"
         super().__init__(path, reason, "is `hop spool run` alive, in this group, on this side of the network?")
         self.offset = offset
@@ -43,20 +45,40 @@ class SpoolBehind(SpoolError, TimeoutError):
 class Replay:
     """The part of a spool that precedes a group's live events."""
 
-    def __init__(self, root: Path | str, group: str, since: int) -> None:
+    def __init__(self, root: Path | str, group: str, since: int | Place) -> None:
         """Raises OffsetMissing or another SpoolError if the spool cannot be read from there."""
         self.group = group
         self.done = False
         self.upto: GroupViewId | None = None  # The first live view, once it is known.
         self._directory = directory_of(Path(root), group)
-        self._at = since
+        self._at = self._offset(since)
         self.marks: dict[
             str, int
         ] = {}  # The last batches in the spool before the live part, by application; set when done.
         self._events: deque[tuple[Event, int]] = deque()
         known = bounds(self._directory)
-        if not known.start <= since <= known.end:
-            raise OffsetMissing(self._directory, since, *known)
+        if not known.start <= self._at <= known.end:
+            raise OffsetMissing(self._directory, self._at, *known)
+
+    def _offset(self, since: int | Place) -> int:
+        if isinstance(since, int):
+            return since
+        found = after_place(self._directory, since)
+        if found is None:
+            raise PlaceMissing(self._directory, since)
+        return found
+
+    @property
+    def begun(self) -> bool:
+        """Whether its spool is known; errors are raised."""
+        return True
+
+    def has_news(self) -> bool:
+        """Whether `next` has something to do now; files tell nothing, so the calls look again."""
+        return False
+
+    def close(self) -> None:
+        """Frees what it needs beside the calls of the session: nothing."""
 
     def next(self) -> Event | None:
         """The next event, or None if there is none now; `done` tells whether that is the end."""
@@ -89,7 +111,8 @@ def event_of(record: SpoolRecord, group: str) -> Event:
     match its.kind:
         case RecordKind.MESSAGE:
             service = its.service or Service.AGREED
-            return Message(its.sender, its.groups, record.data, service, record.type, its.place)
+            headers = Headers(record.headers) if record.headers else NO_HEADERS
+            return Message(its.sender, its.groups, record.data, service, record.type, its.place, headers)
         case RecordKind.VIEW:
             return _view(decode_body(record.data, RecordedView), group)
         case RecordKind.TRANSITION:

@@ -8,11 +8,12 @@ for all. Messages of one bundle are one entry, however many they are.
 from collections import deque
 from dataclasses import dataclass, field
 
-from hopring.client.dedup import sender_name
-from hopring.client.events import Event, Message, Reconnected
-from hopring.client.runs import StreamEntry, entry_of
-from hopring.client.sequence import Part, Taken
+from hopring.client.events import Event, Message, Reconnected, Suspended, Transition, View, minimum_of
+from hopring.client.receiving.dedup import sender_name
+from hopring.client.receiving.runs import StreamEntry, entry_of
+from hopring.client.receiving.sequence import Part, Taken
 from hopring.session.frames import DeliveredBundle
+from hopring.session.protocol import SignalNotice, ViewNotice
 
 
 @dataclass(slots=True)
@@ -28,6 +29,7 @@ class EventStream:
     last: int = 0
     now_us: int = 0  # The time of arrival of the next entries.
     credit_bytes: int = 0  # For all entries.
+    suspended: set[str] = field(default_factory=set)  # Groups whose suspension was told.
     by_group_read: bool = False  # A reader has read one group alone: mixed entries are split by groups.
 
     def open(self, group: str) -> None:
@@ -36,6 +38,7 @@ class EventStream:
 
     def close(self, group: str) -> None:
         """Closes a group's queue as soon as it is empty."""
+        self.suspended.discard(group)
         if not any(entry.at < entry.end for entry in self.by_group.get(group, ())):
             self.by_group.pop(group, None)
 
@@ -59,6 +62,17 @@ class EventStream:
         """Adds an event; taking it gives the credit back."""
         self._put(entry_of(event, self.last + 1, self.now_us, credit_bytes))
         self.last += 1
+
+    def put_membership(
+        self, event: View | Transition, credit_bytes: int, notice: ViewNotice | SignalNotice
+    ) -> None:
+        """Adds a view or a transition, and `Suspended` behind it if a suspension begins with it."""
+        self.put(event, credit_bytes)
+        if notice.suspended and event.group not in self.suspended:
+            self.put(Suspended(event.group, event.id, event.members, minimum_of(notice.minimum)), 0)
+            self.suspended.add(event.group)
+        elif not notice.suspended and isinstance(event, View):
+            self.suspended.discard(event.group)
 
     def _put(self, entry: StreamEntry) -> None:
         if self.by_group_read and entry.mixed:

@@ -1,0 +1,1 @@
+"""Agents of the blocks in the simulator: one module for each kind."""
