@@ -60,29 +60,75 @@ demo: $(SPARK) ## run the product's main job on this machine
 EVERYWHERE := not netns and not spark and not long
 COMPILED   := HOPRING_PURE=0 $(BIN)/python -m pytest -q
 SOURCES    := HOPRING_PURE=1 $(BIN)/python -m pytest -q
+PARTS      := $(BIN)/python tools/run_parts.py
+# Where tests with these marks are: otherwise all tests would be collected for a few.
+NETNS_IN   := tests/netns
+SPARK_IN   := tests/spark tests/services
 
+# Without files of bytecode each of hundreds of processes would compile the modules, and each pytest all tests, anew.
+export PYTHONDONTWRITEBYTECODE :=
+
+# Network namespaces wait for timers, so Spark has processors beside them, and the simulator what is left.
 test: $(SPARK) ## all that CI runs: format, lint, types, tests on both builds, seeds, Spark, network namespaces
-	@$(MAKE) --no-print-directory -j 2 lint compile
-	$(COMPILED) -n 4 --dist worksteal -m '$(EVERYWHERE) and not interpreted'
-	$(SOURCES) -n 4 --dist worksteal -m '$(EVERYWHERE) and (not slow or interpreted or both)'
-	@$(MAKE) --no-print-directory bench-cpu
-	$(BIN)/hop sim --seeds 400
-	$(BIN)/hop sim --clients --seeds 100
-	$(BIN)/hop sim --sealed --seeds 100
-	$(BIN)/hop sim --sealed --clients --seeds 40
-	$(SOURCES) -m 'spark and not long'
-	$(SOURCES) -m 'netns and not long'
+	@$(MAKE) --no-print-directory -j 3 -O lint compile collect
+	+@$(PARTS) part-compiled part-netns+part-spark+part-seeds part-sources bench-cpu
 
 test-long: $(SPARK) compile ## what is too long for make test: everything marked long, and slow tests on the sources too
+	+@$(PARTS) long-sources long-compiled long-interpreted long-netns long-spark
+
+.PHONY: collect part-compiled part-sources part-seeds part-spark part-netns
+.PHONY: long-sources long-compiled long-interpreted long-netns long-spark
+
+# All modules of tests are imported once, so that several processes find their bytecode.
+collect: $(SPARK)
+	@mkdir -p build
+	@$(SOURCES) --collect-only > build/collected.txt || { cat build/collected.txt; exit 1; }
+	@tail -n 1 build/collected.txt
+
+# Rules for the text of the sources are the same for both builds.
+part-compiled:
+	$(COMPILED) -n 4 --dist worksteal -m '$(EVERYWHERE) and not interpreted' --deselect tests/house/test_house.py
+
+part-sources:
+	$(SOURCES) -n 4 --dist worksteal -m '$(EVERYWHERE) and (not slow or interpreted or both)'
+
+# tests/campaign has the worlds before these.
+part-seeds:
+	$(BIN)/hop sim --start 41 --seeds 360
+	$(BIN)/hop sim --clients --start 21 --seeds 80
+	$(BIN)/hop sim --sealed --start 21 --seeds 80
+	$(BIN)/hop sim --sealed --clients --start 21 --seeds 20
+	$(BIN)/hop sim --resilient --start 21 --seeds 60
+	$(BIN)/hop sim --resilient --clients --start 21 --seeds 20
+	$(BIN)/hop sim --world rmp --start 21 --seeds 80
+	$(BIN)/hop sim --world wide --start 61 --seeds 30
+
+part-spark:
+	$(SOURCES) -m 'spark and not long' $(SPARK_IN)
+
+part-netns:
+	$(SOURCES) -m 'netns and not long' $(NETNS_IN)
+
+long-sources:
 	$(SOURCES) -n 4 --dist worksteal -m '$(EVERYWHERE) and slow and not interpreted and not both'
-	$(COMPILED) -m 'long and not interpreted and not netns'
-	$(SOURCES) -m 'long and (interpreted or netns)'
+
+long-compiled:
+	$(COMPILED) -m 'long and not interpreted and not netns and not spark'
+
+long-interpreted:
+	$(SOURCES) -m 'long and interpreted and not netns and not spark'
+
+long-netns:
+	$(SOURCES) -m 'netns and long' $(NETNS_IN)
+
+long-spark:
+	$(SOURCES) -m 'spark and long' $(SPARK_IN)
 
 test-net: compile ## all tests in network namespaces, the long ones too, judged by what clients saw; needs root
-	$(SOURCES) -m netns
+	$(SOURCES) -m netns $(NETNS_IN)
 
 test-spark: $(SPARK) ## all tests on Spark, the long ones too: both checkers on hundreds of histories
-	$(SOURCES) -m spark
+	$(SOURCES) -m spark $(SPARK_IN)
 
 check: setup ## the fast part: format, lint, types, fast tests
 	@$(MAKE) --no-print-directory lint

@@ -1,6 +1,12 @@
 import os
+import signal
 
 import pytest
+from hypothesis import settings
+
+# How long an example takes depends on what else the machine does.
+settings.register_profile("any machine", deadline=None)
+settings.load_profile("any machine")
 
 # Tests plant bugs and inspect objects, so they run the sources; HOPRING_PURE=0 runs them compiled.
 os.environ.setdefault("HOPRING_PURE", "1")
@@ -12,7 +18,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_configure() -> None:
+    # A shell starts its background jobs with SIGINT ignored, and processes of tests would inherit that.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+LONG_SECONDS_MAX = 2 * 3600
+"""When a test that is marked `long` counts as hanging; others have `timeout` of pyproject.toml."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("long"):
+            item.add_marker(pytest.mark.timeout(LONG_SECONDS_MAX))
     from hopring import compiled  # noqa: PLC0415  Only now is it decided which code it finds.
 
     if compiled.active():

@@ -41,11 +41,16 @@ HOT = (
     ),
     "services.py",
     *("engine.py", "membership/*.py"),
+    *("wire/rmp/*.py", "rmp/*.py", "rmp/*/*.py"),
     *(f"sim/{name}.py" for name in ("engine", "path", "network", "driver", "cluster", "client_cluster")),
     *("check/history.py", "check/judge.py", "check/properties/*.py"),
     "groups/*.py",
     "session/*.py",
-    *(f"client/{name}.py" for name in ("connection", "core", "fast_path", "outgoing", "runs", "stream")),
+    *(
+        f"client/{name}.py"
+        for name in ("connection", "core", "fast_path", "outgoing", "receiving/runs", "receiving/stream")
+    ),
+    *(f"blocks/{name}.py" for name in ("call_header", "caller", "exchange", "serving")),
     "spread/*.py",
     *(
         f"daemon/{name}.py"

@@ -35,10 +35,11 @@ from hopring.value import Value
 class SubmitMessage(Value):
     """A message of one of this daemon's sessions for all daemons of the view."""
 
-    def __init__(self, service: Service, payload: bytes, session: int = 0) -> None:
+    def __init__(self, service: Service, payload: bytes, session: int = 0, resilience: int = 0) -> None:
         self.service: Final = service
         self.payload: Final = payload
         self.session: Final = session
+        self.resilience: Final = resilience  # How many lost daemons it survives, or MAJORITY; 0 for most.
 
 
 @final
@@ -97,6 +98,17 @@ class Delivered(Value):
 
 
 @final
+class Withheld(Value):
+    """A majority resilient message has its turn, but the view is not primary: no member delivers it."""
+
+    def __init__(self, view: ViewId, message: OrderedMessage, sender: Process, position: Position) -> None:
+        self.view: Final = view
+        self.message: Final = message
+        self.sender: Final = sender
+        self.position: Final = position
+
+
+@final
 class Rift(Value):
     """A position before the signal whose bundle members of these sites, with this daemon's, may lack.
 
@@ -112,6 +124,7 @@ class Rift(Value):
         together: tuple[Process, ...],
         next_view: ViewId,
         lost: bool,
+        primary: bool = False,
     ) -> None:
         self.view: Final = view
         self.position: Final = position
@@ -119,16 +132,20 @@ class Rift(Value):
         self.together: Final = together
         self.next_view: Final = next_view
         self.lost: Final = lost  # No member of `together` has the bundle; otherwise it is Safe and not stable.
+        self.primary: Final = primary  # Whether this view is primary, and the next one too.
 
 
 @final
 class TransitionalSignal(Value):
     """The view is closing: until the next one, guarantees hold among `together` only."""
 
-    def __init__(self, view: ViewId, together: tuple[Process, ...], next_view: ViewId) -> None:
+    def __init__(
+        self, view: ViewId, together: tuple[Process, ...], next_view: ViewId, primary: bool = False
+    ) -> None:
         self.view: Final = view
         self.together: Final = together
         self.next_view: Final = next_view  # The view that follows; each side of a split has another one.
+        self.primary: Final = primary  # Whether this view is primary, and the next one too.
 
 
 class PrimaryBasis(StrEnum):
@@ -154,6 +171,7 @@ class Installed(Value):
         cause: str,
         uneven: bool = False,
         primary: PrimaryBasis = PrimaryBasis.NONE,
+        epoch: int = 0,
     ) -> None:
         self.view: Final = view
         self.members: Final = members
@@ -163,12 +181,14 @@ class Installed(Value):
         # messages after the signal were not for all their sites.
         self.uneven: Final = uneven
         self.primary: Final = primary
+        # The place of a primary view in the chain of all of them; 0 if others might be as far.
+        self.epoch: Final = epoch
 
 
 EngineInput = SubmitMessage | Resume | Withdraw | ForcePrimary | Stop | Stalled | Tick
 """All inputs of an engine from the layers above and from the clock."""
 
-EngineOutput = Stamped | Delivered | Rift | TransitionalSignal | Installed
+EngineOutput = Stamped | Delivered | Withheld | Rift | TransitionalSignal | Installed
 """All outputs of an engine for the layers above."""
 
 

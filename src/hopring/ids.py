@@ -38,6 +38,9 @@ DAEMONS_MAX: Final = 4096
 NUMBER_MAX: Final = 2**64 - 2**32
 """The largest sequence, stamp or view counter; sums with it still fit the 64 bits of the wire."""
 
+EPOCH_MAX: Final = 2**48
+"""The last place in the chain of primary views; an operator's word takes 1,024 of them."""
+
 NEVER: Final = 2**62 - 1
 """A deadline that never comes, in microseconds; small enough for a machine integer of compiled code."""
 

@@ -42,6 +42,7 @@ class Service(IntEnum):
     early: bool
     by_session: bool
     at_once: bool
+    may_be_resilient: bool
 
     def promises(self, other: "Service") -> bool:
         """Whether a message of this service may stand for one of the other, having all its capabilities."""
@@ -69,6 +70,8 @@ def _grant(service: Service, capabilities: frozenset[Capability]) -> None:
     service.early = service.reliable and not service.total
     service.by_session = service.early and service.fifo
     service.at_once = service.early and not service.fifo
+    # Safe is more than any resilience, and without a place in the order nothing can wait for holders.
+    service.may_be_resilient = service.total and not service.stable
 
 
 for _service, _row in _CAPABILITIES.items():

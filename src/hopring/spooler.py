@@ -8,30 +8,33 @@ Invariants  events become records in the order of the session; while a disk refu
 
 Consecutive messages of one bundle become one run that maps the bundle's columns: no object is made for a single
 message. Records carry the group's view as far as it is known. Messages of batches that count once are appended
-with a mark, from which a restarted spooler knows how much of each batch its spool has (client/dedup.py).
+with a mark, from which a restarted spooler knows how much of each batch its spool has
+(client/receiving/dedup.py).
 """
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import accumulate, chain
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from hopring.blocks.exchange import SERVERS_SUFFIX
 from hopring.client.blocking import Session
-from hopring.client.dedup import live_app
-from hopring.client.errors import TimedOut
-from hopring.client.events import Gap, Member, Reconnected, Transition, View
-from hopring.client.runs import MessageRun
-from hopring.client.sequence import EventSequence, Taken, microseconds
-from hopring.groups.names import GroupViewId
+from hopring.client.errors import NotAllowed, RequestRefused, TimedOut
+from hopring.client.events import Gap, Member, Reconnected, Request, Transition, View
+from hopring.client.receiving.dedup import live_app
+from hopring.client.receiving.runs import MessageRun
+from hopring.client.receiving.sequence import EventSequence, Taken, microseconds
+from hopring.groups.names import GroupViewId, served_by, synchronous_of
 from hopring.groups.private_groups import is_private
 from hopring.ids import GroupName, Place
 from hopring.spool.encode import AppendMark
 from hopring.spool.errors import AppendFailed, SpoolError, SpoolFull
-from hopring.spool.reading import read
+from hopring.spool.files import bases, spools
+from hopring.spool.pages import REPLAY_SUFFIX, answer
+from hopring.spool.reading import read, read_head
 from hopring.spool.record import (
     NO_PLACE,
     NO_STEP,
@@ -47,6 +50,7 @@ from hopring.spool.record import (
     run_of,
 )
 from hopring.spool.writer import SpoolOptions, SpoolWriter, wall_us
+from hopring.wire.envelope import ENVELOPE_BYTES_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +70,8 @@ class Portion(NamedTuple):
 def portions(runs: Iterable[RecordRun]) -> list[Portion]:
     """Splits runs into appends: where batches of two applications meet, and before each view.
 
-    A join that begins in the past (client/replay.py) relies on the latter: the marks before a view cover
-    exactly the messages before it.
+    A join that begins in the past (client/receiving/replay.py) relies on the latter: the marks before a view
+    cover exactly the messages before it.
     """
     out = [Portion([])]
     for run in runs:
@@ -136,8 +140,9 @@ class RunBuilder:
         mark = came._bundle.key.mark
         ends: Sequence[int] = came.offsets
         whole: bytes | memoryview = came.whole
-        if came.enveloped:  # Headers are not spooled.
-            bodies = came.bodies()
+        envelopes: Sequence[bytes] = ()
+        if came.enveloped:
+            envelopes, bodies = came._split()
             ends, whole = list(accumulate(map(len, bodies), initial=0)), b"".join(bodies)
         for group in came.groups:
             if group in self.views:
@@ -151,10 +156,10 @@ class RunBuilder:
                     self.views[group],
                 )
                 if mark is None:
-                    yield group, RecordRun(header, came.types, ends, whole, came.start)
+                    yield group, RecordRun(header, came.types, ends, whole, came.start, envelopes)
                 else:
                     last = AppendMark(live_app(came.sender, mark.app), mark.number + came.end - 1)
-                    yield group, BatchRun(header, came.types, ends, whole, came.start, mark=last)
+                    yield group, BatchRun(header, came.types, ends, whole, came.start, envelopes, mark=last)
 
 
 def step_of(view: GroupViewId) -> GroupStep:
@@ -190,6 +195,10 @@ WAIT_SECONDS: Final = 0.1
 LOOK_SECONDS: Final = 1.0
 """The interval between looks for new groups, and between retries of a refused append."""
 
+ASKED_SECONDS: Final = 1.0
+ASKED_WAIT_SECONDS: Final = 0.002
+"""While somebody replays, each step is this short, so that the next page is not waited for."""
+
 _GLOB: Final = frozenset("*?[")
 
 
@@ -214,8 +223,10 @@ class Spooler:
         self._say = say
         self._heard = heard
         self._builder = RunBuilder()
+        self._earlier = spooled_groups(root)  # Of an earlier run; it goes on with those that match a pattern.
         self._waiting: dict[str, list[Portion]] = {}  # Refused by a disk, to be retried.
         self._look_at = 0.0
+        self._asked_at = -ASKED_SECONDS  # When a program that replays last asked for a page.
         self._stopped = False
 
     def run(self) -> None:
@@ -238,6 +249,9 @@ class Spooler:
         if self._waiting:
             self._retry(wait_seconds)
             return
+        self.session.handle_requests(timeout_seconds=0.0)
+        if time.monotonic() - self._asked_at < ASKED_SECONDS:
+            wait_seconds = min(wait_seconds, ASKED_WAIT_SECONDS)
         events = self.session.receive_many(max_messages=MANY_MESSAGES, max_wait_seconds=wait_seconds)
         self._heard(events)
         self._waiting = {group: portions(runs) for group, runs in self._builder.runs(events).items()}
@@ -254,8 +268,22 @@ class Spooler:
         for group in sorted(self._wanted() - set(self.writers)):
             self._open(group)
             self._builder.open(group)
+            self._serve(group)
             self.session.join(group)
             self._say(f"spooling {group} to {self.writers[group].directory} from {self.writers[group].end}")
+
+    def _serve(self, group: str) -> None:
+        """Answers requests for pages of the spool, from programs that replay it."""
+        directory = self.writers[group].directory
+
+        def page(request: Request) -> bytes:
+            self._asked_at = time.monotonic()
+            return answer(directory, request.data, self.session.message_bytes_max - ENVELOPE_BYTES_MAX)
+
+        try:
+            self.session.serve(group + REPLAY_SUFFIX, page)
+        except (RequestRefused, NotAllowed) as error:
+            self._say(f"{group} cannot be replayed over the network: {error}")
 
     def _wanted(self) -> set[str]:
         plain = {pattern for pattern in self._patterns if not _GLOB & set(pattern)}
@@ -266,9 +294,10 @@ class Spooler:
             known = [one.name for one in self.session.groups(timeout_seconds=LOOK_SECONDS)]
         except TimedOut:
             return plain
-        names = [name for name in known if not is_private(GroupName(name))]
-        # A member of a group of servers would count as a server.
-        names = [name for name in names if not name.endswith(SERVERS_SUFFIX)]
+        # A group that had only the spooler has no members while that is away, and senders go on.
+        names = [name for name in {*known, *self._earlier} if not is_private(GroupName(name))]
+        # A member of a group of servers would count as a server, and others would wait for its agreement.
+        names = [name for name in names if served_by(name) is None and synchronous_of(name) is None]
         return plain | {name for name in names if any(fnmatchcase(name, glob) for glob in globs)}
 
     def _open(self, group: str) -> None:
@@ -311,6 +340,16 @@ class Spooler:
                 writer.tick()
             except (SpoolFull, AppendFailed) as error:
                 self._say(str(error))
+
+
+def spooled_groups(root: Path) -> frozenset[str]:
+    """The groups that have a spool below this directory; one that cannot be read is left out."""
+    found: set[str] = set()
+    with suppress(SpoolError):
+        for directory in spools(root):
+            with suppress(SpoolError, OSError):
+                found.add(read_head(directory, bases(directory)[-1]).group)
+    return frozenset(found)
 
 
 def _last(writer: SpoolWriter) -> tuple[int, Place | None]:

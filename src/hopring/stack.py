@@ -38,6 +38,7 @@ from hopring.links.ring.options import RingOptions
 from hopring.links.ring.packing import VisitSpace
 from hopring.links.timing import LinkSample, Pinging
 from hopring.ordering.destinations import Destinations
+from hopring.ordering.holders import one_vote_each
 from hopring.ordering.stamps import StampedBundles, Stamps
 from hopring.ordering.unreliable import LooseReceiver, LooseSender
 from hopring.routing.network import (
@@ -140,6 +141,7 @@ class Stack:
             self.network.site,
             self._object_bytes(),
             destinations=destinations or Destinations(),
+            votes=one_vote_each([topology.site_of[one] for one in self.network.members]),
             in_flight_max=options.in_flight_max,
         )
         self._reassembly = Reassembly(options.bundle_bytes_max)
@@ -154,14 +156,13 @@ class Stack:
         self._clock_due_us = NEVER  # When the clock has to reach that stamp, at the latest.
         self._serial = 0  # Of control messages.
         self._last_stamped: StampedBundles | None = None  # In the last visit.
-        self._safe_queued = False  # A Safe bundle waits to be stamped.
-        self.safe_waits = False
-        """Set by the layer above while a Safe bundle is stamped and not stable."""
-        self.local_aru = 0
-        """Set by the layer above: this daemon has everything below this line."""
+        self._holders_queued = False  # A bundle that will wait for holders waits to be stamped.
+        # Set by the layer above: whether a stamped bundle waits for holders, the highest stamp of a resilient
+        # one, and the line below which this daemon has everything.
+        self.waits_for_holders = False
+        self.resilient_lts = self.local_aru = 0
         self.drops: Counter[Drop] = Counter()
-        # The last item for another site and its encoding: often the same item goes to several neighbours.
-        self._encoded_item: Item | None = None
+        self._encoded_item: Item | None = None  # The last one for another site: often it goes to several.
         self._encoded = b""
         self._out: list[Output] = []
 
@@ -297,7 +298,7 @@ class Stack:
     def _multicast(self, event: Multicast, now_us: int) -> None:
         assert len(event.bundle) <= self.options.bundle_bytes_max, "check the size where the bundle is made"
         self.stamps.put(event.session, event.mask, event.bundle)
-        self._safe_queued = self._safe_queued or event.safe
+        self._holders_queued = self._holders_queued or event.waits_for_holders
         self._step_ring(Wish(), now_us)
 
     def _multicast_loose(self, event: MulticastLoose, now_us: int) -> None:
@@ -371,9 +372,10 @@ class Stack:
             self.local_aru,
             tuple(ring_objects),
             self.stamps.busy,
-            self._safe_queued or self.safe_waits,
+            self._holders_queued or self.waits_for_holders,
+            self.resilient_lts,
         )
-        self._safe_queued = self._safe_queued and self.stamps.busy
+        self._holders_queued = self._holders_queued and self.stamps.busy
         self._last_stamped = stamped
         self._step_ring(release, now_us)
 
@@ -570,7 +572,7 @@ class Stack:
             elif isinstance(output, Passed):
                 stamped = self._last_stamped
                 assert stamped is not None, "a token passes on only after its visit"
-                self._out.append(Visited(stamped.site_seq, stamped.site_lts, output.site_aru))
+                self._out.append(Visited(stamped.site_seq, stamped.site_lts, output.site_aru, output.lines))
             elif isinstance(output, Deliver):
                 self._deliver(output.payload, FromRing, now_us)
             elif isinstance(output, Transmit):

@@ -24,11 +24,14 @@ from hopring.wire.train import Frame, Packet
 class Multicast(Value):
     """A bundle for those sites of the mask that want it (`Destinations`); other sites get its meta-data."""
 
-    def __init__(self, mask: SiteMask, bundle: bytes, session: int = 0, safe: bool = False) -> None:
+    def __init__(
+        self, mask: SiteMask, bundle: bytes, session: int = 0, waits_for_holders: bool = False
+    ) -> None:
         self.mask: Final = mask
         self.bundle: Final = bundle
         self.session: Final = session  # Bundles of one session are chained for FIFO order.
-        self.safe: Final = safe  # Its delivery waits until all daemons have it.
+        # Its turn in the order is not enough: its delivery waits until other daemons have it.
+        self.waits_for_holders: Final = waits_for_holders
 
 
 @final
@@ -186,10 +189,11 @@ class Promised(Value):
 class Visited(Value):
     """A visit of the token has ended: the counters of the site, and the line that all its daemons reached."""
 
-    def __init__(self, site_seq: int, site_lts: int, site_aru: int) -> None:
+    def __init__(self, site_seq: int, site_lts: int, site_aru: int, lines: tuple[int, ...] = ()) -> None:
         self.site_seq: Final = site_seq
         self.site_lts: Final = site_lts
         self.site_aru: Final = site_aru
+        self.lines: Final = lines  # The line of each daemon of the site, while resilient bundles wait.
 
 
 Input = (

@@ -21,6 +21,27 @@ LOOK_SECONDS = 0.2
 GOODBYE_SECONDS = 20.0
 
 
+class GrowingTrace:
+    """The trace file of a daemon that writes it; each line is read once, when it is whole."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._rows: list[TraceRow] = []
+        self._read_bytes = 0
+        self._decoder = msgspec.json.Decoder(TraceRow)
+
+    def rows(self) -> list[TraceRow]:
+        """All rows up to now."""
+        if self.path.exists():
+            with self.path.open("rb") as file:
+                file.seek(self._read_bytes)
+                # A line that is not whole is completed later, or cut off when the daemon starts again.
+                whole, newline, _torn = file.read().rpartition(b"\n")
+            self._rows += [self._decoder.decode(line) for line in whole.splitlines()]
+            self._read_bytes += len(whole + newline)
+        return self._rows
+
+
 class DaemonProcesses:
     """The daemons of one configuration; use it as `with DaemonProcesses(...) as daemons`."""
 
@@ -45,7 +66,7 @@ class DaemonProcesses:
         self._directory = directory
         self._file = directory / "hop.toml"
         self._file.write_text(dump_toml(with_keys(config, directory)))
-        self._decoder = msgspec.json.Decoder(TraceRow)
+        self._traces = {name: GrowingTrace(directory / f"{name}.jsonl") for name in self.names}
 
     def __enter__(self) -> "DaemonProcesses":
         return self
@@ -74,7 +95,7 @@ class DaemonProcesses:
                 "--name",
                 name,
                 "--trace",
-                str(self._trace(name)),
+                str(self._traces[name].path),
                 "--state",
                 str(self._directory),
                 *self._arguments,
@@ -114,10 +135,7 @@ class DaemonProcesses:
 
     def rows(self, name: str) -> list[TraceRow]:
         """A daemon's trace up to now, over all its starts."""
-        if not self._trace(name).exists():
-            return []
-        whole, newline, _torn = self._trace(name).read_bytes().rpartition(b"\n")
-        return [self._decoder.decode(line) for line in (whole + newline).splitlines()]
+        return self._traces[name].rows()
 
     def members(self, name: str) -> set[str]:
         """The members of a daemon's view; empty until it has installed one since its last start."""
@@ -176,6 +194,3 @@ class DaemonProcesses:
 
     def _begun(self, name: str) -> int:
         return sum(row.kind == "recover" for row in self.rows(name))
-
-    def _trace(self, name: str) -> Path:
-        return self._directory / f"{name}.jsonl"

@@ -5,6 +5,7 @@ import shlex
 import signal
 import socket
 import time
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -159,7 +160,8 @@ def test_commands_end_with_their_code(granted: GrantedDaemon) -> None:
 def test_the_commands_of_the_page_do_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = (Path(__file__).parents[2] / "docs" / "security.md").read_text()
     by_tls, page = whole.split("## Clients by TLS")[1].split("## Users and grants")
-    (example,) = re.findall(r"```toml\n(.*?)```", page.split("## Audit")[0], re.DOTALL)
+    example, revoked = re.findall(r"```toml\n(.*?)```", page.split("## Audit")[0], re.DOTALL)
+    assert list(tomllib.loads(revoked)["security"]) == ["revoked"]
     base = free_base_port(3)
     config = with_ports(local_config({"eu": 1}, base_port=base), "eu1", tls_port=base + 2)
 

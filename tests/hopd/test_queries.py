@@ -29,8 +29,8 @@ def test_any_daemon_lists_groups_members_and_its_view_for_a_client_in_no_group(s
             code, out, _ = run("groups", "--at", url, "--json")
             assert code == 0
             assert json.loads(out) == [
-                {"group": "news", "members": 1, "here": here[0]},
-                {"group": "trades", "members": 2, "here": here[1]},
+                {"group": "news", "members": 1, "here": here[0], "suspended": False},
+                {"group": "trades", "members": 2, "here": here[1], "suspended": False},
             ]
         code, out, _ = run("members", "trades", "--at", served.url("us1"), "--json")
         facts = json.loads(out)
@@ -48,6 +48,11 @@ def test_any_daemon_lists_groups_members_and_its_view_for_a_client_in_no_group(s
         assert (facts_of.daemon, facts_of.phase, facts_of.groups) == ("us1", "op", 2)
         assert [one.daemon for one in facts_of.links] == ["eu1"]
         assert facts_of.links[0].received > 0
+        assert [(one.name, one.site, one.votes) for one in facts_of.configured] == [
+            ("eu1", "eu", 1),
+            ("us1", "us", 1),
+        ]
+        assert facts_of.tie_site is None
 
 
 def test_watching_shows_each_view_as_it_comes(served: ServedCluster) -> None:

@@ -33,7 +33,9 @@ def test_two_spoolers_of_one_group_record_the_same_in_the_same_order(
     ):
         until(lambda: both_are_in(anna, "trades", 2) and both_are_in(bert, "trades", 2))
         for number in range(200):
-            (anna if number % 3 else bert).multicast("trades", b"%d" % number, service=SAFE, type=number)
+            headers = None if number % 2 else {"key": str(number)}
+            sender = anna if number % 3 else bert
+            sender.multicast("trades", b"%d" % number, service=SAFE, type=number, headers=headers)
         until(lambda: len(one.messages()) == len(two.messages()) == 200)
 
         assert one.end(signal.SIGTERM) == 0
@@ -46,6 +48,9 @@ def test_two_spoolers_of_one_group_record_the_same_in_the_same_order(
     assert [(a.data, a.type, a.number) for a in first] == [(b.data, b.type, b.number) for b in second]
     for a, b in zip(first, second, strict=True):
         assert a.header[2:] == b.header[2:], "records differ in sender, groups, service, place or view"
+    for spooled in (first, second):
+        keys = [(int(one.data), one.headers.get("key")) for one in spooled]
+        assert keys == [(number, None if number % 2 else str(number)) for number, _ in keys]
     places = [(record.header.place, record.number) for record in first]
     assert places == sorted(places)
     assert len(set(places)) == 200

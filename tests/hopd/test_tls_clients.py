@@ -283,7 +283,13 @@ def memory_kib(pid: int) -> int:
     return int(line.split()[1])
 
 
-@pytest.mark.parametrize("greeting", [b"", b"\x16\x03\x01\x02\x00\x01"], ids=["silent", "partial"])
+@pytest.mark.parametrize(
+    "greeting",
+    [
+        pytest.param(b"", id="silent", marks=pytest.mark.long),
+        pytest.param(b"\x16\x03\x01\x02\x00\x01", id="partial"),
+    ],
+)
 def test_ten_thousand_half_open_handshakes_cost_little_and_do_no_harm(
     served: TlsDaemon, greeting: bytes
 ) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import signal
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,10 +13,11 @@ from tests.hopd.served_cluster import SECONDS_MAX, run
 from tests.hopd.tls_daemon import Impostor, TlsDaemon, make_certificate, tls_daemon
 from tests.support.keys import DAYS
 
-from hopring import ConnectError, NotAllowed, Reconnected, WrongValue, connect, sync
+from hopring import ConnectError, NotAllowed, Reconnected, SessionClosed, WrongValue, connect, sync
 from hopring.client.connection import DaemonConnection, EncryptedChannel
 from hopring.credentials import client_tls
-from hopring.credentials.directory import KeyDirectory
+from hopring.credentials.certificates import load_certificate
+from hopring.credentials.directory import KeyDirectory, certificate_facts
 from hopring.credentials.files import CredentialError
 
 pytestmark = pytest.mark.slow
@@ -88,6 +90,27 @@ def test_a_session_ends_with_its_certificate_and_comes_back_with_a_renewed_one(s
         assert isinstance(back, Reconnected)
         assert back.gap.reason == "credentials expired"
         session.multicast_wait("trades.eu", b"x")
+
+
+def test_a_certificate_that_is_revoked_ends_its_session_at_once_and_begins_no_other(served: TlsDaemon) -> None:
+    old, new = served.keys.user_path("bob", "pem"), served.directory / "new.pem"
+    make_certificate(served.keys, new, "bob", user=True)
+    file = served.directory / "hop.toml"
+    digest = certificate_facts("bob", load_certificate(old)).sha256
+    with (
+        sync.connect(served.url, name="bob", ca=served.ca, certificate=old) as revoked,
+        sync.connect(served.url, name="pricer", **alice(served)) as other,
+    ):
+        file.write_text(file.read_text().replace("[security]\n", f'[security]\nrevoked = ["{digest}"]\n'))
+        served.daemon.process.send_signal(signal.SIGHUP)
+        with pytest.raises(SessionClosed, match="the certificate of bob was revoked"):
+            revoked.receive(timeout_seconds=SECONDS_MAX)
+        other.multicast_wait("trades.eu", b"x")
+    with pytest.raises(NotAllowed, match="its certificate was revoked"):
+        sync.connect(served.url, name="bob", ca=served.ca, certificate=old)
+    with sync.connect(served.url, name="bob", ca=served.ca, certificate=new) as renewed:
+        renewed.multicast_wait("trades.eu", b"x")
+    served.daemon.wait_for_log("changed=security.revoked")
 
 
 def test_the_doctor_asks_by_tls_if_it_is_given_the_authority(served: TlsDaemon) -> None:

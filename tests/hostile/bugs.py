@@ -30,7 +30,6 @@ from hopring.membership.view_counter import ViewCounter
 from hopring.ordering.order import Order, SiteLine
 from hopring.sealing.keys import _SENDER, EPOCH_SHIFT, KEY_BYTES, ClusterKey, _derive
 from hopring.sealing.packet import _HEAD, HEAD_BYTES, TAG_BYTES, Form, SealedHead
-from hopring.sealing.sealer import PacketSealer
 from hopring.sealing.sealing import Sealing
 from hopring.sim.campaign.bugs.planting import Bug, all_bugs, bug
 from hopring.stack_events import Identity
@@ -104,14 +103,6 @@ def _start_unchecked(_decode: Callable[..., SealedHead]) -> Any:
 
 def _any_inner_sender(_checked: Callable[[bytes, bytes], Any]) -> Any:
     return lambda clear, _head: clear
-
-
-def _counter_unbounded(_next: Callable[[PacketSealer], int]) -> Any:
-    def count_on(self: PacketSealer) -> int:
-        self.counter += 1
-        return self.counter
-
-    return count_on
 
 
 # Key files.
@@ -382,7 +373,7 @@ _LISTED: Final = (
         "counter-unbounded",
         "sealing",
         "packets are numbered beyond the last number",
-        ("hopring.sealing.sealer:PacketSealer._next_counter", _counter_unbounded),
+        ("hopring.sealing.sealer:_check_number", _nothing),
     ),
     bug(
         "short-key-taken",

@@ -34,12 +34,12 @@ from pickle import dumps, loads
 from hopring.ids import NOBODY
 from hopring.links.ring.token import Aru
 from hopring.links.ring.events import Release
-from hopring.links.ring.token import first_token, next_token
+from hopring.links.ring.token import NO_LINES, first_token, next_token
 assert type(next_token).__name__ == "builtin_function_or_method"
 assert Aru(1) == Aru(1) and hash(Aru(1)) == hash(Aru(1)) and Aru(1) != Aru(2)
 assert repr(Aru(1, 2)) == "Aru(value=1, modifier=2)" and Aru(1).replace(value=2) == Aru(2)
 assert loads(dumps(Aru(1))) == Aru(1)
-unchanged = dict(link_seq=1, link_local=1, flow_control=0, missing=(), active=False)
+unchanged = dict(link_seq=1, link_local=1, flow_control=0, missing=(), active=False, lines=NO_LINES)
 idle = next_token(first_token(1), 0, Release(0, 0, 0), **unchanged)
 print("quiet", idle.quiet)
 """

@@ -6,6 +6,7 @@ has no rules for the service beyond what follows from its capabilities.
 
 # ruff: noqa: E402  hopring is imported once the seventh service is there.
 
+import re
 import sys
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from tests.unit.check.evs_notation import history
 from hopring.check.judge import check_evs, check_evs_c
 from hopring.check.picture.svg import SERVICES as COLOURS
 from hopring.check.properties.property import Verdict
+from hopring.check.properties.sql import numbers
 from hopring.check.trace import ClientDelivered, Event, MessageDelivered
 from hopring.check.trace_files import write_parquet
 from hopring.ids import DaemonId, SiteId, SiteMask
@@ -59,7 +61,7 @@ def at_its_turn() -> None:
     order.promise(there, 0, 9)
 
     assert [entry.message for entry in order.deliver()] == [message]
-    assert order.safe_waiting == 0
+    assert order.waiting_for_holders == 0
 
 
 def in_the_campaign() -> list[Event]:
@@ -83,14 +85,24 @@ def by_the_checkers() -> None:
     assert "2.11" not in broken(check_evs_c(client_history(OVERTAKEN.format("total")), True))
 
 
+def by_the_text_of_queries() -> None:
+    """Queries ask for capabilities, and so for the service."""
+    number = str(int(TOTAL))
+    for services in (numbers("total"), numbers("reliable")):
+        assert number in re.findall(r"\d+", services)
+    for services in (numbers("fifo"), numbers("stable")):
+        assert number not in re.findall(r"\d+", services)
+
+
 def by_a_query(directory: Path) -> None:
     """The audit with Spark agrees with the plain checkers."""
     from hopring.spark import session  # noqa: PLC0415  An extra.
     from hopring.spark.audit import Ends, audit, read_trace  # noqa: PLC0415
+    from hopring.spark.session import SMALL  # noqa: PLC0415
 
     wrong = history(SWAPPED.format("total"))
     write_parquet(wrong, directory / "trace.parquet")
-    spark = session("services")
+    spark = session("services", settings=SMALL)
     # The kernel runs in processes that have six services.
     report = audit(spark, read_trace(spark, str(directory)), otherwise=Ends(), engine="queries")
 
@@ -105,6 +117,7 @@ def main() -> None:
         return
     at_its_turn()
     by_the_checkers()
+    by_the_text_of_queries()
     in_the_campaign()
     assert TOTAL in COLOURS
     assert SERVICE_BITS[TOTAL] == Bits.CAUSAL, "the weakest of Spread's services that promises as much"

@@ -9,7 +9,7 @@ import click
 from hopring.cli.terminal import Exit, Failure, say
 from hopring.client.arguments import SECONDS_MAX, URL_DEFAULT, Reconnect, parse_url, parse_urls
 from hopring.client.blocking import Session, connect
-from hopring.client.errors import ConnectError, NameInUse, NotAllowed, TimedOut
+from hopring.client.errors import ConnectError, NameInUse, NotAllowed, NotPrimary, TimedOut
 from hopring.client.events import Event, Reconnected
 from hopring.credentials.files import CredentialError
 from hopring.errors import HopError
@@ -35,6 +35,12 @@ class NotGranted(Failure):
     exit_code = int(Exit.AUTH)
 
 
+class Parted(Failure):
+    """The daemons' view is not primary."""
+
+    exit_code = int(Exit.NOT_PRIMARY)
+
+
 class Late(Failure):
     """An answer did not arrive in time."""
 
@@ -52,7 +58,7 @@ def checked_url(_context: click.Context, _parameter: click.Parameter, value: str
 
 
 def at_daemon(command: Command) -> Command:
-    """Adds the options --at and --name."""
+    """Adds the options --at, --name and --require, and those for TLS and credentials."""
     at = click.option(
         "--at",
         "url",
@@ -63,10 +69,17 @@ def at_daemon(command: Command) -> Command:
         show_envvar=True,
         callback=checked_url,
         help="Daemon: hops://host:port with --ca, hop://host:port or hop+unix:///path; "
-        "of several, with commas, the first that answers.",
+        "of several, with commas, the first that answers. Without daemons: rmp://, see docs/peers.md.",
     )
     name = click.option("--name", metavar="NAME", help="Name of the session; by default one is generated.")
-    return at(name(identity_options(command)))
+    require = click.option(
+        "--require",
+        type=click.Choice(["primary"]),
+        expose_value=False,
+        callback=_keep_identity,
+        help="Only a daemon whose view is primary; exit code 5 if there is none.",
+    )
+    return at(name(require(identity_options(command))))
 
 
 def identity_options(command: Command) -> Command:
@@ -99,7 +112,7 @@ def _keep_identity(context: click.Context, parameter: click.Parameter, value: st
 
 
 def identity() -> dict[str, Any]:
-    """The arguments of `connect` for TLS and credentials, as the command line gives them."""
+    """The arguments of `connect` for TLS, credentials and primary views, as the command line gives them."""
     context = click.get_current_context(silent=True)  # None while names are completed.
     return {} if context is None else dict(context.meta.get(_IDENTITY, {}))
 
@@ -129,6 +142,8 @@ def client_errors() -> Iterator[None]:
         raise NotGranted(printable(str(error))) from None
     except CredentialError:
         raise
+    except NotPrimary as error:
+        raise Parted(printable(str(error))) from None
     except ConnectError as error:
         raise Unreachable(printable(str(error))) from None
     except TimedOut as error:

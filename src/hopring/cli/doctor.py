@@ -15,8 +15,10 @@ from hopring.cli.daemon_session import Unreachable, identity, identity_options, 
 from hopring.cli.doctor_checks import AskedDaemon, CheckVerdict, DoctorReport, ask, check_daemons, check_pairs
 from hopring.cli.doctor_keys import check_key_files, check_running_keys
 from hopring.cli.monitor.admin_client import AdminClient, default_places
+from hopring.cli.peers.checks import check_peers
 from hopring.cli.terminal import Exit, say
 from hopring.client.arguments import parse_url, unix_url
+from hopring.client.peer_url import PeerUrl, is_peer_url, parse_peer_url
 from hopring.config import Config, Daemon, load_config
 from hopring.daemon.clients.listening import tcp_place, tls_place
 from hopring.links.kinds import KINDS
@@ -58,13 +60,22 @@ def doctor(
 ) -> None:
     """Check the cluster of FILE from this host: configuration, addresses, ports, packet sizes, views, keys.
 
+    With rmp://... in place of FILE: whether peers with this URL can work here, on which interface, with which
+    buffers, and whether multicast works.
+
     Daemons are asked through their client ports or, on this host, their Unix sockets, and with --ca by TLS; for
     their keys, through their admin sockets. Exit code 1 means that there is a finding; each has a remedy.
     Checks that cannot be made from here are listed as unknown: run the command on every host.
     """
+    report = DoctorReport()
+    if is_peer_url(file):
+        check_peers(report, _peer(file))
+        _print(report, as_json, show_all)
+        if report.findings:
+            context.exit(Exit.FAILURE)
+        return
     config = load_config(file)
     given = _given(config, urls)
-    report = DoctorReport()
     asked = _ask_all(report, config, given, state or _state_directory(), seconds)
     _check_host(report, config, asked)
     if any(doctor_checks.is_local(daemon.address) for daemon in config.daemons):
@@ -75,6 +86,13 @@ def doctor(
     _print(report, as_json, show_all)
     if report.findings:
         context.exit(Exit.FAILURE)
+
+
+def _peer(url: str) -> PeerUrl:
+    try:
+        return parse_peer_url(url)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="FILE") from None
 
 
 def _statuses(places: list[Path], seconds: float) -> list[Mapping[str, Any]]:

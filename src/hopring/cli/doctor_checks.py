@@ -140,6 +140,8 @@ def check_daemons(report: DoctorReport, config: Config, asked: dict[str, AskedDa
         if facts.phase != "op":
             text = f"is in no whole view ({facts.phase}, {one.view.cause})"
             report.finding(name, text, "wait a few seconds; if it stays so, look at its log")
+        for problem in facts.problems:
+            report.finding(name, problem, "look at its log, and mend what it names")
         since = f"since it started {_age(facts.uptime_seconds)} ago"
         for reason, count in facts.dropped.items():
             if reason in _DROPS:

@@ -25,9 +25,12 @@ COMMANDS: Final = {
     "sub": "hopring.cli.pubsub:sub",
     "request": "hopring.cli.requests:request",
     "reply": "hopring.cli.requests:reply",
+    "lock": "hopring.cli.lock:lock",
+    "locks": "hopring.cli.queries:locks",
     "groups": "hopring.cli.queries:groups",
     "members": "hopring.cli.queries:members",
     "view": "hopring.cli.queries:view",
+    "rmp": "hopring.cli.peers.command:rmp",
     "keys": "hopring.cli.keys:keys",
     "monitor": "hopring.cli.monitor.command:monitor",
     "doctor": "hopring.cli.doctor:doctor",
@@ -94,7 +97,7 @@ class LazyCommands(click.Group):
     cls=LazyCommands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     epilog="Exit codes: 0 done, 1 failed or refused, 2 wrong command line, 3 no daemon reached, 4 not in time, "
-    "6 not permitted, 7 wrong configuration, 130 interrupted.",
+    "5 not primary, 6 not permitted, 7 wrong configuration, 130 interrupted.",
 )
 @click.version_option(__version__, prog_name="hop")
 def cli() -> None:

@@ -19,11 +19,35 @@ from hopring.cli.daemon_session import (
     service_option,
 )
 from hopring.cli.terminal import say, say_payload
+from hopring.client.arguments import MINIMUM_MAX
 from hopring.client.blocking import Session, connect
 from hopring.client.calls import GOODBYE_SECONDS
-from hopring.client.events import Event, Gap, Member, Message, Reconnected, SlowWarning, Transition, View
-from hopring.client.sequence import microseconds
+from hopring.client.events import (
+    Event,
+    Excluded,
+    FlushRequest,
+    Gap,
+    Member,
+    Message,
+    Quorum,
+    Ready,
+    Reconnected,
+    SlowWarning,
+    Suspended,
+    Transition,
+    View,
+)
+from hopring.client.receiving.sequence import microseconds
 from hopring.services import Service
+
+
+def checked_minimum(_ctx: click.Context, _param: click.Parameter, value: str) -> int | Quorum:
+    """The minimum of a group: a number of members, `majority` or `all`; a usage error for anything else."""
+    if value in (Quorum.MAJORITY.value, Quorum.ALL.value):
+        return Quorum(value)
+    if value.isdecimal() and 1 <= int(value) <= MINIMUM_MAX:
+        return int(value)
+    raise click.BadParameter(f"give a number from 1 to {MINIMUM_MAX}, majority or all")
 
 
 @click.command()
@@ -32,6 +56,12 @@ from hopring.services import Service
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line, with sender and service.")
 @click.option("--views", is_flag=True, help="Show views and transitions too.")
 @click.option("--count", type=click.IntRange(1), help="End after this many messages.")
+@click.option(
+    "--minimum",
+    default="1",
+    callback=checked_minimum,
+    help="The fewest members with which the groups go on: a number, majority or all. Shown with --views.",
+)
 @give_up_option(None)
 def sub(
     groups: tuple[str, ...],
@@ -40,6 +70,7 @@ def sub(
     as_json: bool,
     views: bool,
     count: int | None,
+    minimum: int | Quorum,
     give_up_seconds: float | None,
 ) -> None:
     """Join the groups and print their messages, one line each, until interrupted.
@@ -53,7 +84,7 @@ def sub(
         connect(url, name=name, membership=views, reconnect=reconnect, **identity()) as session,
     ):
         for group in groups:
-            session.join(group)
+            session.join(group, minimum=minimum)
         say(f"hop: {session.private_group} is in {', '.join(groups)}", err=True)
         _print_events(session, as_json, count)
 
@@ -78,20 +109,35 @@ def show_event(event: Event) -> None:
         say(as_line(event))
 
 
-def as_line(event: View | Transition | Reconnected | Gap | SlowWarning) -> str:
+def as_line(
+    event: View | Transition | Suspended | Reconnected | Gap | SlowWarning | FlushRequest | Excluded | Ready,
+) -> str:
     """An event that is no message as one line of text."""
     match event:
         case View():
             return f"-- view of {event.group}: {names(event.members)} ({_why(event)})"
         case Transition():
             return f"-- the view of {event.group} is closing; still together: {names(event.members)}"
+        case Suspended():
+            needed = _minimum_text(event.minimum)
+            return f"-- {event.group} is suspended: {needed} of its members have to be there"
         case Reconnected():
             missing = f"messages since {event.gap.reason} are missing"
             return f"-- again connected, as {event.private_group}; {missing}"
         case Gap():
             return f"-- {event.messages} messages of {' '.join(event.groups)} are missing here"
+        case Ready():
+            return f"-- the state of {event.group} is here"
         case SlowWarning():
             return f"-- too slow: {event.waiting_bytes} bytes wait at the daemon, of {event.limit_bytes}"
+        case FlushRequest():
+            return f"-- the view of {event.group} is about to end; it has {names(event.members)}"
+        case Excluded():
+            return f"-- the view of {event.group} went on without this session: {event.reason}"
+
+
+def _minimum_text(minimum: int | Quorum) -> str:
+    return minimum.value if isinstance(minimum, Quorum) else str(minimum)
 
 
 def _why(view: View) -> str:
@@ -123,10 +169,15 @@ def _event_fields(event: Event) -> dict[str, object]:
                 "who": None if event.who is None else event.who.private_group,
                 "members": [member.private_group for member in event.members],
                 "together": [member.private_group for member in event.together],
+                "suspended": event.suspended,
             }
         case Transition():
             members = [member.private_group for member in event.members]
             return {"event": "transition", "group": event.group, "members": members}
+        case Suspended():
+            members = [member.private_group for member in event.members]
+            minimum = _minimum_text(event.minimum)
+            return {"event": "suspended", "group": event.group, "members": members, "minimum": minimum}
         case Reconnected():
             times = {
                 "lost_at_us": microseconds(event.gap.lost_at_seconds),
@@ -137,9 +188,16 @@ def _event_fields(event: Event) -> dict[str, object]:
         case Gap():
             gap = {"messages": event.messages, "size_bytes": event.size_bytes, "complete": event.complete}
             return {"event": "gap", "groups": event.groups, **gap}
+        case Ready():
+            return {"event": "ready", "group": event.group, "speakers": event.speakers, "merged": event.merged}
         case SlowWarning():
             limits = {"waiting_bytes": event.waiting_bytes, "limit_bytes": event.limit_bytes}
             return {"event": "slow", "policy": event.policy, **limits}
+        case FlushRequest():
+            members = [member.private_group for member in event.members]
+            return {"event": "flushrequest", "group": event.group, "members": members}
+        case Excluded():
+            return {"event": "excluded", "group": event.group, "reason": event.reason}
 
 
 def data_fields(data: bytes) -> dict[str, str]:

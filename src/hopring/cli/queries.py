@@ -1,4 +1,4 @@
-"""`hop groups`, `hop members`, `hop view` and `hop routes`: queries to a daemon.
+"""`hop groups`, `hop members`, `hop locks`, `hop view` and `hop routes`: queries to a daemon.
 
 `hop routes` also draws the routing trees of a configuration file, which needs no daemon.
 """
@@ -14,7 +14,7 @@ import click
 from hopring.cli.completion import group_names, site_names
 from hopring.cli.daemon_session import at_daemon, checked_url, json_option, query_session, timeout_option
 from hopring.cli.terminal import say, say_lines
-from hopring.client.queries import DaemonView, GroupMembers, LinkWeights, WeighedLink
+from hopring.client.queries import DaemonView, GroupInfo, GroupMembers, LinkWeights, LockInfo, WeighedLink
 from hopring.config import Config, load_config
 from hopring.ids import SiteId
 from hopring.printable import printable
@@ -33,13 +33,18 @@ def groups(url: str, name: str | None, seconds: float, as_json: bool) -> None:
     with query_session(url, name, seconds) as session:
         found = session.groups(timeout_seconds=seconds)
     if as_json:
-        click.echo(json.dumps([{"group": one.name, "members": one.members, "here": one.here} for one in found]))
+        click.echo(json.dumps([_group_facts(one) for one in found]))
         return
     shown = [printable(one.name) for one in found]
     width = max([len("GROUP"), *map(len, shown)])
     say(f"{'GROUP':{width}}  MEMBERS    HERE")
     for name_shown, one in zip(shown, found, strict=True):
-        say(f"{name_shown:{width}}  {one.members:7}  {one.here:6}")
+        suspended = "  suspended" if one.suspended else ""
+        say(f"{name_shown:{width}}  {one.members:7}  {one.here:6}{suspended}")
+
+
+def _group_facts(one: GroupInfo) -> dict[str, object]:
+    return {"group": one.name, "members": one.members, "here": one.here, "suspended": one.suspended}
 
 
 @click.command()
@@ -61,7 +66,8 @@ def members(group: str, url: str, name: str | None, seconds: float, as_json: boo
         say(f"hop: {group} has no members", err=True)
         return
     many = "1 member" if len(found.members) == 1 else f"{len(found.members)} members"
-    say(f"hop: view {_id(found)} of {group}, {many}", err=True)
+    state = f", suspended: fewer than {_minimum(found)}" if found.suspended else ""
+    say(f"hop: view {_id(found)} of {group}, {many}{state}", err=True)
     width = max([len("DAEMON"), *[len(printable(one.daemon)) for one in found.members]])
     say(f"{'DAEMON':{width}}  MEMBER")
     for one in found.members:
@@ -72,6 +78,8 @@ def _members_facts(found: GroupMembers) -> dict[str, object]:
     return {
         "group": found.group,
         "view": None if found.id is None else _id(found),
+        "suspended": found.suspended,
+        "minimum": _minimum(found),
         "members": [
             {"name": one.name, "daemon": one.daemon, "private_group": one.private_group, "session": one.session}
             for one in found.members
@@ -79,11 +87,45 @@ def _members_facts(found: GroupMembers) -> dict[str, object]:
     }
 
 
+def _minimum(found: GroupMembers) -> int | str:
+    return found.minimum if isinstance(found.minimum, int) else found.minimum.value
+
+
 def _id(found: GroupMembers) -> str:
     """The daemons' view in which the group's view was made, and its index there."""
     assert found.id is not None, "a group with members has a view"
     view = found.id.view
     return f"{view.counter}.{view.representative}.{view.nonce:016x}/{found.id.signed}"
+
+
+@click.command()
+@click.argument("group", shell_complete=group_names)
+@at_daemon
+@timeout_option
+@json_option
+def locks(group: str, url: str, name: str | None, seconds: float, as_json: bool) -> None:
+    """List the locks of GROUP that somebody claims.
+
+    A lock without a holder is not granted: no view is primary, or a lease has to run out.
+    """
+    with query_session(url, name, seconds) as session:
+        found = session.locks(group, timeout_seconds=seconds)
+    if as_json:
+        click.echo(json.dumps([_lock_facts(one) for one in found]))
+        return
+    rows = [("LOCK", "HOLDER", "FENCE", "WAITING")]
+    for one in found:
+        holder = "-" if one.holder is None else one.holder.private_group
+        fence = "-" if one.fence is None else str(one.fence)
+        rows.append((printable(one.name), printable(holder), fence, str(one.waiting)))
+    widths = [max([len(row[column]) for row in rows]) for column in range(4)]
+    for row in rows:
+        say("  ".join([text.ljust(width) for text, width in zip(row, widths, strict=True)]).rstrip())
+
+
+def _lock_facts(one: LockInfo) -> dict[str, object]:
+    holder = None if one.holder is None else one.holder.private_group
+    return {"lock": one.name, "holder": holder, "fence": one.fence, "waiting": one.waiting}
 
 
 @click.command()
@@ -120,10 +162,13 @@ def _print_view(shown: DaemonView, daemon: str, as_json: bool) -> None:
             "primary": shown.primary,
             "primary_by": shown.primary_by,
             "cause": shown.cause,
+            "suspended": shown.suspended,
         }
         click.echo(json.dumps(facts))
     else:
         primary = f"primary by {shown.primary_by}" if shown.primary else "not primary"
+        if shown.suspended:
+            primary += f"  suspended: {' '.join(map(printable, shown.suspended))}"
         say(
             f"{when}  {shown.text}  {len(shown.members)}: {' '.join(shown.members)}  {primary}  ({shown.cause})"
         )

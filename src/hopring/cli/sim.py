@@ -16,12 +16,14 @@ from hopring import compiled
 from hopring.check.trace_files import TraceError, write_json_lines, write_parquet
 from hopring.cli.progress import ProgressLine
 from hopring.cli.terminal import Exit, Failure, say
+from hopring.sim.blocks.kinds import KINDS
 from hopring.sim.campaign.bugs.planting import Bug, MisplacedBug, all_bugs, plant
 from hopring.sim.campaign.parallel import CampaignTotals, SeedReport, run_many
-from hopring.sim.campaign.runner import WorldOutcome, run_world
+from hopring.sim.campaign.runner import WorldOutcome
 from hopring.sim.campaign.shrink import Shrinker, Shrunk
-from hopring.sim.campaign.story import schedule_lines, story
-from hopring.sim.campaign.world import WorldKind, draw_world
+from hopring.sim.campaign.story import schedule_lines
+from hopring.sim.campaign.world import CALLS_ONLY, DAEMONS_WORLD, WorldKind
+from hopring.sim.campaign.worlds import WORLDS, CampaignWorld
 
 
 def count(number: int, noun: str) -> str:
@@ -80,9 +82,12 @@ def _campaign_facts(
     facts: dict[str, object] = {
         "seeds": tally.seeds,
         "start": seeds.start,
+        "world": kind.world,
         "clients": kind.clients,
         "sealed": kind.sealed,
         "calls": kind.calls,
+        "blocks": list(kind.blocks),
+        "resilient": kind.resilient,
         "violations": tally.violations,
         "failed_seeds": [one.seed for one in tally.failed],
         "failures": [_failure(one) for one in tally.failed],
@@ -130,7 +135,7 @@ def render_not_shrunk(seed: int, seconds: float, as_json: bool) -> str:
     return f"seed {seed} does not fail"
 
 
-def render_shrunk(small: Shrunk, seconds: float, files: list[str], as_json: bool) -> str:
+def render_shrunk(small: Shrunk, told: list[str], seconds: float, files: list[str], as_json: bool) -> str:
     """The smallest failing world that was found."""
     world = small.world
     if as_json:
@@ -139,7 +144,7 @@ def render_shrunk(small: Shrunk, seconds: float, files: list[str], as_json: bool
         return json.dumps(facts | {"schedule": schedule, "load_per_second": world.load.per_second})
     return "\n".join(
         [
-            *story(world, small.outcome),
+            *told,
             "",
             f"{count(len(world.schedule), 'fault')} of {small.faults_before} are needed"
             f" ({count(small.runs, 'run')}, {seconds:.0f} s, {_code()})",
@@ -148,11 +153,9 @@ def render_shrunk(small: Shrunk, seconds: float, files: list[str], as_json: bool
     )
 
 
+ALL_KINDS: Final = "all"
 SEEDS_DEFAULT: Final = 100
 SEEDS_DEFAULT_WITH_BUG: Final = 2_000
-LINK_COUNTERS_US: Final = 100_000
-"""How often the links' counters are in a history that is written to a file."""
-
 _Seed = click.IntRange(min=0)
 
 
@@ -174,10 +177,29 @@ _Seed = click.IntRange(min=0)
     help="With --seed or --shrink: write the history there, as JSON lines, and with pyarrow as Parquet.",
 )
 @click.option("--shrink", metavar="S", type=_Seed, help="Find the fewest faults that still break this world.")
+@click.option(
+    "--world",
+    "world_name",
+    metavar="WORLD",
+    type=click.Choice(sorted(WORLDS)),
+    default=DAEMONS_WORLD,
+    help="What runs in the worlds: " + "; ".join(f"{name}, {row.about}" for name, row in WORLDS.items()) + ".",
+)
 @click.option("--clients", is_flag=True, help="Add clients: sessions that join groups and send to them.")
 @click.option("--calls", is_flag=True, help="Add clients, some of which send requests to each other.")
 @click.option(
+    "--blocks",
+    metavar="KIND,...",
+    is_flag=False,
+    flag_value=ALL_KINDS,
+    help=f"Add clients, and agents of some of these kinds, drawn by each world; without a list of all kinds:"
+    f" {', '.join(KINDS)}.",
+)
+@click.option(
     "--sealed", is_flag=True, help="Seal all datagrams, with an attacker who has no key on the network."
+)
+@click.option(
+    "--resilient", is_flag=True, help="Let messages ask for holders: 1 to 3 lost daemons, or a majority."
 )
 @click.option("--bug", "bug_name", metavar="NAME", help="Plant a bug first, and stop when it is caught.")
 @click.option("--bugs", is_flag=True, help="List the bugs that can be planted.")
@@ -191,9 +213,12 @@ def sim(
     seed: int | None,
     trace: Path | None,
     shrink: int | None,
+    world_name: str,
     clients: bool,
     calls: bool,
+    blocks: str | None,
     sealed: bool,
+    resilient: bool,
     bug_name: str | None,
     bugs: bool,
     as_json: bool,
@@ -205,23 +230,31 @@ def sim(
     virtual synchrony. The same seed always gives the same history. With --clients the world is the same, and
     its load is sessions that connect, join groups, send to them, leave and end; a bug in groups implies it.
     With --sealed daemons have a cluster key; an attacker copies, changes and makes up datagrams. TCP links of
-    the simulator are not encrypted.
+    the simulator are not encrypted. With --resilient messages wait for holders, which is judged, too.
+
+    With --world rmp there are no daemons: peers form rings of RMP among themselves, send with all services,
+    join, leave and claim locks, and R1 to R17 are judged besides.
 
     Exit code 1 means that something is broken. That holds for planted bugs too: 1 says that the bug was caught,
     as it should be, and 0 that it was not.
     """
     _check_usage(seeds, seed, shrink, bugs, bug_name, trace)
     bug = _bug(bug_name)
-    calls = calls or (bug is not None and bug.calls)
+    kinds = _kinds(calls, blocks, bug)
     kind = WorldKind(
-        clients or calls or (bug is not None and bug.clients),
+        clients or bool(kinds) or (bug is not None and bug.clients),
         sealed or (bug is not None and bug.sealed),
-        calls,
+        kinds,
+        resilient or (bug is not None and bug.resilient),
+        world_name if bug is None or bugs else bug.world,
     )
+    _check_kind(kind, bug, world_name)
+    if trace is not None and WORLDS[kind.world].run_traced is None:
+        raise click.UsageError(f"--trace writes no histories of --world {kind.world}")
     if bug is not None and compiled.active():
         _again_interpreted()
     if bugs:
-        click.echo(render_bugs(all_bugs().values(), as_json))
+        click.echo(render_bugs([one for one in all_bugs().values() if one.world == world_name], as_json))
     elif seed is not None:
         ctx.exit(_replay(seed, kind, bug, trace, as_json))
     elif shrink is not None:
@@ -258,12 +291,40 @@ def _check_usage(
         raise click.UsageError("--trace needs --seed or --shrink")
 
 
+def _check_kind(kind: WorldKind, bug: Bug | None, world_name: str) -> None:
+    """Peers have no daemons to add clients to, and a bug shows in one kind of world."""
+    if kind.world != DAEMONS_WORLD and (kind.clients or kind.sealed or kind.resilient):
+        raise click.UsageError(
+            f"--world {kind.world} has no daemons: --clients, --calls, --blocks, --sealed and --resilient are"
+            " for those"
+        )
+    if bug is not None and world_name not in (DAEMONS_WORLD, bug.world):
+        raise click.UsageError(f"{bug.name} is a bug of --world {bug.world}")
+
+
 def _bug(name: str | None) -> Bug | None:
     if name is None:
         return None
     if name not in all_bugs():
         raise click.BadParameter(f"no bug {name!r}; hop sim --bugs lists them", param_hint="--bug")
     return all_bugs()[name]
+
+
+def _kinds(calls: bool, blocks: str | None, bug: Bug | None) -> tuple[str, ...]:
+    """The kinds of agents among which worlds draw."""
+    if calls and blocks is not None:
+        raise click.UsageError("--calls and --blocks do not go together")
+    if calls:
+        return CALLS_ONLY
+    if blocks is None:
+        return (bug.block,) if bug is not None and bug.block else ()
+    if blocks == ALL_KINDS:
+        return tuple(KINDS)
+    names = tuple(dict.fromkeys(blocks.split(",")))
+    for name in names:
+        if name not in KINDS:
+            raise click.BadParameter(f"no kind {name!r}; there are {', '.join(KINDS)}", param_hint="--blocks")
+    return names
 
 
 def _again_interpreted() -> None:
@@ -293,30 +354,37 @@ def _campaign(seeds: range, jobs: int, kind: WorldKind, bug: Bug | None, as_json
     return Exit.FAILURE if tally.failed else Exit.OK
 
 
+def story(row: CampaignWorld, world: object, outcome: WorldOutcome) -> list[str]:
+    """The story of a run, as its kind of world tells it."""
+    return row.tell(world, outcome)
+
+
 def _replay(seed: int, kind: WorldKind, bug: Bug | None, trace: Path | None, as_json: bool) -> Exit:
     began_s = time.monotonic()
-    world = draw_world(seed, kind)
+    row = WORLDS[kind.world]
+    world = row.draw(seed, kind)
     with plant(bug):
-        outcome = run_world(world, 0 if trace is None else LINK_COUNTERS_US)
+        outcome = row.run(world) if trace is None or row.run_traced is None else row.run_traced(world)
     files = _write_trace(trace, outcome)
     seconds = time.monotonic() - began_s
     if as_json:
         click.echo(render_one_json(outcome, seconds, files))
     else:
-        click.echo("\n".join(story(world, outcome)))
+        click.echo("\n".join(story(row, world, outcome)))
     return Exit.FAILURE if outcome.broken else Exit.OK
 
 
 def _shrink(seed: int, kind: WorldKind, bug: Bug | None, trace: Path | None, as_json: bool) -> Exit:
     began_s = time.monotonic()
     with plant(bug), CampaignProgress(None) as progress:
-        shrunk = Shrinker(draw_world(seed, kind), progress.shrinking).shrink()
+        row = WORLDS[kind.world]
+        shrunk = Shrinker(row.draw(seed, kind), progress.shrinking, row.run).shrink()
     seconds = time.monotonic() - began_s
     if shrunk is None:
         click.echo(render_not_shrunk(seed, seconds, as_json))
         return Exit.OK
     files = _write_trace(trace, shrunk.outcome)
-    click.echo(render_shrunk(shrunk, seconds, files, as_json))
+    click.echo(render_shrunk(shrunk, row.tell(shrunk.world, shrunk.outcome), seconds, files, as_json))
     return Exit.FAILURE
 
 
@@ -328,10 +396,10 @@ def _write_trace(directory: Path | None, outcome: WorldOutcome) -> list[str]:
     try:
         directory.mkdir(parents=True, exist_ok=True)
         with lines.open("wb") as file:
-            write_json_lines(outcome.history, file)
+            write_json_lines(outcome.trace, file)
         files = [str(lines)]
         try:
-            write_parquet(outcome.history, columns)
+            write_parquet(outcome.trace, columns)
             files.append(str(columns))
         except TraceError:
             pass  # Parquet is an extra; the lines say the same.

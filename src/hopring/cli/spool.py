@@ -2,12 +2,14 @@
 
 import base64
 import json
+import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Thread
 from typing import Any, Final, TypeVar
 
 import click
@@ -18,6 +20,7 @@ from hopring.cli.progress import Amounts
 from hopring.cli.terminal import Failure, say, say_payload
 from hopring.client.arguments import Reconnect
 from hopring.client.blocking import connect
+from hopring.client.peer_url import is_peer_url
 from hopring.config.units import DURATION, SIZE, Quantity
 from hopring.errors import HopError
 from hopring.session.options import Slow, SlowPolicy
@@ -44,6 +47,8 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 POLL_SECONDS: Final = 0.2
 GIVE_UP_SECONDS: Final = 24 * 3600.0
 WINDOW_BYTES: Final = 8 * 1024 * 1024
+_STDIN: Final = 0
+_READ_BYTES: Final = 4_096
 SYNC_HELP: Final = "How often records are synced to disk and become readable; 0s: after every batch."
 
 
@@ -189,6 +194,7 @@ def facts_of(record: SpoolRecord) -> dict[str, object]:
                 "type": record.type,
                 "place": {"view": its.place.view, "lts": its.place.lts, "site": its.place.site},
                 "number": record.number,
+                **({"headers": dict(record.headers)} if record.headers else {}),
                 **_data(record.data),
             }
         case RecordKind.VIEW:
@@ -225,6 +231,16 @@ def amount(quantity: Quantity) -> Callable[[click.Context, click.Parameter, str 
             raise click.BadParameter(f"{value!r} {error}; write one as {quantity.example}") from None
 
     return read
+
+
+def _policy(url: str, slow: SlowPolicy | None, patterns: tuple[str, ...]) -> SlowPolicy:
+    """The policy for a spooler; peers know no other groups than their own, so names have to be whole there."""
+    if not is_peer_url(url):
+        return slow or "spill"
+    wild = [one for one in patterns if any(sign in one for sign in "*?[]")]
+    if wild:
+        raise Failure(f"{wild[0]}: peers do not know which groups there are; name each with --group")
+    return slow or "kick"
 
 
 @click.command()
@@ -266,10 +282,9 @@ def amount(quantity: Quantity) -> Callable[[click.Context, click.Parameter, str 
 @click.option(
     "--slow",
     type=click.Choice([one.value for one in Slow]),
-    default="spill",
-    show_default=True,
-    help="Policy of the daemon if the spooler does not keep up.",
+    help="Policy of the daemon if the spooler does not keep up.  [default: spill; kick with rmp://]",
 )
+@click.option("--end-with-stdin", is_flag=True, help="End when stdin does, as it does when its writer dies.")
 def run(
     patterns: tuple[str, ...],
     root: Path,
@@ -281,7 +296,8 @@ def run(
     retain_bytes: int | None,
     retain_us: int | None,
     retain_until_archived: bool,
-    slow: SlowPolicy,
+    slow: SlowPolicy | None,
+    end_with_stdin: bool,
 ) -> None:
     """Join groups and write their messages to spools, until interrupted.
 
@@ -294,13 +310,29 @@ def run(
         spool_errors(),
         client_errors(),
         connect(
-            url, name=name, slow=slow, window_bytes=WINDOW_BYTES, reconnect=comes_back, **identity()
+            url,
+            name=name,
+            slow=_policy(url, slow, patterns),
+            window_bytes=WINDOW_BYTES,
+            reconnect=comes_back,
+            **identity(),
         ) as session,
     ):
         spooler = Spooler(session, root, patterns, options, lambda line: say(f"hop: {line}", err=True))
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: spooler.stop())
+        if end_with_stdin:
+            Thread(target=_stop_at_end_of_stdin, args=[spooler], daemon=True).start()
         spooler.run()
+        if end_with_stdin:
+            session.abort()  # A daemon that ends would not answer a farewell.
+
+
+def _stop_at_end_of_stdin(spooler: Spooler) -> None:
+    with suppress(OSError):  # A terminal that was hung up has ended, too.
+        while os.read(_STDIN, _READ_BYTES):
+            pass
+    spooler.stop()
 
 
 @click.group()

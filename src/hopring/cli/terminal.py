@@ -20,6 +20,7 @@ class Exit(IntEnum):
     USAGE = 2
     UNREACHABLE = 3
     TIMEOUT = 4
+    NOT_PRIMARY = 5
     AUTH = 6
     BAD_CONFIGURATION = 7
     INTERRUPTED = 130

@@ -89,6 +89,13 @@ def read_links(texts: tuple[str, ...], sites: dict[str, int]) -> dict[tuple[str,
     show_default=True,
     help="Spread port of the first daemon; the others get free ones.",
 )
+@click.option(
+    "--spool",
+    "patterns",
+    metavar="PATTERN",
+    multiple=True,
+    help="Group that the first daemon of each site writes to a spool; may be repeated.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the URLs of the daemons as one JSON object.")
 def up(
     sites: dict[str, int],
@@ -98,6 +105,7 @@ def up(
     keys: Path | None,
     spread: bool,
     spread_port: int,
+    patterns: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Run a cluster on this machine until interrupted (Ctrl-C).
@@ -122,6 +130,7 @@ def up(
             client_port=port,
             spread=spread_port if spread else False,
             keys=keys,
+            spool=patterns,
         ) as cluster:
             # Once somebody can know that the daemons run, Ctrl-C is the usual end.
             try:
@@ -142,6 +151,8 @@ def _announce(cluster: Cluster, as_json: bool, spread: bool, port: int, first: s
     option = "" if port == CLIENT_PORT_DEFAULT else f" --at {cluster.url(first)}"
     say(f"hop: try `hop sub news{option}` and `hop pub news hello{option}`", err=True)
     say(f"hop: watch it with `hop monitor --admin {cluster.admin_directory}`", err=True)
+    if cluster.config.spool.directory is not None:
+        say(f"hop: spools are in {cluster.spool_directory(first)}", err=True)
     say(f"hop: files are in {cluster.directory}; Ctrl-C ends all daemons", err=True)
 
 

@@ -21,6 +21,7 @@ from hopring.config.model import (
     RingTuning,
     SecurityTuning,
     Site,
+    SpoolTuning,
     SpreadSlow,
     Weights,
 )
@@ -48,6 +49,7 @@ __all__ = [
     "RingTuning",
     "SecurityTuning",
     "Site",
+    "SpoolTuning",
     "SpreadSlow",
     "UserConfig",
     "Weights",

@@ -25,7 +25,7 @@ KEY_LINE: Final = "ssh-ed25519 "
 
 SLOW_DEFAULT: Final = ("kick", "spill", "drop")
 _SLOW: Final = (*SLOW_DEFAULT, "block")
-_LISTS: Final = ("names", "join", "send", "see", "apps", "slow")
+_LISTS: Final = ("names", "join", "send", "see", "lock", "serve", "apps", "slow")
 _DENIED: Final = tuple([f"deny_{key}" for key in _LISTS])
 _COUNTS: Final = (
     TuningKey("sessions_max", "sessions_max", None, 0, 100_000),
@@ -53,12 +53,16 @@ class GrantConfig:
     join: tuple[str, ...] = ()
     send: tuple[str, ...] = ()
     see: tuple[str, ...] = ()
+    lock: tuple[str, ...] = ()
+    serve: tuple[str, ...] = ()
     apps: tuple[str, ...] = ()
     slow: tuple[str, ...] = ()
     deny_names: tuple[str, ...] = ()
     deny_join: tuple[str, ...] = ()
     deny_send: tuple[str, ...] = ()
     deny_see: tuple[str, ...] = ()
+    deny_lock: tuple[str, ...] = ()
+    deny_serve: tuple[str, ...] = ()
     deny_apps: tuple[str, ...] = ()
     deny_slow: tuple[str, ...] = ()
     priority: bool | None = None  # False denies it; None leaves it to other entries.

@@ -176,6 +176,7 @@ class AdminVerb(StrEnum):
     WINDOW = "window"
     RELOAD = "reload"
     TERMINATE = "terminate"
+    PRIMARY = "primary"
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +195,24 @@ class SecurityTuning:
     keys: str | None = None  # The directory that `hop keys new` made, relative to the configuration file.
     insecure: bool = False  # Whether addresses beyond loopback may be used without keys.
     audit: str | None = None  # The file of the audit, relative to the configuration file.
+    revoked: tuple[str, ...] = ()  # SHA-256 digests of users' certificates that are not accepted any more.
+
+
+@dataclass(frozen=True, slots=True)
+class SpoolTuning:
+    """Which groups daemons write to spools, and where; without a directory none does."""
+
+    directory: str | None = (
+        None  # Relative to the configuration file; `{name}` and `{cluster}` are the daemon's.
+    )
+    groups: tuple[str, ...] = ()  # Names, and patterns with * ? [] as for file names.
+    daemons: tuple[str, ...] | None = None  # Those that spool; None is all.
+    sync_us: int | None = None
+    segment_bytes: int | None = None
+    segment_age_us: int | None = None
+    retain_bytes: int | None = None
+    retain_age_us: int | None = None
+    retain_until_archived: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +274,7 @@ class Config:
     log: LogTuning = LogTuning()
     admin: AdminTuning = AdminTuning()
     security: SecurityTuning = SecurityTuning()
+    spool: SpoolTuning = SpoolTuning()
     users: "tuple[UserConfig, ...]" = ()
     grants: "tuple[GrantConfig, ...] | None" = None  # None: there are no grants, and clients may do all but
     # what `clients.allow` is for.

@@ -56,6 +56,7 @@ from hopring.config.settings import (
     quote_key,
     show,
 )
+from hopring.config.spooling import read_spool, write_spool
 from hopring.config.units import DURATION
 
 CONFIG_DEPTH_MAX: Final = 16
@@ -86,6 +87,7 @@ _TOP: Final = (
     "log",
     "admin",
     "security",
+    "spool",
     "users",
     "grants",
 )
@@ -102,6 +104,7 @@ _TOML_TOKEN: Final = re.compile(
     re.DOTALL,
 )
 """The parts of a TOML file between which the depth can change: strings, comments and single signs."""
+_DIGEST: Final = re.compile(r"[0-9a-fA-F]{64}")
 _PLACEHOLDER: Final = re.compile(r"\{(?:name|cluster)\}")
 _SOCKET_EXAMPLE: Final = 'socket = "/run/hopring/{name}.admin"'
 _WEIGHT: Final = TuningKey("weight", "weight", DURATION, 1, WEIGHT_MAX)
@@ -187,14 +190,16 @@ def _read(top: ConfigTable) -> Config:
     tie_site = top.text("tie_site") if "tie_site" in top.values else None
     if tie_site is not None and tie_site not in sites.values:
         top.refuse("tie_site", f"there is no site {show(tie_site)}", "name one of [sites]")
+    config = builder.finish()
     return replace(
-        builder.finish(),
+        config,
         tie_site=tie_site,
         membership=_read_membership(top.table("membership")),
         clients=_read_clients(top.table("clients")),
         log=_read_log(top.table("log")),
         admin=_read_admin(top.table("admin")),
         security=_read_security(top.table("security")),
+        spool=read_spool(top.table("spool"), tuple([daemon.name for daemon in config.daemons])),
         users=read_users(top.tables("users")),
         grants=read_grants(top.table("grants")) if "grants" in top.values else None,
     )
@@ -280,7 +285,7 @@ def _read_admin(table: ConfigTable) -> AdminTuning:
 
 
 def _read_security(table: ConfigTable) -> SecurityTuning:
-    table.allow(("keys", "insecure", "audit"))
+    table.allow(("keys", "insecure", "audit", "revoked"))
     keys = table.text("keys") if "keys" in table.values else None
     if keys is not None and (not keys or not keys.isprintable() or set(keys) & set('"\\')):
         table.refuse("keys", f"{show(keys)} is no directory", 'write keys = "keys", as `hop keys new` made it')
@@ -290,7 +295,16 @@ def _read_security(table: ConfigTable) -> SecurityTuning:
     audit = table.text("audit") if "audit" in table.values else None
     if audit is not None and (not audit or not audit.isprintable() or set(audit) & set('"\\')):
         table.refuse("audit", f"{show(audit)} is no file", 'write audit = "audit.jsonl"')
-    return SecurityTuning(keys, insecure, audit)
+    return SecurityTuning(keys, insecure, audit, _read_revoked(table))
+
+
+def _read_revoked(table: ConfigTable) -> tuple[str, ...]:
+    given = table.values.get("revoked", [])
+    for one in given if isinstance(given, list) else [given]:
+        if not isinstance(given, list) or not isinstance(one, str) or _DIGEST.fullmatch(one) is None:
+            problem = f"{show(one)} is no " + ("SHA-256 digest" if isinstance(given, list) else "list")
+            table.refuse("revoked", problem, "list the digests that `hop keys show` prints, of 64 hex digits")
+    return tuple([one.lower() for one in given])
 
 
 def _read_allow(table: ConfigTable) -> tuple[AdminVerb, ...]:
@@ -391,6 +405,7 @@ def dump_toml(config: Config) -> str:
         lines += ["", "[admin]", *_admin(config.admin)]
     if config.security != SecurityTuning():
         lines += ["", "[security]", *_security(config.security)]
+    lines += write_spool(config.spool)
     lines += write_users(config.users)
     if config.grants is not None:
         lines += write_grants(config.grants)
@@ -420,7 +435,9 @@ def _clients(clients: ClientTuning) -> list[str]:
 def _security(security: SecurityTuning) -> list[str]:
     lines = [] if security.keys is None else [f'keys = "{security.keys}"']
     lines += ["insecure = true"] if security.insecure else []
-    return lines + ([] if security.audit is None else [f'audit = "{security.audit}"'])
+    lines += [] if security.audit is None else [f'audit = "{security.audit}"']
+    digests = ", ".join([f'"{one}"' for one in security.revoked])
+    return lines + ([f"revoked = [{digests}]"] if digests else [])
 
 
 def _log(log: LogTuning) -> list[str]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from hopring import __version__
-from hopring.config import Config, cluster_hash
+from hopring.config import Config, SpoolTuning, cluster_hash
 from hopring.credentials.daemon_tls import DaemonTls
 from hopring.daemon.admin.admin_socket import AdminSocket
 from hopring.daemon.admin.controls import DaemonControls, DeliveryCounters
@@ -58,6 +58,7 @@ from hopring.daemon.process.security import (
     open_audit,
     warnings_of,
 )
+from hopring.daemon.process.spooler_process import SpoolerProcess, client_url, spool_command, spool_settings
 from hopring.daemon.process.trace_file import Number, TraceFile, leading_number, place_number
 from hopring.engine import EngineOutput
 from hopring.groups.groups import Groups
@@ -88,6 +89,7 @@ class Hopd:
         name: str = arguments.name
         check_exposure(config, arguments)
         keys, tls = load_keys(config, arguments.file), load_tls(config, arguments)
+        spool = spool_settings(arguments, config)
         self._access, self._audit = (
             load_access(config, arguments.file, name),
             open_audit(config, arguments.file, name, loop.now_us),
@@ -108,13 +110,12 @@ class Hopd:
         self._deliveries = DeliveryCounters()
         self._trace: TraceFile | None = None
         destinations = None if groups is None else groups.interest
-        counter = self._counter.start
         setup = HostSetup(
             loop,
             config,
             me,
             self._handle_engine_outputs,
-            counter,
+            self._counter.start,
             self._note,
             self._reached,
             destinations,
@@ -151,6 +152,7 @@ class Hopd:
         elif above is not None:
             self._above = above(loop, self._host)
         self._open_to_view(config, arguments)
+        self._spooler = self._start_spooler(spool)
         if self._admin is not None:
             where["admin"] = self._admin.path
         self._health_log.also = self._count_links
@@ -161,6 +163,14 @@ class Hopd:
         self._say_start(config, me, keys, where)
         if self._clients is not None and addresses.path is None:
             self.log.say("warning", text=NO_SOCKET)
+
+    def _start_spooler(self, spool: SpoolTuning | None) -> SpoolerProcess | None:
+        if spool is None or self._clients is None:
+            return None
+        command = spool_command(spool, client_url(self._clients.addresses))
+        spooler = SpoolerProcess(self._loop, self.log, command)
+        self._description.spooler = spooler.report
+        return spooler
 
     def _say_start(self, config: Config, me: Process, keys: KeyRing | None, where: dict[str, object]) -> None:
         own = config.daemons[me.daemon]
@@ -265,16 +275,25 @@ class Hopd:
         now_us = self._loop.now_us()
         served = self._clients is None or self._clients.drained
         if (served and self._host.drained) or now_us >= self._leave_by_us:
-            if self._clients is not None:
-                self._clients.end()
-            self._host.leave()
-            # Its last messages are sent at the end of this turn.
-            self._loop.call_soon(self._loop.stop)
+            if self._spooler is None:
+                self._end()
+            else:
+                # It gets what the daemon had for it until now, and writes it.
+                self._spooler.stop(self._end)
         else:
             self._drain_alarm.set(now_us + DRAIN_CHECK_US)
 
+    def _end(self) -> None:
+        if self._clients is not None:
+            self._clients.end()
+        self._host.leave()
+        # Its last messages are sent at the end of this turn.
+        self._loop.call_soon(self._loop.stop)
+
     def close(self) -> None:
         """Closes all sockets and files of the daemon."""
+        if self._spooler is not None:
+            self._spooler.close()
         if self._http is not None:
             self._http.close()
         if self._admin is not None:

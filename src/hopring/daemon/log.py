@@ -24,6 +24,7 @@ REFILL_US: Final = 5_000_000
 LINE_BYTES_MAX: Final = 2_048
 WARNINGS: Final = frozenset(
     {"warning", "dropped", "unsent", "client", "client_refused", "client_delayed", "refused", "stalled"}
+    | {"spooler_ended"}
 )
 """Events of the level warning; all others have the level info."""
 

@@ -60,6 +60,10 @@ class Assembly:
             return 0
         return sum(1 << index for index in range(part.count) if index not in part.chunks)
 
+    def forget_oldest(self) -> None:
+        """Drops the segments of the packet that was begun first."""
+        del self._parts[next(iter(self._parts))]
+
     def forget(self, seq: int) -> None:
         """Drops the segments of a packet, if there are any, because it has arrived as a whole."""
         self._parts.pop(seq, None)

@@ -8,6 +8,9 @@ promises, delta is in proportion to the measured distance of the sites; otherwis
 their senders wait for it, and it costs little beside that data. A promise without news is due at the floor
 rate.
 
+While resilient bundles wait for holders, promises have the lines of the site's daemons, and a line that has
+changed is news.
+
 A bundle of the own site with the stamp t implies a promise of t + 1. So a promise that does not go beyond the
 site's last bundle has no news: it would only delay the next one.
 """
@@ -121,8 +124,8 @@ class AruUpdates:
 
     def visited(self, site: SiteId, visited: Visited, now_us: int) -> Update | None:
         """The promise to send in this visit, if one is due."""
-        update = Update(site, visited.site_seq, visited.site_lts + 1, visited.site_aru)
-        if now_us < self._due_us(update.lts, update.aru):
+        update = Update(site, visited.site_seq, visited.site_lts + 1, visited.site_aru, visited.lines)
+        if now_us < self._due_us(update.lts, update.aru, update.lines):
             return None
         self.distance.show(update.lts, self._awaited, now_us)
         self.sent, self.sent_at_us, self.heard_bytes = update, now_us, 0
@@ -135,11 +138,11 @@ class AruUpdates:
         """Whether an ordered bundle exists that this site's last promise does not cover."""
         return self.sent is None or self.ordered_lts >= self.sent.aru
 
-    def _due_us(self, lts: int, aru: int) -> int:
+    def _due_us(self, lts: int, aru: int, lines: tuple[int, ...] = ()) -> int:
         """When a promise of these lines becomes due."""
         if self.sent is None:
             return self.sent_at_us
-        if lts <= self.told_lts and aru <= self.sent.aru:
+        if lts <= self.told_lts and aru <= self.sent.aru and (not lines or lines == self.sent.lines):
             return self.sent_at_us + self.floor_us
         if self.heard_bytes >= self.hurry_bytes:
             return self.sent_at_us

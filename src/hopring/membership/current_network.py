@@ -19,7 +19,7 @@ from hopring.ids import DaemonId, Generation, Process, SiteId, ViewId
 from hopring.links.link import RESUME_US_MAX, LearnedPath
 from hopring.membership.events import NetworkStarted
 from hopring.membership.measuring import Measuring
-from hopring.membership.messages import NewMemb, pairs
+from hopring.membership.messages import EpochMark, NewMemb, pairs
 from hopring.membership.options import MembershipOptions
 from hopring.membership.primary import Electorate
 from hopring.membership.snapshot import network_snapshot
@@ -63,6 +63,8 @@ class LocalDaemon:
     votes: Mapping[DaemonId, int] = field(default_factory=dict)  # Weights of votes; 1 for those not in it.
     tie_site: SiteId | None = None  # The site that decides between halves of equal weight.
     marked: bool = True  # An earlier process of this daemon may have voted for a primary view.
+    mark: EpochMark | None = None  # What that process has written.
+    has_disk: bool = False  # For the marks of this process.
 
     @property
     def electorate(self) -> Electorate:

@@ -4,7 +4,7 @@ from typing import Final, final
 
 from hopring.engine import EngineInput, EngineOutput
 from hopring.ids import DaemonId, Process
-from hopring.membership.messages import DaemonMessage
+from hopring.membership.messages import DaemonMessage, EpochMark
 from hopring.stack_events import Identity, PacketReceived, Sending, StreamChanged
 from hopring.value import Value
 
@@ -49,6 +49,9 @@ class NetworkStarted(Value):
 @final
 class MarkPrimary(Value):
     """This daemon is about to vote for a primary view: the driver writes its mark to disk, and reports it."""
+
+    def __init__(self, mark: EpochMark) -> None:
+        self.mark: Final = mark
 
 
 @final

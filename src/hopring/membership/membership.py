@@ -66,7 +66,7 @@ from hopring.membership.snapshot import MembershipPhase, snapshot_of, state_of
 from hopring.membership.view import ViewAttempt, first_view
 from hopring.membership.view_counter import ViewCounter
 from hopring.ordering.destinations import Destinations
-from hopring.ordering.entry import MESSAGE_HEAD_BYTES, OrderedMessage
+from hopring.ordering.entry import MESSAGE_HEAD_BYTES_MAX
 from hopring.routing.network import NetworkFailed
 from hopring.routing.trees import build_trees, islands
 from hopring.stack import Stack
@@ -120,7 +120,7 @@ class Membership(Engine[DriverEvent, DriverEffect]):
         holds = destinations is not None
         self.flow = message_flow(local.me.daemon, self.site_of, options, self.view.order, everywhere, holds)
         self.attempt: ViewAttempt | None = None
-        self.voter = PrimaryVoter(local.electorate, local.marked)
+        self.voter = PrimaryVoter(local.electorate, local.marked, local.mark, local.has_disk)
         self.highest = self.view.id  # The highest id of an accepted attempt.
         self.deadline_us = NEVER  # When the attempt is given up, unless it makes progress.
         self.repeat_at_us = NEVER  # When NEWMEMB is sent again.
@@ -223,10 +223,9 @@ class Membership(Engine[DriverEvent, DriverEffect]):
     # Messages of the layer above.
 
     def _submit(self, event: SubmitMessage) -> None:
-        payload_bytes_max = self.network.stack_options.bundle_bytes_max - MESSAGE_HEAD_BYTES
+        payload_bytes_max = self.network.stack_options.bundle_bytes_max - MESSAGE_HEAD_BYTES_MAX
         assert len(event.payload) <= payload_bytes_max, "check the size where the message is made"
-        message = OrderedMessage(event.service, self.local.me.daemon, event.session, event.payload)
-        self.flow.window.put(message)
+        self.flow.submit(event)
 
     @property
     def queue_open(self) -> bool:
@@ -492,8 +491,8 @@ class Membership(Engine[DriverEvent, DriverEffect]):
                 self.stack.expect(attempt.clock)
             self.phase = MembershipPhase.EVS
             self.repeat_at_us = NEVER
-            if attempt.begin_mark():
-                self._out.append(MarkPrimary())
+            if (mark := attempt.begin_mark()) is not None:
+                self._out.append(MarkPrimary(mark))
         if attempt.complete:
             self._install(now_us)
 
@@ -539,7 +538,8 @@ class Membership(Engine[DriverEvent, DriverEffect]):
         assert attempt.judgement is not None, "also whether the view is primary"
         assert stack is not None, "over its network"
         decision = attempt.decision
-        self._out.extend(close_view(self.view, decision, self.site, attempt.new.view))
+        primary = bool(attempt.judgement.basis)
+        self._out.extend(close_view(self.view, decision, self.site, attempt.new.view, primary))
         self.voter.install(attempt.judgement, attempt.new.view)
         self.view = attempt.make_view(self.options.in_flight_max(len(attempt.new.members)))
         stack.heard(attempt.clock)

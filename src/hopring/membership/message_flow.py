@@ -23,7 +23,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from hopring.engine import Delivered, Rift, Stamped, TransitionalSignal
+from hopring.engine import Delivered, Rift, Stamped, SubmitMessage, TransitionalSignal, Withheld
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, SiteId, SiteMask, ViewId
 from hopring.membership.aru_updates import AruUpdates, aru_updates
@@ -40,6 +40,7 @@ from hopring.ordering.entry import (
     decode_message,
     encode_message,
 )
+from hopring.ordering.holders import MAJORITY
 from hopring.ordering.order import Order
 from hopring.stack import Stack
 from hopring.stack_events import (
@@ -179,6 +180,11 @@ class MessageFlow:
 
     # Down.
 
+    def submit(self, event: SubmitMessage) -> None:
+        """Queues a message of the layer above."""
+        message = OrderedMessage(event.service, self.me, event.session, event.payload, event.resilience)
+        self.window.put(message)
+
     def send(self, view: InstalledView, stack: Stack) -> Multicast | MulticastLoose:
         """The next message for the network; the window admits it."""
         message = self.window.admit_next()
@@ -186,7 +192,7 @@ class MessageFlow:
         if message.service.loose:
             return submit_loose(message, mask, self.destinations, self.window, view.order)
         # The mask is narrowed when the bundle is stamped.
-        return Multicast(mask, encode_message(message), message.session, message.service.stable)
+        return Multicast(mask, encode_message(message), message.session, message.waits_for_holders)
 
     def wish(self, view: InstalledView, stack: Stack, now_us: int) -> WishVisit | None:
         """A wish for the token, if this representative owes the other sites a promise."""
@@ -202,14 +208,15 @@ class MessageFlow:
     def deliver_and_discard(self, view: InstalledView, stack: Stack) -> list[Output]:
         """Delivers the entries that the order releases, discards stable ones, and updates the stack's lines."""
         order = view.order
-        out = mark_delivered(view, order.deliver())
+        out = mark_delivered(view, order.deliver(), bool(view.primary))
         gone = order.discard()
         if gone:
             self.window.release_stable(gone, self.me)
         if self.window.loose:
             self.window.release_loose(order.aru)
         stack.local_aru = order.agreed_line
-        stack.safe_waits = order.safe_waiting > 0
+        stack.waits_for_holders = order.waiting_for_holders > 0
+        stack.resilient_lts = order.resilient_lts
         return out
 
     def receive(self, view: InstalledView, received: Receive, now_us: int) -> list[Output]:
@@ -246,7 +253,7 @@ class MessageFlow:
         if message is not None and message.daemon == self.me:
             position = view.order.entries[received.source, received.seq].position
             out.append(Stamped(view.id, message, position))
-        out.extend(mark_delivered(view, early))
+        out.extend(mark_delivered(view, early, bool(view.primary)))
         return out
 
     def receive_loose(self, view: InstalledView, received: ReceiveLoose) -> list[Output]:
@@ -267,6 +274,8 @@ class MessageFlow:
             )
         view.order.promise(update.source, update.seq, update.lts)
         view.order.stable(update.source, update.aru)
+        if update.lines:
+            view.order.told(update.source, update.lines)
         self.updates.distance.reach(view.order.aru, now_us)
 
     def visited(self, view: InstalledView, stack: Stack, visited: Visited, now_us: int) -> Promise | None:
@@ -274,6 +283,8 @@ class MessageFlow:
         order = view.order
         order.promise(self.site, visited.site_seq, visited.site_lts + 1)
         order.stable(self.site, visited.site_aru)
+        if visited.lines:
+            order.told(self.site, visited.lines)
         self.updates.distance.reach(order.aru, now_us)
         self.written_aru = stack.local_aru
         if len(stack.network.sites) == 1 or not stack.network.is_representative:
@@ -298,17 +309,24 @@ def message_flow(
     return MessageFlow(me, site_of[me], site_of, window, updates, destinations, holds)
 
 
-def close_view(view: InstalledView, decision: Decision, site: SiteId, next_view: ViewId) -> list[Output]:
-    """All that is still delivered in a view that ends, with its signal."""
+def close_view(
+    view: InstalledView, decision: Decision, site: SiteId, next_view: ViewId, next_primary: bool
+) -> list[Output]:
+    """All that is still delivered in a view that ends, with its signal.
+
+    Behind the signal a majority resilient message is delivered only if the next view is primary: another side
+    of the split may go on without it.
+    """
+    primary = bool(view.primary) and next_primary
     return [
-        *deliver_before_signal(view, decision, site, next_view),
-        TransitionalSignal(view.id, decision.together, next_view),
-        *mark_delivered(view, view.after_signal(decision)),
+        *deliver_before_signal(view, decision, site, next_view, primary),
+        TransitionalSignal(view.id, decision.together, next_view, primary),
+        *mark_delivered(view, view.after_signal(decision), primary),
     ]
 
 
 def deliver_before_signal(
-    view: InstalledView, decision: Decision, site: SiteId, next_view: ViewId
+    view: InstalledView, decision: Decision, site: SiteId, next_view: ViewId, primary: bool
 ) -> list[Output]:
     """The deliveries before the signal, with the rifts at their positions."""
     out: list[Output] = []
@@ -316,20 +334,25 @@ def deliver_before_signal(
     at = 0
     for rift in [one for one in decision.rifts if one.mask >> site & 1]:
         end = bisect_left(entries, rift.position, lo=at, key=lambda entry: entry.position)
-        out.extend(mark_delivered(view, entries[at:end]))
+        out.extend(mark_delivered(view, entries[at:end], bool(view.primary)))
         mask = SiteMask(rift.mask)
-        out.append(Rift(view.id, rift.position, mask, decision.together, next_view, rift.lost))
+        out.append(Rift(view.id, rift.position, mask, decision.together, next_view, rift.lost, primary))
         at = end
-    return [*out, *mark_delivered(view, entries[at:])]
+    return [*out, *mark_delivered(view, entries[at:], bool(view.primary))]
 
 
-def mark_delivered(view: InstalledView, entries: list[Entry]) -> list[Output]:
-    """Marks these entries as delivered; returns the outputs for the layer above."""
+def mark_delivered(view: InstalledView, entries: list[Entry], majority: bool) -> list[Output]:
+    """Marks these entries as delivered; returns the outputs for the layer above.
+
+    Majority resilient messages are withheld unless `majority`; all members of the view decide that alike.
+    """
     out: list[Output] = []
     for entry in entries:
         entry.delivered = True
         message: OrderedMessage | None = entry.message
-        if message is not None:
+        if message is not None and message.resilience == MAJORITY and not majority:
+            out.append(Withheld(view.id, message, view.processes[message.daemon], entry.position))
+        elif message is not None:
             out.append(Delivered(view.id, message, view.processes[message.daemon], entry.position))
     return out
 

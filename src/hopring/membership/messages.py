@@ -13,7 +13,7 @@ import msgspec
 
 from hopring.config.model import WEIGHT_MAX
 from hopring.errors import Drop, PeerError
-from hopring.ids import DAEMONS_MAX, NUMBER_MAX, SITES_MAX, DaemonId, Process, SiteId, ViewId
+from hopring.ids import DAEMONS_MAX, EPOCH_MAX, NOBODY, NUMBER_MAX, SITES_MAX, DaemonId, Process, SiteId, ViewId
 from hopring.ordering.order import Order
 from hopring.routing.trees import Topology
 
@@ -21,6 +21,10 @@ Count = Annotated[int, msgspec.Meta(ge=0)]
 Daemon = Annotated[int, msgspec.Meta(ge=0, lt=DAEMONS_MAX)]
 Site = Annotated[int, msgspec.Meta(ge=0, lt=SITES_MAX)]
 PositionFields = tuple[Count, Annotated[int, msgspec.Meta(ge=-1, lt=SITES_MAX)]]
+Epoch = Annotated[int, msgspec.Meta(ge=0, le=EPOCH_MAX)]
+Voter = Annotated[int, msgspec.Meta(ge=0, le=NOBODY)]
+"""A daemon that voted, or NOBODY for one that is not configured any more."""
+
 SitePair = tuple[Site, Site]
 LinkWeight = tuple[Site, Site, Annotated[int, msgspec.Meta(ge=1, le=WEIGHT_MAX)]]
 """A link (lower site, higher site) and its weight."""
@@ -158,6 +162,15 @@ class VotedView(msgspec.Struct, frozen=True, array_like=True):
 
     view: ViewId
     voters: tuple[Process, ...]
+    epoch: Epoch = 0  # Its place in the chain of primary views.
+    sure: bool = False  # Whether that is known to be above all earlier ones.
+
+
+class EpochMark(msgspec.Struct, frozen=True, array_like=True):
+    """What a daemon has on disk: the latest attempt that it voted for, and which daemons did."""
+
+    epoch: Epoch
+    voters: tuple[Voter, ...]
 
 
 class PrimaryVote(msgspec.Struct, frozen=True, array_like=True):
@@ -168,6 +181,7 @@ class PrimaryVote(msgspec.Struct, frozen=True, array_like=True):
     marked: bool = True  # An earlier process of this daemon may have voted.
     abstains: bool = False  # It cannot write its mark, and so has no vote.
     forced: bool = False  # An operator wants the next view to be primary.
+    mark: EpochMark | None = None  # On disk; None if there is none, or it is damaged.
 
 
 class StateTrans(msgspec.Struct, frozen=True, array_like=True, tag="S"):
@@ -380,6 +394,8 @@ def _check_vote(state: StateTrans) -> None:
         raise PeerError(Drop.INCONSISTENT, "STATETRANS with primary views that do not rise")
     if any(not is_incarnation(one) for voted in views for one in voted.voters):
         raise PeerError(Drop.INCONSISTENT, "STATETRANS with a voter that no header can carry")
+    if vote.mark is not None and len(vote.mark.voters) > DAEMONS_MAX:
+        raise PeerError(Drop.LIMIT, f"STATETRANS with a mark of {len(vote.mark.voters)} voters")
 
 
 def check_reach(state: StateTrans, members: Collection[Process], order: Order) -> None:

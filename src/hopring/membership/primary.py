@@ -8,8 +8,10 @@ Invariants  each primary view has more than half of the weight of the primary be
             before all have said DONE. So an attempt that a member has not noted was installed by nobody, and
             any other counts as if it had been.
             Votes belong to processes and not to daemons: one that starts again has forgotten what it voted for.
-            What outlives a process is its mark on disk, written before its first vote for a primary. Daemons
+            What outlives a process is its mark on disk, written before each vote for a primary. Daemons
             with a mark, and daemons that have no disk for it, never found the first primary.
+            Epochs number the chain. That of a primary is above all earlier ones if it is `sure`: marks, which
+            are told by daemons whatever their lives, form the same chain (decision 21).
 Exceptions  two primaries need not have a process in common if the second has all configured daemons, or if an
             operator made it. Then what only the lost processes held is lost.
 """
@@ -21,11 +23,15 @@ from typing import Final
 from msgspec import structs
 
 from hopring.engine import PrimaryBasis
-from hopring.ids import NOBODY, DaemonId, Process, SiteId, ViewId
-from hopring.membership.messages import PrimaryVote, VotedView
+from hopring.ids import EPOCH_MAX, NOBODY, DaemonId, Process, SiteId, ViewId
+from hopring.membership.messages import EpochMark, PrimaryVote, VotedView
 
 ATTEMPTS_MAX: Final = 16
 """Attempts that may have succeeded: daemons that know as many form no primary until they meet others."""
+
+
+OPERATOR_STEP: Final = 1024
+"""The step of the epoch by an operator's word: the daemons that are not there may have gone on for a while."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +70,17 @@ class Judgement:
     last: VotedView | None  # The latest primary that was installed, as far as any member knows.
     attempts: tuple[VotedView, ...]  # Later attempts that may have succeeded.
     voters: tuple[Process, ...]  # The members that vote.
+    epoch: int = 0  # Of the view, if it becomes primary.
+    sure: bool = False  # Whether that is above the epochs of all earlier primaries.
+
+    def as_voted(self, view: ViewId) -> VotedView:
+        """The attempt, or the view that it becomes."""
+        return VotedView(view, self.voters, self.epoch, self.sure)
+
+    @property
+    def mark(self) -> EpochMark:
+        """What every voter has to write before it votes."""
+        return EpochMark(self.epoch, tuple([one.daemon for one in self.voters]))
 
 
 def judge(votes: Mapping[Process, PrimaryVote], electorate: Electorate) -> Judgement:
@@ -82,7 +99,36 @@ def judge(votes: Mapping[Process, PrimaryVote], electorate: Electorate) -> Judge
             basis = PrimaryBasis.WEIGHTED
     else:
         basis = PrimaryBasis.ALL if everybody else PrimaryBasis.NONE
-    return Judgement(basis, last, attempts, voters)
+    epoch = _highest_epoch(votes) + (OPERATOR_STEP if basis is PrimaryBasis.OPERATOR else 1)
+    if not basis or epoch > EPOCH_MAX:
+        return Judgement(basis, last, attempts, voters)
+    return Judgement(basis, last, attempts, voters, epoch, _is_sure(basis, last, votes, electorate))
+
+
+def _highest_epoch(votes: Mapping[Process, PrimaryVote]) -> int:
+    views = [one for vote in votes.values() for one in (*vote.attempts, vote.last) if one is not None]
+    marks = [vote.mark.epoch for vote in votes.values() if vote.mark is not None]
+    return max([*[one.epoch for one in views], *marks], default=0)
+
+
+def _is_sure(
+    basis: PrimaryBasis,
+    last: VotedView | None,
+    votes: Mapping[Process, PrimaryVote],
+    electorate: Electorate,
+) -> bool:
+    """Whether no primary view can have had a higher epoch than all that are known."""
+    if basis is PrimaryBasis.OPERATOR:
+        return True
+    if basis is not PrimaryBasis.ALL and (last is None or last.sure):
+        # It is the first one, or has a majority of the lives of the last one.
+        return True
+    marks = {process.daemon: vote.mark for process, vote in votes.items() if vote.mark is not None}
+    highest = max(marks.values(), key=lambda one: one.epoch, default=None)
+    if highest is None:
+        return False
+    voters = [DaemonId(one) for one in highest.voters]
+    return electorate.has_majority([one for one in voters if one in marks], voters)
 
 
 def _is_later(one: VotedView, last: VotedView | None) -> bool:
@@ -121,41 +167,52 @@ def _has_majority_of(view: VotedView, voters: tuple[Process, ...], electorate: E
 class PrimaryVoter:
     """The vote of one process, from its start to its end."""
 
-    def __init__(self, electorate: Electorate, marked: bool) -> None:
-        """Starts; `marked` means that an earlier process of this daemon may have voted, or it has no disk."""
+    def __init__(
+        self, electorate: Electorate, marked: bool, mark: EpochMark | None = None, has_disk: bool = False
+    ) -> None:
+        """Starts; `marked` means that an earlier process of this daemon may have voted, or it has no disk.
+
+        `mark` is what that process wrote, if it is undamaged.
+        """
         self.electorate = electorate
-        self.vote = PrimaryVote(None, (), marked)
-        self.has_mark = marked  # Now, on disk.
-        self._marking = False  # The mark is being written.
+        self.has_disk = has_disk  # Without one, nothing is written and nothing is told.
+        self.vote = PrimaryVote(None, (), marked, mark=mark)
+        self.marking: EpochMark | None = None  # It is being written.
 
     def follow(self, before: "PrimaryVoter", numbers: Mapping[DaemonId, DaemonId]) -> None:
         """Goes on with the vote of before another configuration; daemons that are not in it vote no more."""
 
         def renumber(voted: VotedView) -> VotedView:
             voters = [Process(numbers.get(one.daemon, NOBODY), one.incarnation) for one in voted.voters]
-            return VotedView(voted.view, tuple(voters))
+            return structs.replace(voted, voters=tuple(voters))
 
         last = None if before.vote.last is None else renumber(before.vote.last)
         attempts = tuple([renumber(one) for one in before.vote.attempts])
-        self.vote = structs.replace(before.vote, last=last, attempts=attempts)
-        self.has_mark, self._marking = before.has_mark, before._marking
+        mark = before.vote.mark
+        if mark is not None:
+            mark = EpochMark(mark.epoch, tuple([numbers.get(DaemonId(one), NOBODY) for one in mark.voters]))
+        self.vote = structs.replace(before.vote, last=last, attempts=attempts, mark=mark)
+        self.marking = before.marking
 
     def may_bind(self, judgement: Judgement) -> bool:
         """Whether this daemon may say DONE: not before its mark is on disk, if it votes for a primary."""
-        return not judgement.basis or self.has_mark or self.vote.abstains
+        if not judgement.basis or self.vote.abstains or not self.has_disk:
+            return True
+        return self.vote.mark is not None and self.vote.mark == judgement.mark
 
-    def begin_mark(self, judgement: Judgement) -> bool:
-        """Whether the mark has to be written now; true only once while it is being written."""
-        due = not self._marking and not self.may_bind(judgement)
-        self._marking = self._marking or due
-        return due
+    def begin_mark(self, judgement: Judgement) -> EpochMark | None:
+        """The mark that has to be written now, if one has to; one at a time."""
+        if self.marking is not None or self.may_bind(judgement):
+            return None
+        self.marking = judgement.mark
+        return self.marking
 
     def mark_written(self, durable: bool) -> None:
         """The mark is on disk. If it cannot be written, this process votes no more."""
-        self.has_mark = durable
-        self._marking = False
-        if not durable:
-            self.vote = structs.replace(self.vote, abstains=True)
+        mark, self.marking = self.marking, None
+        self.vote = (
+            structs.replace(self.vote, mark=mark) if durable else structs.replace(self.vote, abstains=True)
+        )
 
     def force(self) -> None:
         """An operator wants the next view to be primary, whatever the others have."""
@@ -166,11 +223,11 @@ class PrimaryVoter:
         attempts = judgement.attempts
         if judgement.basis:
             # Only beside a view of all, or of an operator, are there too many.
-            attempts = (*attempts, VotedView(view, judgement.voters))[-ATTEMPTS_MAX:]
+            attempts = (*attempts, judgement.as_voted(view))[-ATTEMPTS_MAX:]
         self.vote = structs.replace(self.vote, last=judgement.last, attempts=attempts)
 
     def install(self, judgement: Judgement, view: ViewId) -> None:
         """Notes that the attempt has become a view."""
         if judgement.basis:
-            self.vote = structs.replace(self.vote, last=VotedView(view, judgement.voters), attempts=())
+            self.vote = structs.replace(self.vote, last=judgement.as_voted(view), attempts=())
         self.vote = structs.replace(self.vote, forced=False)

@@ -8,7 +8,8 @@ Invariants  all processes that come from the same view and take part in the same
 Terms: T is the set of processes that come from the same view. A hole is a bundle that is known to exist and
 that no member of T has, or whose body none has although a site of T wants it. A rift is a position in
 the order that some of T passed before the view broke, because its bundle is not for their sites, while the
-members that the bundle is for could not pass it: it is a hole, or Safe and not stable.
+members that the bundle is for could not pass it: it is a hole, or Safe and not stable, or resilient and without
+its holders, as far as any of them knew.
 """
 
 from collections.abc import Iterable, Mapping
@@ -32,7 +33,7 @@ class HeldBundle:
     mask: int
     bodies: frozenset[Process]
     metas: frozenset[Process]  # Holders of its meta-data, with the body or without.
-    safe: bool = False  # Safe, and not for all sites of the view.
+    safe: bool = False  # Safe or resilient, and not for all sites of the view.
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,8 @@ def decide(states: Iterable[StateTrans], installed: ViewId, site_of: Mapping[Dae
     first = min([first, *[Position(items[key].lts, key[0]) for key in holes]])
     commit = frozenset([*together, *[one for state in mine for one in state.commit]])
     delivered = max(Position(*state.delivered) for state in mine)
-    rifts = _rifts(items, holes, delivered)
+    passed = [(site_of[state.sender.daemon], Position(*state.delivered)) for state in mine]
+    rifts = _rifts(items, holes, passed)
     return Decision(
         together=together,
         items=items,
@@ -181,14 +183,19 @@ def _promised(mine: list[StateTrans], items: Mapping[Key, HeldBundle], edge: Pos
 
 
 def _rifts(
-    items: Mapping[Key, HeldBundle], holes: frozenset[Key], delivered: Position
+    items: Mapping[Key, HeldBundle], holes: frozenset[Key], passed: list[tuple[SiteId, Position]]
 ) -> tuple[DecidedRift, ...]:
-    """A member that passed a rift is outside of its mask; members inside of it stop there."""
-    found = [
-        DecidedRift(Position(item.lts, key[0]), item.mask, key in holes)
-        for key, item in items.items()
-        if (item.safe or key in holes) and Position(item.lts, key[0]) <= delivered
-    ]
+    """A member that passed a rift is outside of its mask; members inside of it stop there.
+
+    A resilient bundle that a member inside of the mask has delivered had its holders, and all deliver it.
+    """
+    found: list[DecidedRift] = []
+    for key, item in items.items():
+        position = Position(item.lts, key[0])
+        sites = [site for site, delivered in passed if position <= delivered]
+        had_holders = any(item.mask >> site & 1 for site in sites)
+        if sites and (key in holes or (item.safe and not had_holders)):
+            found.append(DecidedRift(position, item.mask, key in holes))
     return tuple(sorted(found, key=lambda rift: rift.position))
 
 

@@ -22,6 +22,7 @@ from hopring.ids import NUMBER_MAX, DaemonId, Process, SiteId, SiteMask, ViewId,
 from hopring.membership.connectivity import lowest_of_sites
 from hopring.membership.messages import (
     CLOCK_AHEAD_MAX,
+    EpochMark,
     HeldRun,
     NewMemb,
     RecoveryDone,
@@ -36,6 +37,7 @@ from hopring.membership.messages import (
 from hopring.membership.primary import Judgement, PrimaryVoter, judge
 from hopring.membership.recovery import Decision, Key, decide
 from hopring.ordering.entry import Entry, decode_message, encode_message
+from hopring.ordering.holders import Holders, ViewVotes
 from hopring.ordering.order import Order, new_order
 from hopring.routing.trees import Pair
 from hopring.wire.routed import Meta
@@ -54,6 +56,7 @@ class InstalledView:
     commit: frozenset[Process] = frozenset()
     bound: dict[SiteId, int] = field(default_factory=dict)  # By site, the last sequence it is bound to.
     primary: PrimaryBasis = PrimaryBasis.NONE
+    epoch: int = 0  # Its place in the chain of primary views, if that is known for sure.
     processes: dict[DaemonId, Process] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -61,7 +64,8 @@ class InstalledView:
 
     def installation(self, decision: Decision, cause: str) -> Installed:
         """The event that begins this view."""
-        return Installed(self.id, self.members, decision.together, cause, decision.uneven, self.primary)
+        together, uneven = decision.together, decision.uneven
+        return Installed(self.id, self.members, together, cause, uneven, self.primary, self.epoch)
 
     def break_up(self) -> None:
         """The view is over: from here on only recovery changes its state."""
@@ -185,7 +189,8 @@ def runs_of(entries: Iterable[Entry], whole: SiteMask) -> list[HeldRun]:
     last: Entry | None = None
     for entry in entries:
         body = entry.message is not None
-        safe = entry.message is not None and entry.message.service.stable and whole & ~entry.mask != 0
+        waits = entry.message is not None and entry.message.waits_for_holders
+        safe = waits and whole & ~entry.mask != 0
         if last is not None and (
             entry.seq == last.seq + 1
             and entry.mask == last.mask
@@ -314,9 +319,25 @@ class ViewAttempt:
         assert self.judgement is not None, "an attempt has decided before its view is installed"
         members = tuple(sorted(self.new.members))
         sites = {self.site_of[one.daemon] for one in members}
-        order = new_order(sites, self.clock, in_flight_max=in_flight_max)
+        holders = self._holders(members)
+        order = new_order(sites, self.clock, in_flight_max=in_flight_max, holders=holders)
         cut, primary = pairs(self.new.cut), self.judgement.basis
-        return InstalledView(self.new.view, self.old.me, members, order, cut, primary=primary)
+        epoch = self.judgement.epoch if self.judgement.sure else 0
+        return InstalledView(self.new.view, self.old.me, members, order, cut, primary=primary, epoch=epoch)
+
+    def _holders(self, members: tuple[Process, ...]) -> Holders:
+        """What is known of the members at first; those that do not vote for primary views weigh nothing."""
+        assert self.judgement is not None, "the members have told their votes"
+        voters, weights = self.judgement.voters, self.voter.electorate.weights
+        by_site: dict[SiteId, tuple[int, ...]] = {}
+        place = 0
+        for one in members:
+            site = self.site_of[one.daemon]
+            before = by_site.get(site, ())
+            if one == self.old.me:
+                place = len(before)
+            by_site[site] = (*before, weights.get(one.daemon, 1) if one in voters else 0)
+        return Holders(ViewVotes(by_site), self.site_of[self.old.me.daemon], place)
 
     @property
     def bound(self) -> bool:
@@ -346,9 +367,9 @@ class ViewAttempt:
             out.append(RecoveryDone(self.new.view))
         return out
 
-    def begin_mark(self) -> bool:
-        """If the view will be primary, and this daemon has no mark on disk yet: that one has to be written."""
-        return self.judgement is not None and self.voter.begin_mark(self.judgement)
+    def begin_mark(self) -> EpochMark | None:
+        """If the view will be primary: the mark of this vote, which has to be written now."""
+        return None if self.judgement is None else self.voter.begin_mark(self.judgement)
 
     def _decide(self) -> list[RecoveryMessage]:
         """All states have arrived: decides, and returns the bundles that this daemon resends."""

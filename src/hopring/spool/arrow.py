@@ -6,7 +6,7 @@ or a stamp above 2^63 keeps its bits and reads as negative.
 """
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from itertools import accumulate, chain
 from pathlib import Path
@@ -22,8 +22,10 @@ from hopring.spool.record import RecordHeader, RecordKind, RecordRun
 BATCH_BYTES_DEFAULT: Final = 4 * 1024 * 1024
 COLUMNS: Final = (
     *("group", "offset", "timestamp", "kind", "sender", "groups", "service", "type"),
-    *("view", "place", "number", "size", "payload"),
+    *("view", "place", "number", "size", "payload", "headers", "key"),
 )
+KEY_HEADER: Final = "key"
+"""The header that is a column of its own: what the message is about, by the sender's choice."""
 
 
 class ArrowMissing(SpoolError):
@@ -58,8 +60,10 @@ def schema(arrow: Any, *, payload: bool = True) -> Any:
         "number": arrow.int32(),
         "size": arrow.int32(),
         "payload": arrow.binary(),
+        "headers": arrow.map_(arrow.string(), arrow.string()),
+        "key": arrow.string(),
     }
-    null = {"service", "sender"}
+    null = {"service", "sender", "headers", "key"}
     names = [name for name in COLUMNS if payload or name != "payload"]
     return arrow.schema([arrow.field(name, types[name], nullable=name in null) for name in names])
 
@@ -162,11 +166,28 @@ class _Columns:
                 return self._struct(parts, "place")
             case "number":
                 return self._number()
+            case "headers" | "key":
+                return self._of_headers(name)
             case _:
                 bodies = [self._bodies(block) for block in self.blocks]
                 return arrow.concat_arrays(
                     bodies if name == "payload" else map(self.compute.binary_length, bodies)
                 )
+
+    def _of_headers(self, name: str) -> Any:
+        """All headers of messages, or the one that is a column; null for records without them."""
+        kind = schema(self.arrow).field(name).type
+
+        def value(headers: Mapping[str, str]) -> object:
+            return list(headers.items()) if name == "headers" else headers.get(KEY_HEADER)
+
+        parts = [
+            self.arrow.array([value(one) if one else None for one in block.headers], kind)
+            if block.head.enveloped
+            else self.arrow.nulls(block.head.records, kind)
+            for block in self.blocks
+        ]
+        return self.arrow.concat_arrays(parts)
 
     def _bodies(self, block: SpoolBlock) -> Any:
         """The bodies of a block, without a copy."""

@@ -5,7 +5,7 @@ the next position at which an intact block of this spool begins. So it names all
 intact.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise, repeat
 from typing import NamedTuple
@@ -26,7 +26,8 @@ from hopring.spool.format import (
     sections,
     unpack_head,
 )
-from hopring.spool.record import GroupStep, RecordHeader, RecordKind, SpoolRecord
+from hopring.spool.record import NO_HEADERS, GroupStep, RecordHeader, RecordKind, SpoolRecord
+from hopring.wire.envelope import decode_envelope
 
 _KINDS = frozenset(RecordKind)
 _SERVICES = frozenset([0, *Service])
@@ -56,6 +57,20 @@ class SpoolBlock:
         return self.buffer[self.bodies_at : self.bodies_at + self.head.bodies_bytes]
 
     @property
+    def headers(self) -> list[Mapping[str, str]]:
+        """The headers of each record; an empty list if the block has none."""
+        if not self.head.enveloped:
+            return []
+        ends, whole = self._envelopes()
+        return [_headers(whole[start:end]) for start, end in pairwise(ends)]
+
+    def _envelopes(self) -> tuple[list[int], bytes]:
+        """The ends of all envelopes, and the envelopes; with the padding behind them."""
+        at = padded(self.bodies_at + self.head.bodies_bytes)
+        behind = at + SIZES["I"] * (self.head.records + 1)
+        return self.buffer[at:behind].cast("I").tolist(), bytes(self.buffer[padded(behind) :])
+
+    @property
     def strings(self) -> list[str]:
         """The distinct strings of the block: senders, lists of groups, the application."""
         whole = bytes(self.section("strings"))
@@ -80,6 +95,7 @@ class SpoolBlock:
         low = max(0, start - first)
         high = self.head.records if end is None else min(self.head.records, end - first)
         bodies, ends, types = bytes(self.bodies), self.column("ends").tolist(), self.column("types").tolist()
+        headers = self.headers or [NO_HEADERS] * self.head.records
         out: list[SpoolRecord] = []
         begin = 0
         for run_end, number, header in self.runs():
@@ -87,9 +103,15 @@ class SpoolBlock:
             shift = number - begin
             offsets, numbers = range(first + here, first + stop), range(here + shift, stop + shift)
             its = [bodies[at:to] for at, to in pairwise(ends[here : stop + 1])]
-            out += map(SpoolRecord, offsets, numbers, types[here:stop], its, repeat(header))
+            common = repeat(header)
+            out += map(SpoolRecord, offsets, numbers, types[here:stop], its, common, headers[here:stop])
             begin = run_end
         return out
+
+
+def _headers(envelope: bytes) -> Mapping[str, str]:
+    found = decode_envelope(envelope) if envelope else None
+    return NO_HEADERS if found is None else found[0]
 
 
 def _run(
@@ -143,6 +165,10 @@ def _inconsistency(block: SpoolBlock) -> str:
         return "an unknown kind of record"
     if not _SERVICES.issuperset(block.column("service").tolist()):
         return "an unknown service"
+    if head.enveloped:
+        ends, envelopes = block._envelopes()
+        if not _rises(ends, ends[-1]) or padded(ends[-1]) != len(envelopes):
+            return "the ends of its headers do not rise to the last"
     try:
         len(block.strings)
     except UnicodeDecodeError:

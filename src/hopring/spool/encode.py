@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from hopring.spool.format import (
     BLOCK_RECORDS_MAX,
     BODIES_BYTES_MAX,
+    ENVELOPED,
     HEAD_BYTES,
     MORE,
     NO_BATCH,
@@ -62,7 +63,7 @@ def _parts(runs: Sequence[RecordRun]) -> Iterator[list[RecordRun]]:
     records = size_bytes = 0
     for whole in runs:
         for run in _pieces(whole):
-            run_bytes = run.ends[-1] - run.ends[0]
+            run_bytes = _size_bytes(run)
             if part and (records + len(run) > BLOCK_RECORDS_MAX or size_bytes + run_bytes > BLOCK_BYTES_AIM):
                 yield part
                 part, records, size_bytes = [], 0, 0
@@ -75,11 +76,13 @@ def _parts(runs: Sequence[RecordRun]) -> Iterator[list[RecordRun]]:
 
 def _pieces(run: RecordRun) -> Iterator[RecordRun]:
     """Splits a run that is too long for a block; each piece keeps the number of its first message."""
-    ends = run.ends
-    if len(run) <= BLOCK_RECORDS_MAX and ends[-1] - ends[0] <= BLOCK_BYTES_AIM:
+    if len(run) <= BLOCK_RECORDS_MAX and _size_bytes(run) <= BLOCK_BYTES_AIM:
         if len(run):
             yield run
         return
+    ends: Sequence[int] = run.ends
+    if run.envelopes:
+        ends = [end + more for end, more in zip(ends, _ends_of(run.envelopes), strict=True)]
     start = 0
     for here in range(1, len(run) + 1):
         full = here - start == BLOCK_RECORDS_MAX
@@ -88,11 +91,15 @@ def _pieces(run: RecordRun) -> Iterator[RecordRun]:
             start = here
 
 
+def _size_bytes(run: RecordRun) -> int:
+    """The bytes of bodies and envelopes."""
+    return run.ends[-1] - run.ends[0] + sum(map(len, run.envelopes))
+
+
 def part_of(run: RecordRun, start: int, end: int) -> RecordRun:
     """The records of a run from index `start` to before `end`."""
-    return RecordRun(
-        run.header, run.types[start:end], run.ends[start : end + 1], run.bodies, run.number + start
-    )
+    columns = run.types[start:end], run.ends[start : end + 1], run.bodies
+    return RecordRun(run.header, *columns, run.number + start, run.envelopes[start:end])
 
 
 def _encode_block(
@@ -108,6 +115,9 @@ def _encode_block(
     front = b"".join([_pad(bytes(column)) for column in columns])
     bodies = [memoryview(run.bodies)[run.ends[0] : run.ends[-1]] for run in runs]
     tail = bytes(padded(ends[-1]) - ends[-1])
+    if any(any(run.envelopes) for run in runs):
+        flags |= ENVELOPED
+        tail += _envelopes(runs)
     crc = crc32(front)
     for body in bodies:
         crc = crc32(body, crc)
@@ -165,7 +175,15 @@ def _record_columns(runs: list[RecordRun]) -> "tuple[array[int], array[int]]":
     return ends, types
 
 
-def _ends_of(names: list[bytes]) -> list[int]:
+def _envelopes(runs: list[RecordRun]) -> bytes:
+    """The part behind the bodies: the ends of all envelopes, and the envelopes."""
+    all_of: list[bytes] = []
+    for run in runs:
+        all_of += run.envelopes or [b""] * len(run)
+    return _pad(array("I", _ends_of(all_of)).tobytes()) + _pad(b"".join(all_of))
+
+
+def _ends_of(names: Sequence[bytes]) -> list[int]:
     ends = [0]
     for name in names:
         ends.append(ends[-1] + len(name))

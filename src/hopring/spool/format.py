@@ -37,6 +37,7 @@ so a spool that was written with one is read with the other.
 
 BLOCK_MAGIC: Final = b"HBLK"
 MORE: Final = 0x0001  # The append continues in the next block; it counts only if its last block is there.
+ENVELOPED: Final = 0x0002  # Headers of messages follow the bodies; since version 2 of the format.
 NO_BATCH: Final = -1
 NO_STRING: Final = 0xFFFF_FFFF
 
@@ -95,6 +96,11 @@ class BlockHead(NamedTuple):
         """Whether the append continues in the next block."""
         return bool(self.flags & MORE)
 
+    @property
+    def enveloped(self) -> bool:
+        """Whether headers of messages follow the bodies."""
+        return bool(self.flags & ENVELOPED)
+
 
 class ColumnExtent(NamedTuple):
     """Position, type and length of a column in a block."""
@@ -143,7 +149,7 @@ def unpack_head(buffer: bytes | memoryview, at: int = 0) -> BlockHead | str:
 
 
 def _checked(head: BlockHead, zero: int) -> BlockHead | str:
-    if zero or head.flags & ~MORE:
+    if zero or head.flags & ~(MORE | ENVELOPED):
         return f"unknown flags {head.flags:#06x} {zero:#06x}"
     if not 0 < head.runs <= head.records <= BLOCK_RECORDS_MAX or head.bodies_bytes > BODIES_BYTES_MAX:
         return f"{head.records} records in {head.runs} runs with {head.bodies_bytes} bytes"
@@ -152,12 +158,20 @@ def _checked(head: BlockHead, zero: int) -> BlockHead | str:
     if head.app != NO_STRING and head.app >= head.strings:
         return "the application is not among the strings"
     _, bodies_at = sections(head.records, head.runs, head.strings, head.strings_bytes)
-    if head.size_bytes != padded(bodies_at + head.bodies_bytes):
-        return f"its size is {head.size_bytes} bytes, that of its parts {padded(bodies_at + head.bodies_bytes)}"
+    parts_bytes = padded(bodies_at + head.bodies_bytes)
+    if head.enveloped:  # The size of the last part is in that part.
+        parts_bytes += padded(SIZES["I"] * (head.records + 1))
+    if head.size_bytes < parts_bytes or (head.size_bytes != parts_bytes and not head.enveloped):
+        return f"its size is {head.size_bytes} bytes, that of its parts {parts_bytes}"
     return head
 
 
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2
+"""The version of new segments; older hoprings refuse them, because they do not know headers of messages."""
+
+VERSIONS_READ: Final = (1, FORMAT_VERSION)
+"""Segments of version 1 are read, and finished when a writer opens their spool."""
+
 LOG_MAGIC: Final = b"HOPSPOOL"
 INDEX_MAGIC: Final = b"HOPINDEX"
 SPOOL_ID_BYTES: Final = 16
@@ -192,6 +206,7 @@ class SegmentHead(NamedTuple):
     group: str
     apps: dict[str, int]
     size_bytes: int = 0  # Size of the head; blocks follow.
+    version: int = FORMAT_VERSION
 
     @property
     def key(self) -> int:
@@ -225,7 +240,7 @@ def encode_segment_head(head: SegmentHead) -> bytes:
     """The bytes of a log's head, padded."""
     assert len(head.group.encode()) <= GROUP_NAME_BYTES_MAX, "check the group's name first"
     info = msgspec.msgpack.encode(SegmentInfo(head.group, head.apps))
-    packed = _LOG.pack(LOG_MAGIC, FORMAT_VERSION, 0, len(info), head.base, head.time_us, head.spool_id, 0)
+    packed = _LOG.pack(LOG_MAGIC, head.version, 0, len(info), head.base, head.time_us, head.spool_id, 0)
     crc = crc32(info, crc32(packed))
     whole = packed[:-4] + crc.to_bytes(4, "little") + info
     return whole + bytes(padded(len(whole)) - len(whole))
@@ -238,7 +253,7 @@ def decode_segment_head(buffer: bytes | memoryview, path: str) -> SegmentHead:
     if len(buffer) < _LOG.size:
         raise SpoolDamaged(path, "its head is cut short", 0)
     _, version, zero, facts_bytes, base, time_us, spool_id, crc = _LOG.unpack_from(buffer)
-    if version != FORMAT_VERSION:
+    if version not in VERSIONS_READ:
         raise OtherVersion(path, version, FORMAT_VERSION)
     if zero or facts_bytes > min(INFO_BYTES_MAX, len(buffer) - _LOG.size):
         raise SpoolDamaged(path, "its head is cut short or damaged", base)
@@ -247,19 +262,20 @@ def decode_segment_head(buffer: bytes | memoryview, path: str) -> SegmentHead:
     if crc != crc32(buffer[_LOG.size : end], crc32(packed)):
         raise SpoolDamaged(path, "the CRC of its head is wrong", base)
     info = msgspec.msgpack.decode(buffer[_LOG.size : end], type=SegmentInfo)
-    return SegmentHead(base, time_us, spool_id, info.group, info.apps, padded(end))
+    return SegmentHead(base, time_us, spool_id, info.group, info.apps, padded(end), version)
 
 
-def encode_index_head(base: int, key: int) -> bytes:
+def encode_index_head(base: int, key: int, version: int = FORMAT_VERSION) -> bytes:
     """The bytes of an index's head, padded."""
-    packed = _INDEX.pack(INDEX_MAGIC, FORMAT_VERSION, 0, key, base, 0)
+    packed = _INDEX.pack(INDEX_MAGIC, version, 0, key, base, 0)
     whole = packed[:-4] + crc32(packed).to_bytes(4, "little")
     return whole + bytes(INDEX_HEAD_BYTES - len(whole))
 
 
 def is_index_head(buffer: bytes | memoryview, base: int, key: int) -> bool:
     """Whether the buffer begins with the head of this segment's index."""
-    return bytes(buffer[:INDEX_HEAD_BYTES]) == encode_index_head(base, key)
+    head = bytes(buffer[:INDEX_HEAD_BYTES])
+    return any(head == encode_index_head(base, key, version) for version in VERSIONS_READ)
 
 
 def stand_in(index: bytes | memoryview, base: int) -> SegmentHead | None:
@@ -267,7 +283,8 @@ def stand_in(index: bytes | memoryview, base: int) -> SegmentHead | None:
     key = bytes(index[12:16])
     if not is_index_head(index, base, int.from_bytes(key, "little")):
         return None
-    return SegmentHead(base, 0, key.ljust(SPOOL_ID_BYTES, b"\0"), "", {})
+    version = int.from_bytes(index[8:10], "little")
+    return SegmentHead(base, 0, key.ljust(SPOOL_ID_BYTES, b"\0"), "", {}, version=version)
 
 
 def entry_of(head: BlockHead, position: int) -> IndexEntry:

@@ -7,10 +7,11 @@ The body of a view, a transition or a gap is msgpack, so that programs in other 
 """
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import accumulate
+from types import MappingProxyType
 from typing import Final, NamedTuple, TypeVar
 
 import msgspec
@@ -60,6 +61,9 @@ class RecordHeader(NamedTuple):
     view: GroupStep = NO_STEP
 
 
+NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
+
+
 class SpoolRecord(NamedTuple):
     """A single record, as `reading.read` returns it."""
 
@@ -68,6 +72,7 @@ class SpoolRecord(NamedTuple):
     type: int
     data: bytes
     header: RecordHeader
+    headers: Mapping[str, str] = NO_HEADERS  # Of the message.
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,18 +84,25 @@ class RecordRun:
     ends: Sequence[int]  # One more than types.
     bodies: bytes | memoryview
     number: int = 0  # Index of the first record in its bundle.
+    # The headers of each message as an envelope (wire/envelope.py), or none at all.
+    envelopes: Sequence[bytes] = ()
 
     def __len__(self) -> int:
         return len(self.types)
 
 
-def run_of(header: RecordHeader, bodies: Sequence[bytes], types: Sequence[int] | None = None) -> RecordRun:
+def run_of(
+    header: RecordHeader,
+    bodies: Sequence[bytes],
+    types: Sequence[int] | None = None,
+    envelopes: Sequence[bytes] = (),
+) -> RecordRun:
     """A run with these bodies; without types, each type is 0."""
     assert types is None or len(types) == len(bodies), "one type for each body"
     ends = list(accumulate(map(len, bodies), initial=0))
-    return RecordRun(
-        header, array("H", bytes(2 * len(bodies))) if types is None else types, ends, b"".join(bodies)
-    )
+    assert not envelopes or len(envelopes) == len(bodies), "one envelope for each body, empty ones included"
+    column = array("H", bytes(2 * len(bodies))) if types is None else types
+    return RecordRun(header, column, ends, b"".join(bodies), envelopes=envelopes)
 
 
 class RecordedMember(msgspec.Struct, frozen=True, array_like=True):

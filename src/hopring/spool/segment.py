@@ -26,6 +26,7 @@ from hopring.spool.errors import NotASpool, SpoolDamaged
 from hopring.spool.files import INDEX, LOG, NEW, Disk, bases, index_path, is_base, log_path
 from hopring.spool.format import (
     ENTRY_BYTES,
+    FORMAT_VERSION,
     INDEX_HEAD_BYTES,
     NO_STRING,
     SPOOL_ID_BYTES,
@@ -282,7 +283,7 @@ def _stored_entries(index: int, head: SegmentHead, disk: Disk) -> bytes:
     if is_index_head(whole, head.base, head.key):
         return whole
     disk.cut(index, 0)
-    packed = encode_index_head(head.base, head.key)
+    packed = encode_index_head(head.base, head.key, head.version)
     disk.write(index, [packed], 0)
     return packed
 
@@ -352,7 +353,11 @@ def open_spool(directory: Path, group: str, disk: Disk, now_us: int) -> OpenedSp
         if segment.head.group != group:
             held = f"the spool of {segment.head.group!r}"
             raise NotASpool(directory, held, "each group has a directory of its own")
-        if last.finished:
+        # A segment of an older version gets nothing that its version does not know. An empty one is replaced.
+        old = segment.head.version != FORMAT_VERSION
+        if old:
+            segment.finish()
+        if last.finished or old:
             head = SegmentHead(last.end, now_us, segment.head.spool_id, group, last.apps)
             segment = create_segment(directory, head, disk)
     except BaseException:

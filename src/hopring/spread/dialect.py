@@ -25,10 +25,11 @@ from hopring.groups.events import (
     LeftGroup,
     RefusalReason,
     Send,
+    ShowRetained,
     ShowSignal,
     ShowView,
 )
-from hopring.groups.groups import Groups
+from hopring.groups.interface import GroupsInterface
 from hopring.groups.names import GroupMember
 from hopring.groups.private_groups import PRIVATE, private_group, split_private
 from hopring.ids import DaemonId, GroupName
@@ -112,7 +113,7 @@ class SpreadConversation:
 
     def __init__(
         self,
-        groups: Groups,
+        groups: GroupsInterface,
         session: int,
         handshake: Handshake,
         reader: SpreadReader,
@@ -254,7 +255,7 @@ class SpreadDialect:
 
     def __init__(
         self,
-        groups: Groups,
+        groups: GroupsInterface,
         message_bytes_max: int,
         options: Callable[[], SessionOptions],
         order: Sequence[str] = (),
@@ -327,6 +328,10 @@ class SpreadDialect:
     def render_left(self, event: LeftGroup) -> SharedFrame:
         """Renders the end of a client's own membership."""
         return shared_frame(encode_own_leave(event.group))
+
+    def render_retained(self, show: ShowRetained) -> SharedFrame:
+        """Never called: clients of Spread get no retained values (session/render.py)."""
+        raise AssertionError(f"the value of {show.group} for a client of Spread")
 
     def _sets(self, shown: GroupView) -> tuple[Cause, tuple[tuple[GroupMember, ...], ...], int]:
         """The cause in Spread's terms, the virtual-synchrony sets, and the index of the receivers' own set."""

@@ -1,4 +1,4 @@
-"""Actions of the monitor on daemons: partitions, windows, reload, terminate."""
+"""Actions of the monitor on daemons: partitions, windows, reload, terminate, an operator's primary view."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -56,6 +56,23 @@ def reload(admin: AdminClient, fleet: Fleet, names: Sequence[str]) -> dict[str, 
 def terminate(admin: AdminClient, fleet: Fleet, names: Sequence[str]) -> dict[str, AdminReply]:
     """Has these daemons end in an orderly way."""
     return admin.tell(choose(fleet, names), "terminate", lambda _: {})
+
+
+def make_primary(admin: AdminClient, fleet: Fleet, name: str, seconds: float) -> Mapping[str, object]:
+    """Makes the view of this daemon primary, and waits until it is; returns the daemon's status then."""
+    answers = admin.tell(choose(fleet, [name]), "primary", lambda _: {})
+    answer = answers[name]
+    if answer.denied:
+        raise Denied(f"{name}: {answer.why}")
+    if not answer.ok:
+        raise Failure(f"{name}: {answer.why}")
+    began = time.monotonic()
+    while time.monotonic() < began + seconds:
+        status = next((one.status for one in admin.look().seen if one.name == name), {})
+        if status.get("primary"):
+            return status
+        time.sleep(LOOK_SECONDS)
+    raise Late(f"the view of {name} is not primary after {seconds:g} s; see `hop monitor status`")
 
 
 def one_side(fleet: Fleet) -> Sides:

@@ -302,6 +302,32 @@ def terminate(admin: AdminClient, daemons: tuple[str, ...], everyone: bool, yes:
     actions.wait_until_gone(admin, answers, SETTLE_SECONDS)
 
 
+@monitor.command()
+@click.argument("daemon", shell_complete=daemon_names)
+@yes_option
+@json_option
+@click.pass_obj
+def primary(admin: AdminClient, daemon: str, yes: bool, as_json: bool) -> None:
+    """Make the view of DAEMON primary, when the last primary view is gone for good.
+
+    The daemon forms its view anew with all that it reaches, and that view is primary whatever its votes. Do
+    this only if no other side goes on as the primary one: nothing can prevent two primaries then.
+    """
+    fleet = _look(admin)
+    others = [one.name for one in fleet.seen if one.status.get("primary")]
+    if others:
+        raise Failure(f"the view of {', '.join(others)} is primary; heal the network instead")
+    unseen = f", and {', '.join(fleet.missing)} cannot be asked" if fleet.missing else ""
+    confirm(f"make the view of {daemon} primary{unseen}; there must be no primary view elsewhere", yes)
+    status = actions.make_primary(admin, fleet, daemon, SETTLE_SECONDS)
+    if as_json:
+        click.echo(json.dumps({"daemon": daemon, "primary": status["primary"], "members": status["members"]}))
+    else:
+        members = status["members"]
+        assert isinstance(members, list), "as the daemon says"
+        say(f"{daemon}  primary by {status['primary']}: {' '.join(members)}")
+
+
 def _whom(fleet: Fleet, names: tuple[str, ...]) -> str:
     """The daemons that a command acts on; Failure if one of them did not answer."""
     return ", ".join([one.name for one in choose(fleet, names)])

@@ -127,7 +127,10 @@ if TYPE_CHECKING:
 )
 @click.option("--trace", metavar="DIR", type=click.Path(path_type=Path), help="Traces of all daemons.")
 @click.option(
-    "--out", metavar="DIR", required=True, type=click.Path(path_type=Path), help="Directory for the tables."
+    "--out",
+    metavar="DIR",
+    required=True,
+    help="Directory for the tables; a URI for another file system, as hdfs://..",
 )
 @click.option("--config", metavar="FILE", type=click.Path(), help="Configuration, for the sites of daemons.")
 @click.option("--stream", is_flag=True, help="Follow spools and trace until Ctrl-C; tables and report follow.")
@@ -155,7 +158,7 @@ def run(
     ctx: click.Context,
     spools: tuple[str, ...],
     trace: Path | None,
-    out: Path,
+    out: str,
     config: str | None,
     stream: bool,
     until_idle: bool,
@@ -183,7 +186,7 @@ def run(
         raise click.UsageError("--until-idle goes with --stream")
     if stream and remote:
         raise click.UsageError("--stream keeps its tables here: use --master, or no --stream with --remote")
-    check_tables(stream=stream)
+    check_tables(stream=stream, out=out)
     parts = tuple(frozenset(filter(None, one.split(","))) for one in components) or None
     # Spoolers are sessions, and senders are others.
     ends = Ends(quiet_end, parts, not counters_lost, sessions or bool(spools))
@@ -196,12 +199,12 @@ def run(
         raise Failure(str(error)) from None
     if found is not None:
         say_lines(as_text(found))
-    say(f"tables in {out}" + (f", report in {out / 'report.html'}" if report else ""))
+    say(f"tables in {out}" + (f", report in {out.rstrip('/')}/report.html" if report else ""))
     ctx.exit(Exit.OK if found is None or found.holds else Exit.FAILURE)
 
 
 def _wish(
-    out: Path,
+    out: str,
     spools: tuple[str, ...],
     trace: Path | None,
     config: str | None,
@@ -234,24 +237,35 @@ def _duration_us(text: str) -> int:
 
 def _run(wish: "PipelineOptions", master: str | None, remote: str | None) -> "AuditReport | None":
     from hopring.spark import session  # noqa: PLC0415  Slow to load.
-    from hopring.spark.pipeline import Store, run  # noqa: PLC0415
+    from hopring.spark.errors import readable  # noqa: PLC0415
+    from hopring.spark.pipeline import Store, output_files, run  # noqa: PLC0415
+    from hopring.spark.pipeline.files import is_elsewhere  # noqa: PLC0415
     from hopring.spark.pipeline.store import on_disk  # noqa: PLC0415
 
-    store = Store(wish.out)
-    with on_disk(wish.out):
-        if store.open():
-            fate = "its stream goes on, if it is one" if wish.stream else "its tables are replaced"
-            say(f"hop: {wish.out} is of an earlier run: {fate}", err=True)
+    out = str(wish.out)
     made: list[SparkSession] = []
 
     def start() -> "SparkSession":
         made.append(session("hop pipeline run", master, remote))
         return made[0]
 
+    def opened(spark: "SparkSession | None") -> Store:
+        with on_disk(out), readable(out):
+            store = Store(output_files(out, spark))
+            if store.open():
+                fate = "its stream goes on, if it is one" if wish.stream else "its tables are replaced"
+                say(f"hop: {out} is of an earlier run: {fate}", err=True)
+        return store
+
+    # Only Spark reaches a directory elsewhere; here Spark starts while the trace is converted.
+    store = None if is_elsewhere(out) else opened(None)
     with Steps() as steps:
         steps.say("starting Spark")
         try:
+            if store is None:
+                spark = start()
+                return run(spark, wish, opened(spark), steps.say)
             return run(start, wish, store, steps.say)
         finally:
-            for spark in made:
-                spark.stop()
+            for one in made:
+                one.stop()

@@ -103,9 +103,13 @@ def table_options(command: Command) -> Command:
     return command
 
 
-def check_tables(*, stream: bool) -> None:
+def check_tables(*, stream: bool, out: str) -> None:
     """Raises UsageError if the options do not go together."""
+    from hopring.spark.pipeline.files import is_elsewhere  # noqa: PLC0415  Help should not wait for it.
+
     given = _given()
+    if stream and is_elsewhere(out):
+        raise click.UsageError("--stream keeps its tables in a local directory: give one for --out")
     if given.get("retain") is not None and not stream:
         raise click.UsageError("--retain goes with --stream: other runs make the tables anew")
     if stream and given.get("form") != "parquet":

@@ -20,7 +20,7 @@ from hopring.daemon.log import DaemonLog
 from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.net.shaper import CLEAR, Shape
 from hopring.daemon.net.udp import SocketCounters
-from hopring.engine import Delivered, EngineOutput, Installed, Snapshot
+from hopring.engine import Delivered, EngineOutput, ForcePrimary, Installed, Snapshot
 from hopring.errors import Drop
 from hopring.groups.payloads import is_group_message
 from hopring.ids import NEVER
@@ -66,6 +66,7 @@ def status_of(description: DaemonDescription, deliveries: DeliveryCounters, now_
         "phase": snapshot.phase.upper(),
         "view": view_text(snapshot.view),
         "members": [names[one.daemon] for one in snapshot.members],
+        "primary": snapshot.primary.value,
         "cause": deliveries.cause,
         "views": deliveries.views,
         "sites": {site.name: [daemon.name for daemon in site.daemons] for site in config.sites},
@@ -79,11 +80,12 @@ def status_of(description: DaemonDescription, deliveries: DeliveryCounters, now_
         },
         "counters": _counters(description, snapshot),
         "keys": asdict(description.keys(snapshot)),
-        "problems": list(description.problems),
+        "problems": list(description.all_problems),
+        "spooler": None if description.spooler is None else asdict(description.spooler()),
     }
     if description.session_server is not None:
         groups = description.session_server.groups
-        status["groups_state"] = groups.state.name
+        status["groups_state"] = groups.phase.upper()
         status["sessions"] = len(description.session_server.sessions)
         status["groups"] = len(groups.table.groups)
     return status
@@ -194,6 +196,13 @@ class DaemonControls:
     def terminate(self) -> None:
         """Ends the daemon, after the answer to this request."""
         self._loop.call_soon(self._terminate)
+
+    def make_primary(self) -> None:
+        """Makes the daemon's view primary, which it forms anew; the log says that an operator wanted it."""
+        if self._description.snapshot().primary:
+            raise AdminRefusal("its view is primary", "nothing is to be done")
+        self._log.say("admin", primary=self._description.name, why="an operator makes the view primary")
+        self._description.host.give(ForcePrimary())
 
     def suspend(self) -> None:
         """Suspends cuts while the daemon changes its configuration and ignores all others."""

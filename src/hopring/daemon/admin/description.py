@@ -1,6 +1,7 @@
 """The description of a daemon: answers to queries of clients, and the source of status and metrics."""
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,10 +12,13 @@ from hopring.daemon.net.udp import Unsent
 from hopring.engine import LinkSnapshot, OverlaySnapshot, RouteSnapshot, Snapshot
 from hopring.errors import Drop
 from hopring.ids import DaemonId
-from hopring.session.protocol import DaemonAnswer, LinkLine, WeightLine, WeightsPage
+from hopring.session.protocol import ConfiguredLine, DaemonAnswer, LinkLine, WeightLine, WeightsPage
 from hopring.session.server import SessionServer
 
 _NO_OVERLAY = OverlaySnapshot(None, (), ())
+TEXT_CHARACTERS_MAX: Final = 1_024
+"""The limit of a text in an answer to a client."""
+
 _SEALING_DROPS: Final = (Drop.CLEAR_TEXT, Drop.KEY, Drop.SEAL, Drop.REPLAY, Drop.UNMET)
 """The reasons for which sealing refuses packets."""
 
@@ -29,6 +33,15 @@ class KeysReport:
     live: tuple[str, ...]
     announced: dict[str, tuple[str, ...]]  # By daemon that was met: the keys that it said it has.
     refused: dict[str, int]  # Packets, by reason.
+
+
+@dataclass(frozen=True, slots=True)
+class SpoolerReport:
+    """The process that writes spools beside the daemon's loop."""
+
+    pid: int | None  # None while it does not run.
+    starts: int
+    problem: str  # Why it ended last; empty once it has been up again for a while.
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +65,8 @@ class DaemonDescription:
         self.started_us = started_us
         self.problems: tuple[str, ...] = ()
         """Why optional listeners are missing, with remedies."""
+        self.spooler: Callable[[], SpoolerReport] | None = None
+        """Set if the daemon has one."""
         self.tls_refused: Counter[str] = Counter()
         """Clients that were refused before their TLS handshake was complete, by reason."""
         self.cut: tuple[str, ...] = ()
@@ -70,6 +85,12 @@ class DaemonDescription:
     def name(self) -> str:
         """The daemon's name in the configuration."""
         return self.names[self.host.me.daemon]
+
+    @property
+    def all_problems(self) -> tuple[str, ...]:
+        """What needs attention at this daemon: missing listeners, and a spooler that does not stay up."""
+        spooler = None if self.spooler is None else self.spooler()
+        return self.problems if spooler is None or not spooler.problem else (*self.problems, spooler.problem)
 
     def snapshot(self) -> Snapshot:
         """The state of the daemon's engine."""
@@ -150,6 +171,18 @@ class DaemonDescription:
             unsent={str(reason): count for reason, count in sorted(self.unsent().items())},
             cut=self.cut,
             shaped=self.shaped,
+            problems=tuple([one[:TEXT_CHARACTERS_MAX] for one in self.all_problems]),
+            configured=tuple(
+                sorted(
+                    [
+                        ConfiguredLine(one.name, site.name, one.votes)
+                        for site in self.config.sites
+                        for one in site.daemons
+                    ],
+                    key=lambda line: line.name,
+                )
+            ),
+            tie_site=self.config.tie_site or "",
         )
 
     def link_line(self, link: LinkSnapshot) -> LinkLine:

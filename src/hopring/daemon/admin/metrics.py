@@ -14,7 +14,6 @@ from hopring.daemon.admin.http_server import HttpResponse
 from hopring.daemon.log import DaemonLog
 from hopring.daemon.loop.event_loop import Loop
 from hopring.engine import Delivered, EngineOutput, Installed, LinkSnapshot, Snapshot, Stamped
-from hopring.groups.groups import GroupsState
 from hopring.groups.payloads import is_group_message
 from hopring.ids import SiteId
 from hopring.ordering.entry import OrderedMessage
@@ -90,8 +89,8 @@ class Metrics:
         return HttpResponse(HTTPStatus.OK, f"ready, {self._view(snapshot)}\n{self._problems()}")
 
     def _problems(self) -> str:
-        """A line for each optional listener that is missing."""
-        return "".join([f"problem: {one}\n" for one in self._description.problems])
+        """A line for each missing optional listener, and for a spooler that does not stay up."""
+        return "".join([f"problem: {one}\n" for one in self._description.all_problems])
 
     def _view(self, snapshot: Snapshot) -> str:
         missing, size = self._description.missing(snapshot), len(self._description.names)
@@ -104,8 +103,8 @@ class Metrics:
         if not snapshot.settled:
             return f"no view is whole: {snapshot.phase} ({snapshot.cause})"
         session_server = self._description.session_server
-        if session_server is not None and session_server.groups.state is not GroupsState.GOP:
-            return f"groups are not settled: {session_server.groups.state.value}"
+        if session_server is not None and not session_server.groups.settled:
+            return f"groups are not settled: {session_server.groups.phase}"
         return ""
 
     def _families(self, snapshot: Snapshot) -> Iterator[str]:
@@ -136,6 +135,10 @@ class Metrics:
         yield single("healthy", "gauge", "1 if /readyz says ready.", int(not self._unready(snapshot)))
         missing = len(description.problems)
         yield single("listeners_missing", "gauge", "Optional listeners whose place was taken.", missing)
+        if description.spooler is not None:
+            spooler = description.spooler()
+            yield single("spooler_up", "gauge", "1 if the spooler runs.", int(spooler.pid is not None))
+            yield single("spooler_starts_total", "counter", "Starts of the spooler.", spooler.starts)
         yield single("view_size", "gauge", "Daemons of the view.", len(snapshot.members))
         yield single("view_primary", "gauge", "1 if the view is primary.", int(bool(snapshot.primary)))
         yield from self._daemons_by_site(snapshot)

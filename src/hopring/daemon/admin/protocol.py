@@ -77,12 +77,16 @@ class Terminate(_Request, frozen=True, tag="terminate"):
     """Asks the daemon to leave its view and end."""
 
 
+class MakePrimary(_Request, frozen=True, tag="primary"):
+    """Makes the daemon's view primary: it forms its view anew, and whoever is in it counts."""
+
+
 class Status(_Request, frozen=True, tag="status"):
     """Asks for the status of the daemon."""
 
 
-Request = ShapeLinks | Cut | Heal | SetWindow | Reload | Terminate | Status
-VERBS: Final = ("cut", "heal", "reload", "shape", "status", "terminate", "window")
+Request = ShapeLinks | Cut | Heal | SetWindow | Reload | Terminate | MakePrimary | Status
+VERBS: Final = ("cut", "heal", "primary", "reload", "shape", "status", "terminate", "window")
 
 
 class AdminAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -125,6 +129,9 @@ class Controls(Protocol):
 
     def terminate(self) -> None:
         """Ends the daemon after this turn of its loop."""
+
+    def make_primary(self) -> None:
+        """Makes the daemon's view primary, which it forms anew."""
 
     def status(self) -> dict[str, object]:
         """The status, as values that JSON can hold."""
@@ -186,6 +193,8 @@ def _needed(request: Request) -> AdminVerb | None:
             return AdminVerb.RELOAD
         case Terminate():
             return AdminVerb.TERMINATE
+        case MakePrimary():
+            return AdminVerb.PRIMARY
         case Status():
             return None
 
@@ -204,6 +213,8 @@ def _do(request: Request, controls: Controls) -> AdminAnswer:
             return AdminAnswer(True, result=controls.reload())
         case Terminate():
             controls.terminate()
+        case MakePrimary():
+            controls.make_primary()
         case Status():
             return AdminAnswer(True, status={"admin": ADMIN_VERSION, **controls.status()})
     return AdminAnswer(True)

@@ -41,8 +41,8 @@ from hopring.session.events import (
     Input,
     Listen,
     Output,
+    OutputReady,
     Pause,
-    Ready,
 )
 from hopring.session.grants import GrantsTable
 from hopring.session.options import SessionOptions
@@ -227,7 +227,9 @@ class ClientServer:
         if client.expires_seconds is not None:
             expires_at_us = self._loop.now_us() + left_us(client.expires_seconds)
         address = _address_of(client.sock)
-        self._step(ConnectionOpened(number, None, address, identity, client.digest, expires_at_us))
+        self._step(
+            ConnectionOpened(number, None, address, identity, client.digest, expires_at_us, client.certificate)
+        )
         if client.data and number in self._connections:
             self.received(number, client.data)
 
@@ -238,8 +240,14 @@ class ClientServer:
             return uid_identity(uid)
         return ANONYMOUS if dialect is None else self.session_server.options.spread_identity
 
-    def grant(self, grants: GrantsTable | None, authenticator: Authenticator | None) -> None:
-        """Applies other grants and users, to existing sessions too."""
+    def grant(
+        self,
+        grants: GrantsTable | None,
+        authenticator: Authenticator | None,
+        revoked: frozenset[bytes] = frozenset(),
+    ) -> None:
+        """Applies other grants, users and revoked certificates, to existing sessions too."""
+        self.session_server.access.revoked = revoked
         self._carry_out(self.session_server.grant(grants, authenticator, self._loop.now_us()))
         if self._connections:
             self.go_on()
@@ -281,7 +289,7 @@ class ClientServer:
     def _carry_out(self, outputs: Sequence[Output]) -> None:
         hurried: dict[int, None] = {}
         for output in outputs:
-            if isinstance(output, Ready):
+            if isinstance(output, OutputReady):
                 if self.session_server.has_priority(output.session):
                     hurried[output.session] = None
                 elif self._gathering:

@@ -67,6 +67,7 @@ class EncryptedClient:
     digest: bytes  # Of the certificate that it was shown.
     user: str  # That its own certificate names; empty if it has shown none.
     expires_seconds: int | None  # When that certificate expires, as Unix time.
+    certificate: bytes  # The digest of that certificate; empty if it has shown none.
 
 
 class TlsHandshakes:
@@ -163,9 +164,8 @@ class TlsHandshakes:
         assert one.session is not None, "it has begun"
         if one.session.established:
             self._remove(one)
-            self._complete(
-                EncryptedClient(one.sock, one.session, data, one.digest, user, one.session.peer_expires_seconds)
-            )
+            expires, shown = one.session.peer_expires_seconds, one.session.peer_digest
+            self._complete(EncryptedClient(one.sock, one.session, data, one.digest, user, expires, shown))
         else:
             self._loop.modify(one.sock.fileno(), READABLE)
 

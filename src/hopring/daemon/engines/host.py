@@ -26,6 +26,7 @@ from hopring.engine import (
     Delivered,
     Engine,
     EngineOutput,
+    ForcePrimary,
     Installed,
     Resume,
     Rift,
@@ -36,6 +37,7 @@ from hopring.engine import (
     SubmitMessage,
     TransitionalSignal,
     Withdraw,
+    Withheld,
 )
 from hopring.errors import HopError
 from hopring.ids import NEVER, DaemonId, Process, named
@@ -126,9 +128,11 @@ class DaemonMark(Protocol):
     """The mark of a daemon on disk: an earlier process of it may have voted for a primary view."""
 
     marked: bool
+    vote: tuple[int, tuple[str, ...]] | None
+    """The epoch of that vote and the names of all voters; None if it is not known."""
 
-    def write(self, done: Callable[[bool], None]) -> None:
-        """Writes the mark, and then calls `done` with whether it is on disk."""
+    def write(self, epoch: int, voters: tuple[str, ...], done: Callable[[bool], None]) -> None:
+        """Writes the mark of a vote, and then calls `done` with whether it is on disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,8 +216,8 @@ class EngineHost(ABC):
         """Sends a message to all daemons of the view; check `queue_open` and `payload_bytes_max` first."""
         self._driver.give(SubmitMessage(service, payload, session))
 
-    def give(self, event: SubmitMessage | Resume | Withdraw) -> None:
-        """Hands an event of the groups to the engine; check `queue_open` before a message of a session."""
+    def give(self, event: SubmitMessage | Resume | Withdraw | ForcePrimary) -> None:
+        """Hands an event of the layers above to the engine; check `queue_open` before a session's message."""
         self._driver.give(event)
 
     @property
@@ -237,7 +241,7 @@ class EngineHost(ABC):
         upward: list[EngineOutput] = [
             self._named(output)
             for output in outputs
-            if isinstance(output, (Stamped, Delivered, Rift, TransitionalSignal, Installed))
+            if isinstance(output, (Stamped, Delivered, Withheld, Rift, TransitionalSignal, Installed))
         ]
         if upward:
             self._note(upward)

@@ -31,7 +31,7 @@ from hopring.engine import (
     TransitionalSignal,
 )
 from hopring.errors import PeerError
-from hopring.ids import DaemonId, Generation, Process
+from hopring.ids import NOBODY, DaemonId, Generation, Process
 from hopring.links.kinds import KINDS
 from hopring.links.ring.options import RingOptions
 from hopring.membership.current_network import LocalDaemon
@@ -45,11 +45,16 @@ from hopring.membership.events import (
     SendDaemonMessage,
 )
 from hopring.membership.membership import Membership
-from hopring.membership.messages import DaemonLeave, decode_daemon_message, encode_membership_message
+from hopring.membership.messages import (
+    DaemonLeave,
+    EpochMark,
+    decode_daemon_message,
+    encode_membership_message,
+)
 from hopring.membership.options import LEAVE_COPIES, MembershipOptions
 from hopring.membership.snapshot import MembershipPhase
 from hopring.ordering.destinations import Destinations
-from hopring.ordering.entry import MESSAGE_HEAD_BYTES
+from hopring.ordering.entry import MESSAGE_HEAD_BYTES_MAX
 from hopring.routing.trees import topology_of
 from hopring.sealing.keys import KeyRing
 from hopring.sealing.sealer import SealedCluster
@@ -112,7 +117,7 @@ class MembershipHost(ReconfigurableHost):
         self, config: Config, me: Process, counter: int, clock: int, destinations: Destinations | None
     ) -> None:
         stack = stack_options(config, me.daemon)
-        self.payload_bytes_max = stack.bundle_bytes_max - MESSAGE_HEAD_BYTES
+        self.payload_bytes_max = stack.bundle_bytes_max - MESSAGE_HEAD_BYTES_MAX
         sealing = None
         if self._keys is not None:
             secret = urandom(SECRET_BYTES)
@@ -122,9 +127,15 @@ class MembershipHost(ReconfigurableHost):
             self._loop, config, me, stack, self._packet_received, self._connection_changed, sealing, self._tls
         )
         tie_site = None if config.tie_site is None else config.site_id(config.tie_site)
-        marked = self._mark is None or self._mark.marked
         local = LocalDaemon(
-            me, cluster_hash(config), topology_of(config), votes_of(config), tie_site, marked=marked
+            me,
+            cluster_hash(config),
+            topology_of(config),
+            votes_of(config),
+            tie_site,
+            marked=self._mark is None or self._mark.marked,
+            mark=self._mark_of(config),
+            has_disk=self._mark is not None,
         )
         now_us = self._loop.now_us()
         options = self._options or membership_options(config)
@@ -278,8 +289,17 @@ class MembershipHost(ReconfigurableHost):
                 self.sockets.begin(output.own, output.ring, output.streams)
             elif isinstance(output, MarkPrimary):
                 assert self._mark is not None, "a daemon without a disk has no mark to write"
-                self._mark.write(self._mark_written)
+                voters = [self._names.get(DaemonId(one), "") for one in output.mark.voters]
+                self._mark.write(output.mark.epoch, tuple(voters), self._mark_written)
         self.sockets.send(sendings)
+
+    def _mark_of(self, config: Config) -> EpochMark | None:
+        """The mark of an earlier process, with the numbers that this configuration gives."""
+        if self._mark is None or self._mark.vote is None:
+            return None
+        epoch, names = self._mark.vote
+        numbers = {one.name: DaemonId(at) for at, one in enumerate(config.daemons)}
+        return EpochMark(epoch, tuple([numbers.get(name, NOBODY) for name in names]))
 
     def _mark_written(self, durable: bool) -> None:
         self._driver.give(PrimaryMarked(durable))

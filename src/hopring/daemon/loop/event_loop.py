@@ -156,6 +156,9 @@ ROUNDS_MAX: Final = 4
 """How many rounds of `call_soon` run before epoll is asked again. A client's message needs that many: it is
 submitted, sent, delivered, and written."""
 
+GUEST_TURNS_MAX: Final = 64
+"""How many turns a loop within another one takes at once."""
+
 Ready = Callable[[int], None]
 """A handler, called with those of READABLE, WRITABLE and BROKEN that hold. It must not block."""
 
@@ -276,10 +279,20 @@ class Loop:
         """Ends `run` after this turn."""
         self._running = False
 
-    def turn(self) -> None:
-        """Serves all ready events; sleeps first if there are none."""
+    def fileno(self) -> int:
+        """A descriptor that is readable when there is something to serve: for another event loop."""
+        return self._epoll.fileno()
+
+    def serve(self) -> bool:
+        """Within another event loop: serves what there is, and does not sleep; whether there may be more."""
+        self._running = True  # As far as stalls and the cached time are concerned.
+        return all(self.turn(sleeps=False) for _ in range(GUEST_TURNS_MAX))
+
+    def turn(self, sleeps: bool = True) -> bool:
+        """Serves all ready events; sleeps first if there are none. Returns whether there were any."""
         self._newcomers.clear()
-        found = self._wait()
+        found = self._wait(sleeps)
+        busy = bool(found)
         self._now_us = UNKNOWN
         if self._running:
             self._notice_stall()
@@ -293,15 +306,18 @@ class Loop:
         if self._wheel.next_us <= now_us:
             for alarm in self._wheel.advance(now_us):
                 alarm.ring(now_us)
+                busy = True
         for _ in range(ROUNDS_MAX):
             if not self._soon:
                 break
+            busy = True
             soon, self._soon = self._soon, []
             for call in soon:
                 call()
             self._now_us = UNKNOWN
+        return busy
 
-    def _wait(self) -> list[tuple[int, int]]:
+    def _wait(self, sleeps: bool = True) -> list[tuple[int, int]]:
         # A poll costs half a microsecond; setting the timer, ten times that on a virtual machine; waking up,
         # more than a hundred times. So a busy loop never sets the timer, and one that sleeps often sets it only
         # if the next alarm is earlier than its present time; but one that sleeps long is not woken for nothing.
@@ -315,7 +331,7 @@ class Loop:
         next_us = self._wheel.next_us
         if next_us <= now_us:
             return []
-        until_us = self.lingering.until_us(now_us)
+        until_us = self.lingering.until_us(now_us) if sleeps else now_us
         if until_us > now_us:
             events = self._linger(min(until_us, next_us))
             if events or until_us >= next_us:
@@ -330,7 +346,7 @@ class Loop:
             return []
         self._stalls.sleeps(self._timer_us)
         self._slept = True
-        return self._epoll.poll(-1, EVENTS_MAX)
+        return self._epoll.poll(-1 if sleeps else 0, EVENTS_MAX)
 
     def _notice_stall(self) -> bool:
         """Reports a stall: the process was stopped, starved or busy, or the host suspended."""

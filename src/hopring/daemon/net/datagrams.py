@@ -19,7 +19,7 @@ from hopring.ids import DaemonId, Generation, Process
 from hopring.routing.trees import pair, topology_of
 from hopring.sealing.keys import KeyRing
 from hopring.sealing.packet import EVERYBODY, sender_bytes
-from hopring.sealing.sealing import Sealing
+from hopring.sealing.sealing import Opened, Sealing
 from hopring.stack_events import Identity, SendSite, SendTo
 from hopring.wire.data import SEGMENT_BYTES_DEFAULT
 from hopring.wire.header import HEAD_BYTES, Family, Header, encode_header
@@ -36,6 +36,7 @@ from hopring.wire.train import (
     with_frames,
 )
 
+_RING: Final = Family.RING
 _FOREIGN: Final = frozenset({Drop.CLUSTER, Drop.VERSION, Drop.CLEAR_TEXT, Drop.KEY, Drop.SEAL})
 """Refusals whose senders are reported: another configuration, another key, or none."""
 
@@ -227,10 +228,22 @@ class Datagrams:
     ) -> None:
         if self.group is not None and sender_bytes(bytes(buffer[:HEAD_BYTES])) == self._own_sender:
             return  # Our own packet, sent to the group.
-        for clear in sealing.open(buffer, segment_bytes, self._loop.now_us()):
-            self._decoded(clear if isinstance(clear, PeerError) else decoded(clear, self._cluster), address)
+        if len(buffer) <= segment_bytes:
+            one = sealing.open_datagram(buffer.tobytes(), self._loop.now_us())
+            if one is not None:
+                self._opened(one, address)
+        else:
+            for clear in sealing.open(buffer, segment_bytes, self._loop.now_us()):
+                self._opened(clear, address)
         if sealing.replies:
             self._send_replies(sealing)
+
+    def _opened(self, clear: Opened, address: Address) -> None:
+        if isinstance(clear, bytes):
+            packet = decoded(clear, self._cluster)
+        else:
+            packet = clear if isinstance(clear, PeerError) else decoded(clear, self._cluster)
+        self._decoded(packet, address)
 
     def _send_replies(self, sealing: Sealing) -> None:
         replies, sealing.replies = sealing.replies, []
@@ -238,13 +251,13 @@ class Datagrams:
             self.shaper.send(train, self.addresses[daemon])
 
     def _decoded(self, packet: Packet | PeerError, address: Address) -> None:
-        if isinstance(packet, PeerError):
+        if not isinstance(packet, Packet):
             self.traffic.dropped[packet.reason] += 1
             if packet.reason in _FOREIGN:
                 self.foreign(address, packet.detail)
         elif packet.header.sender not in self._unheard:
-            if self.sealing is not None and packet.header.family is Family.RING:
-                self.sealing.saw_packets(Family.RING, packet.frames)
+            if self.sealing is not None and packet.header.family is _RING:
+                self.sealing.saw_packets(packet.frames)
             self._hand_up(packet)
 
     def _hand_up(self, packet: Packet) -> None:

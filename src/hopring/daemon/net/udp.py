@@ -210,6 +210,10 @@ class UdpEndpoint:
         name: Address = self._socket.getsockname()
         return name
 
+    def send_to_groups(self, group: MulticastGroup) -> None:
+        """Lets this socket send to groups too, by the interface and with the TTL of this one."""
+        enable_sending(self._socket, group)
+
     def send(self, train: Train, address: Address) -> None:
         """Sends or queues a train; datagrams for which neither is possible are counted and dropped."""
         if self._queue:

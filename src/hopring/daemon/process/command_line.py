@@ -109,6 +109,18 @@ def command_line() -> argparse.ArgumentParser:
         default=LINGER_US,
         help=f"how long a busy daemon looks for more before it sleeps; 0 is not at all (default: {LINGER_US})",
     )
+    parser.add_argument(
+        "--spool",
+        type=Path,
+        metavar="DIR",
+        help="write spools of groups here, by a process beside the daemon (default: as in FILE)",
+    )
+    parser.add_argument(
+        "--spool-group",
+        action="append",
+        metavar="PATTERN",
+        help="a group to spool, or a pattern of groups; may be repeated (default: as in FILE)",
+    )
     parser.add_argument("--version", action="version", version=f"hopd {__version__}")
     return parser
 

@@ -52,7 +52,9 @@ def changes(old: Config, new: Config, name: str) -> ConfigChanges:
     restart += [
         f"admin.{key}" for key in ("socket", "mode") if getattr(old.admin, key) != getattr(new.admin, key)
     ]
-    restart += ["security"] if old.security != new.security else []
+    live += ["security.revoked"] if old.security.revoked != new.security.revoked else []
+    restart += ["security"] if replace(old.security, revoked=new.security.revoked) != new.security else []
+    restart += ["spool"] if old.spool != new.spool else []
     rebuild = _shared(old, new) + _tunings(old, new)
     ours = old.daemons[old.daemon_id(name)], new.daemons[new.daemon_id(name)]
     ports = "client_port", "spread_port", "tls_port"

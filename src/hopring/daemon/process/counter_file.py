@@ -15,6 +15,8 @@ from threading import Lock, Thread
 from typing import Final
 from zlib import crc32
 
+from hopring.daemon.process.durable_file import replace_file
+
 BLOCK: Final = 1_000
 RETRY: Final = 50
 """If a mark could not be written, the next attempt is this many counters later."""
@@ -77,15 +79,8 @@ class CounterFile:
                 self._due = min(self._due, mark - BLOCK + RETRY)
 
     def _write(self, mark: int) -> bool:
-        # Always the same name, so that a file left by a crash is overwritten.
-        beside = self._path.with_name(f"{self._path.name}.new")
         try:
-            with beside.open("wb") as file:
-                file.write(_line(mark))
-                file.flush()
-                os.fsync(file.fileno())
-            beside.replace(self._path)
-            _sync_directory(self._path.parent)
+            replace_file(self._path, _line(mark))
         except OSError as error:
             self._warn(
                 f"cannot write {self._path} ({error.strerror or error}): after a restart of this daemon its"
@@ -129,11 +124,3 @@ def _mark(text: bytes) -> int | None:
     if not digits.isdigit() or int(digits) > COUNTER_MAX or text != _line(int(digits)):
         return None
     return int(digits)
-
-
-def _sync_directory(directory: Path) -> None:
-    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

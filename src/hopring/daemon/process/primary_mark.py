@@ -1,12 +1,13 @@
 """The mark of a daemon on disk: one of its processes may have voted for a primary view.
 
 A vote is known in memory, to the process that gave it. The mark is what the next process of the same daemon
-learns of it: that it must not found the first primary view of the cluster. It is written once in the life of a
-daemon's state directory, in a thread, so that a slow disk does not delay the daemon; the daemon gives its first
-vote when the mark is on disk.
+learns of it: that it must not found the first primary view of the cluster, and the epoch and the voters of the
+last attempt, from which fences of locks go on. It is written before each vote, in a thread, so that a slow disk
+does not delay the daemon; the daemon gives its vote when the mark is on disk.
 
-The file is one line: cluster, daemon and a checksum. If there is no file, the daemon has never voted. One that
-cannot be read, is damaged or is another daemon's counts as a mark, and a warning names the remedy.
+The file is one line: cluster, daemon, epoch, voters and a checksum. If there is no file, the daemon has never
+voted. One that cannot be read, is damaged or is another daemon's counts as a mark, but tells no epoch, and a
+warning names the remedy.
 """
 
 import os
@@ -17,8 +18,10 @@ from typing import Final
 from zlib import crc32
 
 from hopring.daemon.loop.event_loop import Loop
+from hopring.daemon.process.durable_file import replace_file
+from hopring.ids import EPOCH_MAX
 
-_TEXT_BYTES_MAX: Final = 512
+_TEXT_BYTES_MAX: Final = 1 << 20
 _WRITTEN: Final = b"+"
 _FAILED: Final = b"-"
 
@@ -31,16 +34,20 @@ class PrimaryMark:
         self.warn: Callable[[str], None] | None = None  # Gets a warning that comes later.
         self._loop = loop
         self._path = path
-        self._line = _line(cluster, daemon)
+        self._who = f"{cluster} {daemon}"
+        self._line = b""
+        self.vote: tuple[int, tuple[str, ...]] | None = None
+        """The epoch of its last vote and the names of all voters, as far as the file tells."""
         self._done: Callable[[bool], None] | None = None
         self._pipe: tuple[int, int] | None = None
         self._problem = f"cannot write {path}: no thread could be started; this daemon does not vote"
         self.marked = self._read()
         """Whether an earlier process of this daemon may have voted."""
 
-    def write(self, done: Callable[[bool], None]) -> None:
-        """Writes the mark, and then calls `done` in the loop, with whether it is on disk."""
-        assert self._pipe is None, "a mark is written once at a time"
+    def write(self, epoch: int, voters: tuple[str, ...], done: Callable[[bool], None]) -> None:
+        """Writes the mark of a vote, and then calls `done` in the loop, with whether it is on disk."""
+        assert self._pipe is None, "one mark is written at a time"
+        self._line = _line(" ".join([self._who, str(epoch), *voters]))
         self._done = done
         self._pipe = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._loop.register(self._pipe[0], self._finished)
@@ -58,18 +65,8 @@ class PrimaryMark:
             self._pipe = None
 
     def _work(self, report_to: int) -> None:
-        beside = self._path.with_name(f"{self._path.name}.new")
         try:
-            with beside.open("wb") as file:
-                file.write(self._line)
-                file.flush()
-                os.fsync(file.fileno())
-            beside.replace(self._path)
-            directory = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                os.fsync(directory)
-            finally:
-                os.close(directory)
+            replace_file(self._path, self._line)
         except OSError as error:
             self._problem = (
                 f"cannot write {self._path} ({error.strerror or error}): this daemon does not vote for primary"
@@ -101,17 +98,29 @@ class PrimaryMark:
         except OSError as error:
             self._warn(f"cannot be read ({error.strerror or error})")
             return True
-        if text != self._line:
+        self.vote = self._vote_in(text or b"")
+        if self.vote is None:
             self._warn("is damaged, or the mark of another daemon")
         return True
 
+    def _vote_in(self, line: bytes) -> tuple[int, tuple[str, ...]] | None:
+        """The vote of an undamaged mark of this daemon."""
+        text = line.rpartition(b" ")[0]
+        if line != _line(text):
+            return None
+        who, _, vote = text.decode(errors="replace").partition(f"{self._who} ")
+        epoch, *voters = vote.split(" ")
+        if who or not epoch.isdecimal() or int(epoch) > EPOCH_MAX:
+            return None
+        return int(epoch), tuple(voters)
+
     def _warn(self, problem: str) -> None:
         self.warnings.append(
-            f"{self._path} {problem}: this daemon does not found a first primary view; remove the file if it"
-            " has never been in one"
+            f"{self._path} {problem}: this daemon does not found a first primary view, and cannot tell how far"
+            " fences of locks are; remove the file if it has never been in one"
         )
 
 
-def _line(cluster: str, daemon: str) -> bytes:
-    text = f"{cluster} {daemon}".encode()
+def _line(said: str | bytes) -> bytes:
+    text = said.encode() if isinstance(said, str) else said
     return b"%s %08x\n" % (text, crc32(text))

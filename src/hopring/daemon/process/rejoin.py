@@ -22,7 +22,8 @@ from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.net.bind_errors import BindError
 from hopring.daemon.process.health_log import HealthLog
 from hopring.daemon.process.trace_file import TraceFile
-from hopring.groups.groups import GroupsState
+from hopring.groups.groups import Groups
+from hopring.groups.renumbering import renumber
 from hopring.ids import NEVER, DaemonId, Process, SiteId
 
 DRAIN_US_MAX: Final = 2_000_000
@@ -133,7 +134,7 @@ class Rejoin:
 
     @property
     def _groups_settled(self) -> bool:
-        return self._parts.clients.session_server.groups.state is GroupsState.GOP
+        return self._parts.clients.session_server.groups.settled
 
     @property
     def _met(self) -> bool:
@@ -174,8 +175,10 @@ class Rejoin:
         """Applies the numbers of this configuration everywhere, and restarts the engine."""
         parts = self._parts
         groups, names = parts.clients.session_server.groups, names_of(config)
+        assert isinstance(groups, Groups), "daemons have numbers in a configuration"
         me = Process(config.daemon_id(groups.names[groups.me.daemon]), groups.me.incarnation)
-        parts.clients.session_server.renumber(me, sites_of(config), list(names.values()))
+        renumber(groups, me, sites_of(config), list(names.values()))
+        parts.clients.session_server.queries.forget_views()
         parts.clients.reorder(config.order_names)
         parts.description.use_config(config)
         parts.health_log.rename(names, addresses_of(config), me)

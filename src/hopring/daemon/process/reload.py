@@ -45,8 +45,10 @@ class ConfigReload:
         self._session_server = session_server
         self._change_keys = change_keys
         self.audit: AuditFile | None = None
-        self.apply_access: Callable[[GrantsTable | None, UserAuthenticator | None], None] | None = None
-        """Applies other grants and users of clients."""
+        self.apply_access: (
+            Callable[[GrantsTable | None, UserAuthenticator | None, frozenset[bytes]], None] | None
+        ) = None
+        """Applies other grants, users and revoked certificates of clients."""
         self.admin: AdminSocket | None = None
         self.rejoin: Rejoin | None = None
         """Applies changes that need another view; without it they need a restart."""
@@ -73,6 +75,7 @@ class ConfigReload:
             log=ours.log,
             admin=ours.admin,
             security=ours.security,
+            spool=ours.spool,
             users=ours.users,
             grants=ours.grants,
         )
@@ -130,6 +133,7 @@ class ConfigReload:
             clients=clients,
             log=config.log,
             admin=admin,
+            security=replace(self._config.security, revoked=config.security.revoked),
             users=config.users,
             grants=config.grants,
         )

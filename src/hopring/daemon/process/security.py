@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from hopring.config import Config
 from hopring.credentials.cluster_keys import load_key_ring
@@ -54,13 +54,22 @@ def load_tls(config: Config, arguments: argparse.Namespace) -> DaemonTls | None:
         raise StartRefused(HopdExit.BAD_CONFIGURATION, str(error)) from None
 
 
-def load_access(config: Config, file: str, daemon: str) -> tuple[GrantsTable | None, UserAuthenticator | None]:
-    """The grants of clients, and the users with their keys; None for what the configuration does not have."""
+class Access(NamedTuple):
+    """What decides who clients are and what they may do; None for what the configuration does not have."""
+
+    grants: GrantsTable | None
+    authenticator: UserAuthenticator | None
+    revoked: frozenset[bytes]  # Digests of certificates.
+
+
+def load_access(config: Config, file: str, daemon: str) -> Access:
+    """The grants of clients, the users with their keys, and the certificates that were revoked."""
     grants = None if config.grants is None else GrantsTable(config.grants)
     try:
-        return grants, UserAuthenticator(config, file, daemon) if config.users else None
+        authenticator = UserAuthenticator(config, file, daemon) if config.users else None
     except CredentialError as error:
         raise StartRefused(HopdExit.BAD_CONFIGURATION, str(error)) from None
+    return Access(grants, authenticator, frozenset([bytes.fromhex(one) for one in config.security.revoked]))
 
 
 def open_audit(config: Config, file: str, daemon: str, now_us: Callable[[], int]) -> AuditFile | None:

@@ -29,6 +29,7 @@ from hopring.engine import (
     Snapshot,
     Stamped,
     TransitionalSignal,
+    Withheld,
 )
 from hopring.ids import DaemonId, Process, ViewId
 from hopring.ordering.entry import OrderedMessage, Position
@@ -195,13 +196,20 @@ class TraceFile:
                 if number is None:
                     return None
                 name = self._name(me, number)
-                return trace.MessageSent(me, at_us, view, name, message.service, place, len(message.payload))
-            case Delivered(message=message, sender=sender, position=position):
+                size = len(message.payload)
+                return trace.MessageSent(
+                    me, at_us, view, name, message.service, place, size, message.resilience
+                )
+            case (
+                Delivered(message=message, sender=sender, position=position)
+                | Withheld(message=message, sender=sender, position=position)
+            ):
                 number = self._number(message, event.view, position)
                 if number is None:
                     return None
                 name = self._name(self._process(sender), number)
-                return trace.MessageDelivered(me, at_us, view, name, message.service, _place(view, position))
+                parts = me, at_us, view, name, message.service, _place(view, position)
+                return trace.MessageDelivered(*parts, isinstance(event, Withheld))
             case Rift():
                 return None  # Only groups use it.
             case TransitionalSignal(together=together):

@@ -44,14 +44,19 @@ class Release(Value):
         local_aru: int,
         objects: tuple[bytes, ...] = (),
         busy: bool = False,
-        safe_waits: bool = False,
+        waits_for_holders: bool = False,
+        resilient_lts: int = 0,
     ) -> None:
         self.site_seq: Final = site_seq
         self.site_lts: Final = site_lts
         self.local_aru: Final = local_aru
         self.objects: Final = objects  # As many as fit in the `VisitSpace` of the visit.
         self.busy: Final = busy  # Bundles or fragments wait for the next visit: the token must not become idle.
-        self.safe_waits: Final = safe_waits  # A Safe bundle is not stable: the token must not be kept.
+        # A Safe or resilient bundle waits until others hold it: the token must not be kept.
+        self.waits_for_holders: Final = waits_for_holders
+        self.resilient_lts: Final = (
+            resilient_lts  # The highest stamp of a resilient bundle here; 0 without one.
+        )
 
 
 @final
@@ -73,9 +78,10 @@ class Visit(Value):
 class Passed(Value):
     """The token was passed on: all daemons of the site have everything below `site_aru`, which never falls."""
 
-    def __init__(self, number: int, site_aru: int) -> None:
+    def __init__(self, number: int, site_aru: int, lines: tuple[int, ...] = ()) -> None:
         self.number: Final = number
         self.site_aru: Final = site_aru
+        self.lines: Final = lines  # The lines of the members, while resilient bundles wait for holders.
 
 
 @final

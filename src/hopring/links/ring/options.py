@@ -24,7 +24,7 @@ from hopring.wire.data import (
     packet_bytes_of,
 )
 from hopring.wire.header import FRAME_HEAD_BYTES, HEAD_BYTES
-from hopring.wire.ring import TOKEN_BYTES
+from hopring.wire.ring import TOKEN_BYTES, lines_bytes_of
 
 LOOSE_SHARE = 8
 """Unreliable bundles may use this part of a member's share of the global window in any case; a divisor."""
@@ -113,7 +113,12 @@ class RingOptions:
     @property
     def requests_max(self) -> int:
         """How many requests a token carries: it has to fit in one datagram."""
-        free_bytes = self.segment_bytes - HEAD_BYTES - FRAME_HEAD_BYTES - TOKEN_BYTES
+        return self.requests_beside(0)
+
+    def requests_beside(self, lines: int) -> int:
+        """How many requests a token carries beside the lines of this many members; below 1 they do not fit."""
+        lines_bytes = lines_bytes_of(lines) if lines else 0
+        free_bytes = self.segment_bytes - HEAD_BYTES - FRAME_HEAD_BYTES - TOKEN_BYTES - lines_bytes
         return min(MISSING_MAX, free_bytes // MISSING_BYTES)
 
 

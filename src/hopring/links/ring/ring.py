@@ -36,7 +36,15 @@ from hopring.links.ring.events import FromMember, Passed, Release, RingFrame, Tr
 from hopring.links.ring.options import RingOptions
 from hopring.links.ring.packing import VisitSpace
 from hopring.links.ring.state import Phase, RingState, Timers, initial_state
-from hopring.links.ring.token import check_token, idle_hold_us, may_be_idle, may_idle
+from hopring.links.ring.token import (
+    NO_LINES,
+    MemberLines,
+    check_token,
+    idle_hold_us,
+    may_be_idle,
+    may_idle,
+    next_lines,
+)
 from hopring.links.ring.visit import ask, begin_visit, keep_token, send, send_loose, write_token
 from hopring.wire.data import SEGMENTS_MAX, Data, Segment
 from hopring.wire.ring import Held, Hurry, Token
@@ -303,7 +311,8 @@ class Ring:
         s.plan = None
         if s.token.link_seq > NUMBER_MAX:
             return self._fail("no packet numbers are left")
-        missing = ask(s, plan)
+        lines = self._lines(release)
+        missing = ask(s, plan, lines)
         if s.store.asked_visits_most > self.options.asked_visits_max:
             failed = self._fail(f"packet {s.store.aru + 1} does not come")
             s.unanswered = True  # The next member answers requests first, and may be the one we do not hear.
@@ -318,13 +327,21 @@ class Ring:
             return [Transmit((*frames, Held(s.token.number)))]
         s.sent_segments += s.keeping.note_passed()
         loose = send_loose(s, plan) if s.outbox.loose.objects else ()
-        token = write_token(s, self.me, plan, release, packets=len(frames), missing=missing)
+        token = write_token(s, self.me, plan, release, packets=len(frames), missing=missing, lines=lines)
         out: list[Output] = [Transmit((*frames, *loose))] if frames or loose else []
-        return [*out, *self._pass(token, now_us), Passed(token.number, s.site_aru)]
+        return [*out, *self._pass(token, now_us), Passed(token.number, s.site_aru, token.lines)]
+
+    def _lines(self, release: Release) -> MemberLines:
+        """The lines of the members to write; none if the ring has more members than a token has room for."""
+        members = len(self.members)
+        if not (release.resilient_lts or self.state.token.lines) or self.options.requests_beside(members) < 1:
+            return NO_LINES
+        s, place = self.state, self.members.index(self.me)
+        return next_lines(s.token, release, place, members, s.site_aru)
 
     def _may_keep(self, release: Release, now_us: int) -> bool:
         s = self.state
-        if release.busy or release.safe_waits or s.outbox.loose.objects:
+        if release.busy or release.waits_for_holders or s.outbox.loose.objects:
             return False
         return s.keeping.may_keep(s.sent_segments, now_us, self.options.keep_limit_us)
 

@@ -11,6 +11,10 @@ at most the visitor's own, but a later visitor may raise it before all members h
 member wrote in two consecutive visits bracket a whole rotation: every member has everything up to the lesser of
 the two.
 
+Lines: while a resilient bundle waits for holders the token carries the line of each member, written by the
+member itself. It is a statement about one member, so it counts at once. The lines are carried until all members
+have reached `lines_lts`, the highest stamp of such a bundle that a visited member has.
+
 Idle: the token carries `quiet`, the number of consecutive visits in which there was nothing to do. Only the
 representative may hold an idle token, and only after two whole rotations in which no member sent, requested,
 changed a value or owed a promise. Time alone never makes the token idle: the last messages would not become
@@ -45,6 +49,28 @@ def updated(aru: Aru, local: int, me: DaemonId) -> Aru:
     if aru.modifier in (me, NOBODY):
         return Aru(local)
     return aru
+
+
+@final
+class MemberLines(Value):
+    """The lines of the members on the token, or none, and the stamp up to which they are wanted."""
+
+    def __init__(self, lines: tuple[int, ...] = (), lts: int = 0) -> None:
+        self.lines: Final = lines
+        self.lts: Final = lts
+
+
+NO_LINES: Final = MemberLines()
+
+
+def next_lines(token: Token, release: Release, place: int, members: int, site_aru: int) -> MemberLines:
+    """The lines that the member at this place writes; none if all members have what resilient bundles need."""
+    lts = max(token.lines_lts, release.resilient_lts)
+    if lts < site_aru or not lts:
+        return NO_LINES
+    lines = list(token.lines or (0,) * members)
+    lines[place] = release.local_aru
+    return MemberLines(tuple(lines), lts)
 
 
 def usable(written_now: int, written_last: int) -> int:
@@ -92,6 +118,10 @@ def check_token(token: Token, members: tuple[DaemonId, ...], passed: Token, stor
         raise PeerError(Drop.INCONSISTENT, f"token on which site_lts fell to {token.site_lts}")
     if token.site_seq > NUMBER_MAX or token.site_lts > NUMBER_MAX or token.site_aru > NUMBER_MAX:
         raise PeerError(Drop.OUT_OF_WINDOW, f"token with stamp {token.site_lts} of bundle {token.site_seq}")
+    if token.lines and len(token.lines) != len(members):
+        raise PeerError(Drop.INCONSISTENT, f"token with {len(token.lines)} lines of {len(members)} members")
+    if max(token.lines, default=0) > token.site_lts + 1 or token.lines_lts > token.site_lts:
+        raise PeerError(Drop.OUT_OF_WINDOW, f"token with lines above stamp {token.site_lts}")
     _check_modifier(token.link_aru_modifier, members)
     _check_modifier(token.site_aru_modifier, members)
 
@@ -111,6 +141,7 @@ def next_token(
     flow_control: int,
     missing: tuple[Missing, ...],
     active: bool,
+    lines: "MemberLines",
 ) -> Token:
     """The token after a visit; `active` means that the visit had work that shows in no other field."""
     link = updated(Aru(token.link_aru, token.link_aru_modifier), link_local, me)
@@ -123,6 +154,7 @@ def next_token(
         and token.site_lts == release.site_lts
         and token.site_aru == site.value
         and token.site_aru_modifier == site.modifier
+        and token.lines == lines.lines
     )
     return Token(
         number=token.number + 1,
@@ -136,6 +168,8 @@ def next_token(
         site_aru_modifier=site.modifier,
         missing=missing,
         quiet=quiet_after(token.quiet, active or bool(missing) or not level),
+        lines=lines.lines,
+        lines_lts=lines.lts,
     )
 
 

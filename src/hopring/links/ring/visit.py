@@ -5,7 +5,7 @@ from hopring.links.ring.events import Release
 from hopring.links.ring.plan import VisitPlan, pack, plan_visit
 from hopring.links.ring.state import Phase, RingState, Timers
 from hopring.links.ring.store import collapse, want
-from hopring.links.ring.token import next_token, usable
+from hopring.links.ring.token import MemberLines, next_token, usable
 from hopring.wire.data import Data, Missing
 from hopring.wire.ring import Token
 from hopring.wire.unreliable import Loose
@@ -21,7 +21,7 @@ def begin_visit(s: RingState, members: int) -> VisitPlan:
     return s.plan
 
 
-def ask(s: RingState, plan: VisitPlan) -> tuple[Missing, ...]:
+def ask(s: RingState, plan: VisitPlan, lines: MemberLines) -> tuple[Missing, ...]:
     """The requests to write on the token: unanswered ones of others, and the packets that this member lacks.
 
     Only packets up to the link_seq of the last visit are missing: later ones may just be on their way, and
@@ -34,7 +34,7 @@ def ask(s: RingState, plan: VisitPlan) -> tuple[Missing, ...]:
     wanted = dict(plan.unanswered)
     for seq, segments in mine.items():
         want(wanted, seq, segments)
-    requests = collapse(wanted, s.store.options.requests_max)
+    requests = collapse(wanted, s.store.options.requests_beside(len(lines.lines)))
     last = requests[-1].seq + requests[-1].count - 1 if requests else s.store.aru
     s.store.count_asked([seq for seq in mine if seq <= last])
     return requests
@@ -72,7 +72,14 @@ def keep_token(s: RingState, release: Release, packets: int, last_segments: int)
 
 
 def write_token(
-    s: RingState, me: DaemonId, plan: VisitPlan, release: Release, *, packets: int, missing: tuple[Missing, ...]
+    s: RingState,
+    me: DaemonId,
+    plan: VisitPlan,
+    release: Release,
+    *,
+    packets: int,
+    missing: tuple[Missing, ...],
+    lines: MemberLines,
 ) -> Token:
     """The token to pass on. All members have everything up to the usable ARUs, so that is discarded."""
     token = next_token(
@@ -84,6 +91,7 @@ def write_token(
         flow_control=plan.others_segments + s.sent_segments,
         missing=missing,
         active=release.busy or s.hurried or s.outbox.waiting or s.sent_segments > 0,
+        lines=lines,
     )
     s.store.discard(usable(token.link_aru, s.passed.link_aru))
     s.site_aru = max(s.site_aru, usable(token.site_aru, s.passed.site_aru))

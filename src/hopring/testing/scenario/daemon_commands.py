@@ -13,7 +13,7 @@ from hopring.config.builder import local_config
 from hopring.config.model import Config, LinkConfig, LinkProtocol, LinkTuning
 from hopring.links.ring.options import RingOptions
 from hopring.membership.options import MembershipOptions
-from hopring.ordering.entry import MESSAGE_HEAD_BYTES
+from hopring.ordering.entry import MESSAGE_HEAD_BYTES_MAX
 from hopring.services import Service
 from hopring.sim.cluster import SimCluster, SimDaemon
 from hopring.sim.network import HostState
@@ -217,7 +217,7 @@ class DaemonCommands:
         sized, times = _SIZE.fullmatch(word), _TIMES.fullmatch(word)
         if word == "max":
             limit = self._cluster.stack_options.bundle_bytes_max
-            return [(limit - MESSAGE_HEAD_BYTES - NAME_BYTES, "max")]
+            return [(limit - MESSAGE_HEAD_BYTES_MAX - NAME_BYTES, "max")]
         if sized is not None:
             return [(int(sized.group(2)), "")] * int(sized.group(1) or 1)
         if times is not None:
