@@ -72,7 +72,7 @@ CHALLENGE_PAUSE_US: Final = 20_000
 """The least time between two challenges to one daemon."""
 
 ANNOUNCE_US: Final = 1_000_000
-"""How often key ids are announced to a process while two keys are live."""
+"""How often key ids are announced to all met processes while two keys are live."""
 
 HEARD_US: Final = 60_000_000
 """A process that was silent for longer does not delay the use of a new key."""
@@ -111,7 +111,6 @@ class _Life:
     def __init__(self, window: ReplayWindow, now_us: int) -> None:
         self.window: Final = window
         self.heard_us = now_us
-        self.announced_us = now_us
         self.keys: Final[set[int]] = set()
         self.assemblies: Final[dict[int, _Assembly]] = {}
 
@@ -153,6 +152,7 @@ class Sealing(PacketSealer):
         self._number: Final = me.daemon
         self._ring = ring
         self._announces = len(ring.keys) > 1  # While two keys are live.
+        self._announced_us = 0
         self._secret = secret
         self._origins: dict[bytes, _Origin] = {}  # Of lives, by the first bytes of their heads.
         self._lives: dict[Process, _Life] = {}  # At most one of each daemon.
@@ -182,11 +182,9 @@ class Sealing(PacketSealer):
         self._announces = len(ring.keys) > 1
         self._own = None
         self._origins.clear()
-        for life in self._lives.values():
-            life.announced_us = now_us - ANNOUNCE_US
         self._key = ring.keys.get(self.key_in_use) or ring.keys[ring.use]
-        for process in self._lives:
-            self._announce(process, now_us)
+        if self._announces:
+            self._announce(now_us)
         self._choose_key(now_us)
 
     def _choose_key(self, now_us: int) -> None:
@@ -200,12 +198,11 @@ class Sealing(PacketSealer):
             if all(other in life.keys for life in lately):
                 self._key = key
 
-    def _announce(self, process: Process, now_us: int) -> None:
-        life = self._lives[process]
-        if not self._announces or now_us - life.announced_us < ANNOUNCE_US:
-            return
-        life.announced_us = now_us
-        self._handshake(Form.RESPONSE, process, bytes(NONCE_BYTES), self.key_in_use)
+    def _announce(self, now_us: int) -> None:
+        """Tells the keys to all met processes, again and again, also to those that send nothing here."""
+        self._announced_us = now_us
+        for process in self._lives:
+            self._handshake(Form.RESPONSE, process, bytes(NONCE_BYTES), self.key_in_use)
 
     # In.
 
@@ -302,8 +299,8 @@ class Sealing(PacketSealer):
             origin.is_noted = True
             life.keys.add(origin.key)
             self._choose_key(now_us)
-        if self._announces:
-            self._announce(origin.process, now_us)
+        if self._announces and now_us - self._announced_us >= ANNOUNCE_US:
+            self._announce(now_us)
 
     # Trains.
 

@@ -557,6 +557,21 @@ def test_an_announcement_of_an_unknown_process_is_challenged_so_that_both_meet()
     assert two.keys_of(process(1)) == {KEY.id, OTHER_KEY.id}
 
 
+def test_a_lost_announcement_is_repeated_to_a_process_that_sends_nothing_but_announcements() -> None:
+    one, two, three = make(1), make(2), make(3)
+    meet(one, two)
+    meet(one, three, (1, 3))
+    one.change_keys(rings()[0], 5_000_000)
+    one.replies.clear()  # Lost.
+
+    give(one, say(three, b"alive", ONE), 5_900_000)
+    assert one.replies == []
+    give(one, say(three, b"alive", ONE), 6_000_000)
+    settle({1: one, 2: two, 3: three}, 6_000_000)
+
+    assert two.keys_of(process(1)) == three.keys_of(process(1)) == {KEY.id, OTHER_KEY.id}
+
+
 def test_a_process_that_is_silent_for_long_does_not_delay_a_new_key() -> None:
     one, two = met()
     three = make(3)
