@@ -151,8 +151,9 @@ def test_with_less_than_its_minimum_a_ring_is_suspended_and_messages_wait_or_fai
 ) -> None:
     peers = judged(2, minimum=2)
     one = Watched(peers, "p1", when_suspended="fail")
-    Watched(peers, "p2")
-    one.view("p1", "p2")
+    two = Watched(peers, "p2")  # Kept: a session ends when nobody has it any more.
+    for each in (one, two):
+        each.view("p1", "p2")
     peers.crash("p2")
     suspended = one.until(lambda event: isinstance(event, Suspended))
     assert isinstance(suspended, Suspended)

@@ -1,5 +1,6 @@
 """Connections of TCP links: dialled and accepted, early and late, through several networks."""
 
+import gc
 import os
 import tracemalloc
 from collections.abc import Iterator
@@ -16,6 +17,12 @@ from hopring.daemon.net.link_streams import EARLY_BYTES_MAX, EARLY_MAX, EARLY_US
 from hopring.daemon.net.tcp import READ_BYTES, ConnectionEvent, TcpConnection
 from hopring.ids import DaemonId
 from hopring.links.events import StreamClosed, StreamOpened
+
+
+@pytest.fixture(autouse=True)
+def without_old_sockets() -> None:
+    """Closes sockets that earlier tests have left to the collector: sockets are counted here."""
+    gc.collect()
 
 
 @pytest.fixture

@@ -69,6 +69,9 @@ def run_many(
         with context.Pool(min(jobs, len(seeds)), _begin, (bug_name,)) as pool:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
             yield from pool.imap(partial(_report, kind), seeds)
+            # Workers end by themselves: one that is told to while it begins may still have the command's handler.
+            pool.close()
+            pool.join()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
