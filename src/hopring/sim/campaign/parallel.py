@@ -69,7 +69,7 @@ def run_many(
         with context.Pool(min(jobs, len(seeds)), _begin, (bug_name,)) as pool:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
             yield from pool.imap(partial(_report, kind), seeds)
-            # Workers end by themselves: one that is told to while it begins may still have the command's handler.
+            # One that is told to end while it begins may still have the handlers of the command.
             pool.close()
             pool.join()
     finally:
