@@ -90,11 +90,14 @@ class Stamped(Value):
 class Delivered(Value):
     """A message is delivered to the layer above."""
 
-    def __init__(self, view: ViewId, message: OrderedMessage, sender: Process, position: Position) -> None:
+    def __init__(
+        self, view: ViewId, message: OrderedMessage, sender: Process, position: Position, holders: int = 0
+    ) -> None:
         self.view: Final = view
         self.message: Final = message
         self.sender: Final = sender
         self.position: Final = position
+        self.holders: Final = holders  # Daemons that are known to have it; 0 if it did not wait for any.
 
 
 @final

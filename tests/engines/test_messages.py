@@ -154,11 +154,15 @@ def test_resilient_messages_share_the_order_where_there_is_a_primary_view(engine
                     for level in (0, 1, MAJORITY):
                         await group.multicast(b"%d" % number, resilience=level)
             for group in groups:
+                plain = await group.multicast_wait(b"plain", timeout_seconds=20)
+                assert plain.holders is None
                 receipt = await group.multicast_wait(b"last", resilience=MAJORITY, timeout_seconds=20)
                 assert receipt.members == 2
+                assert receipt.holders is not None
+                assert receipt.holders >= 2, "more than half of two or three"
             seen = [await until_both_ended(one) for one in groups]
             assert [one.data for one in seen[0]] == [one.data for one in seen[1]]
-            assert len(seen[0]) == 2 * (10 * 3 + 1)
+            assert len(seen[0]) == 2 * (10 * 3 + 2)
 
     asyncio.run(asyncio.wait_for(story(), SECONDS_MAX))
 

@@ -52,6 +52,7 @@ def test_receipts_name_the_position_that_a_remote_member_sees(served: ServedClus
             for at, receipt in enumerate(receipts):
                 assert (receipt.place, receipt.service) == (seen[at].place, services[at])
                 assert not receipt.closing
+                assert receipt.holders == (2 if receipt.service is SAFE else None)
 
     asyncio.run(story())
 

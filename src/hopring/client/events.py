@@ -188,6 +188,9 @@ class Receipt:
     members: int | None
     """The sessions that were in one of the groups at this place, each counted once. None if the view closed
     before the daemon of a private group had reported whether its session was there."""
+    holders: int | None = None
+    """The daemons (without daemons: the peers) that were known to have the message when it was delivered, if it
+    is Safe or resilient; others may have it, too. None if it waited for nobody, or the view was closing."""
 
 
 @dataclass(frozen=True, slots=True)

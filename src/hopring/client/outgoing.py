@@ -446,7 +446,8 @@ class OutgoingRequests:
             )
         for number, members in zip(message.tickets, message.members, strict=True):
             ticket, sending = self.tickets.pop(number)
-            ticket.receipt = Receipt(sending.groups, sending.service, message.place, message.closing, members)
+            parts = sending.groups, sending.service, message.place, message.closing, members
+            ticket.receipt = Receipt(*parts, message.holders or None)
             ticket.listed = message.listed
 
     def try_frame(self, kind: int, chunk: bytes, start: int, end: int) -> bool:

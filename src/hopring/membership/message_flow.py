@@ -353,7 +353,8 @@ def mark_delivered(view: InstalledView, entries: list[Entry], majority: bool) ->
         if message is not None and message.resilience == MAJORITY and not majority:
             out.append(Withheld(view.id, message, view.processes[message.daemon], entry.position))
         elif message is not None:
-            out.append(Delivered(view.id, message, view.processes[message.daemon], entry.position))
+            sender = view.processes[message.daemon]
+            out.append(Delivered(view.id, message, sender, entry.position, entry.holders))
     return out
 
 

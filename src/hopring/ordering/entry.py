@@ -88,6 +88,7 @@ class Entry(Mutable):
         self.delivered = delivered
         # For FIFO: it is delivered or pruned, and so are all earlier bundles of its session.
         self.passed = passed
+        self.holders = 0  # Daemons that were known to have it when it was delivered, if it waited for them.
         self.position: Position
         self.__post_init__()
 

@@ -73,24 +73,36 @@ class Holders:
         self.lines[site] = tuple([max(pair) for pair in zip(known, lines, strict=True)])
 
     def enough(self, lts: int, mask: SiteMask, resilience: int, stable: Mapping[SiteId, int]) -> bool:
-        """Whether enough daemons of these sites have everything up to this stamp, or all of them do.
+        """Whether enough daemons of these sites have everything up to this stamp, or all of them do."""
+        holders, votes_held = self._count(lts, mask, stable)
+        if holders == self.daemons(mask):
+            return True
+        return 2 * votes_held > self.votes.total if resilience == MAJORITY else holders > resilience
+
+    def daemons(self, mask: SiteMask) -> int:
+        """The number of daemons of these sites."""
+        return sum([len(votes) for site, votes in self.votes.by_site.items() if mask >> site & 1])
+
+    def count(self, lts: int, mask: SiteMask, stable: Mapping[SiteId, int]) -> int:
+        """How many daemons of these sites are known to have everything up to this stamp."""
+        return self._count(lts, mask, stable)[0]
+
+    def _count(self, lts: int, mask: SiteMask, stable: Mapping[SiteId, int]) -> tuple[int, int]:
+        """These daemons and their votes.
 
         `stable` has the line that all daemons of a site have reached. This daemon has everything.
         """
-        wanted = holders = votes_held = 0
+        holders = votes_held = 0
         for site, votes in self.votes.by_site.items():
             if not mask >> site & 1:
                 continue
-            wanted += len(votes)
             lines = self.lines.get(site, ())
             for place, weight in enumerate(votes):
                 mine = site == self.site and place == self.place
                 if mine or stable[site] > lts or (lines and lines[place] > lts):
                     holders += 1
                     votes_held += weight
-        if holders == wanted:
-            return True
-        return 2 * votes_held > self.votes.total if resilience == MAJORITY else holders > resilience
+        return holders, votes_held
 
 
 def one_vote_each(sites: Iterable[SiteId]) -> ViewVotes:

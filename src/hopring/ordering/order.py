@@ -261,6 +261,7 @@ class Order:
                 if entry.lts >= aru and (message.service.stable or not self._has_holders(entry, message)):
                     break
                 self.waiting_for_holders -= 1
+                entry.holders = self._holders_of(entry, stable=entry.lts < aru)
             self.walked += 1
             self.reached = entry.position
             if not entry.delivered:
@@ -269,9 +270,17 @@ class Order:
 
     def _has_holders(self, entry: Entry, message: OrderedMessage) -> bool:
         """Whether a resilient bundle has its holders, and with it all bundles before it."""
-        stable = {site: line.stable_lts for site, line in self.lines.items()}
+        stable = self._stable_lines()
         masks = [entry.mask, *self._narrow]  # Later bundles count as well: that costs time only.
         return all(self.holders.enough(entry.lts, mask, message.resilience, stable) for mask in masks)
+
+    def _holders_of(self, entry: Entry, stable: bool) -> int:
+        if stable:
+            return self.holders.daemons(entry.mask)
+        return self.holders.count(entry.lts, entry.mask, self._stable_lines())
+
+    def _stable_lines(self) -> dict[SiteId, int]:
+        return {site: line.stable_lts for site, line in self.lines.items()}
 
     def discard(self) -> list[Entry]:
         """Removes the entries that are delivered and stable, and returns them."""

@@ -229,8 +229,14 @@ class Delivery:
                 packet.body,
                 ticket,
                 withheld,
+                self._holders_of(packet, timestamp) if ticket else 0,
             )
         )
+
+    def _holders_of(self, packet: DataPacket, timestamp: int) -> int:
+        if self.state.frozen or not (packet.service.stable or packet.resilience):
+            return 0
+        return len(self._holders(timestamp, self.state.epoch.lists.at(timestamp)))
 
     # Lists.
 

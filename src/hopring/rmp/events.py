@@ -167,6 +167,7 @@ class DataDelivered(Value):
         body: bytes,
         ticket: int = 0,  # Of an own one.
         withheld: bool = False,  # A majority resilient one without a primary list: no member shows it.
+        holders: int = 0,  # Of an own one that waited for some: members that are known to have it.
     ) -> None:
         self.id: Final = id
         self.timestamp: Final = timestamp
@@ -176,6 +177,7 @@ class DataDelivered(Value):
         self.body: Final = body
         self.ticket: Final = ticket
         self.withheld: Final = withheld
+        self.holders: Final = holders
 
 
 @final

@@ -242,6 +242,7 @@ class ReceiptNotice(ControlMessage, frozen=True):
         Count | None, ...
     ]  # For each ticket, the sessions in the message's groups there; None: unknown.
     listed: tuple[MemberEntry, ...] | None = None  # The members of the group, if the bundle asks for them.
+    holders: Count = 0  # Daemons, or peers, that are known to have the messages; 0: they did not wait for any.
 
 
 class QueryReply(ControlMessage, frozen=True):

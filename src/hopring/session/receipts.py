@@ -44,13 +44,13 @@ class PendingReceipt:
     members: dict[GroupName, set[GroupMember]]  # Of the groups of messages with tickets.
     missing: dict[GroupName, Process]  # Private groups without a report, and the daemon that owes it.
     listed: tuple[MemberEntry, ...] | None = None
+    holders: int = 0
 
     def receipt(self) -> ReceiptNotice:
         """The receipt with the counts that are known."""
         counts = [self._count(groups) for _, groups in self.tickets]
-        return ReceiptNotice(
-            tuple([ticket for ticket, _ in self.tickets]), self.place, self.closing, tuple(counts), self.listed
-        )
+        tickets = tuple([ticket for ticket, _ in self.tickets])
+        return ReceiptNotice(tickets, self.place, self.closing, tuple(counts), self.listed, self.holders)
 
     def _count(self, groups: tuple[GroupName, ...]) -> int | None:
         if any(group in self.missing for group in groups):
@@ -81,7 +81,7 @@ class Receipts:
             return None
         place = Place(event.view, *event.position)
         closing = self._groups.is_closing(bundle.key.groups[0])
-        pending = PendingReceipt(place, closing, bundle.key.groups, tickets, {}, {})
+        pending = PendingReceipt(place, closing, bundle.key.groups, tickets, {}, {}, holders=event.holders)
         for _, groups in tickets:
             for group in groups:
                 if group in withheld:

@@ -27,6 +27,16 @@ def test_k_needs_k_other_daemons_beside_this_one() -> None:
     assert one.enough(5, SiteMask(1), 2, NOTHING)
 
 
+def test_only_daemons_of_the_mask_are_counted() -> None:
+    one = holders(eu=(1, 1), us=(2, 1))
+    one.learn(EU, (0, 5))
+    one.learn(US, (6, 6))
+
+    assert one.daemons(SiteMask(0b11)) == 4
+    assert one.count(5, SiteMask(0b11), NOTHING) == 3
+    assert one.count(5, SiteMask(0b01), NOTHING) == 1
+
+
 def test_a_line_never_falls_and_the_own_line_need_not_be_known() -> None:
     one = holders(eu=(1, 1))
 

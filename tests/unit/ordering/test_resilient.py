@@ -56,6 +56,23 @@ def test_it_holds_back_what_is_behind_it_as_safe_does_and_not_what_is_before() -
     assert order.waiting_for_holders == 0
 
 
+def test_a_message_tells_how_many_daemons_had_it_when_it_was_delivered() -> None:
+    order = order_of(0, 1, 2)
+    hold(order, 0, 1, 5, "agreed")
+    hold(order, 0, 2, 6, "m", resilience=1)
+    promise_all(order, 7, eu=2)
+    order.told(US, (7,))
+
+    assert [one.holders for one in order.deliver()] == [0, 2]
+
+    hold(order, 0, 3, 8, "for eu and asia", resilience=1, mask=0b101)
+    promise_all(order, 9, eu=3)
+    for site in (EU, US, ASIA):
+        order.stable(site, 9)
+
+    assert [one.holders for one in order.deliver()] == [2], "us has everything that it wants, but not this one"
+
+
 def test_a_majority_of_three_is_two() -> None:
     order = order_of(0, 1, 2)
     hold(order, 0, 1, 5, "m", resilience=MAJORITY)

@@ -551,7 +551,7 @@ class PeerGroup:
         if own and tickets_of(bundle):
             me = Process(self._numbers.number(self._me), Incarnation(self._me.nonce))
             message = OrderedMessage(event.service, me.daemon, SESSION, event.body, event.resilience)
-            self._box.outputs.append(OwnDelivered(Delivered(view, message, me, position)))
+            self._box.outputs.append(OwnDelivered(Delivered(view, message, me, position, event.holders)))
 
     def _is_held_back(self, event: DataDelivered) -> bool:
         """Whether a message had its turn below the minimum: its place is the same at all members."""
