@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from tests.engines.engines import SECONDS_MAX, Engine, group_of, names, next_of, session
 
-from hopring import ALL, MAJORITY, Message, Suspended, View, sync
+from hopring import ALL, MAJORITY, Expired, Message, Suspended, View, sync
 
 pytestmark = pytest.mark.slow
 
@@ -91,6 +91,21 @@ def test_a_group_whose_first_member_wants_more_is_suspended_until_they_are_there
             assert (names(both), both.suspended) == (["ann", "bob"], False)
             receipt = await ours.multicast_wait(b"goes", timeout_seconds=20)
             assert receipt.members == 2
+
+    asyncio.run(asyncio.wait_for(story(), SECONDS_MAX))
+
+
+def test_a_time_to_live_ends_while_the_message_waits_for_a_suspended_group(engine: Engine) -> None:
+    async def story() -> None:
+        async with session(engine, 0) as ann:
+            ours = await ann.join(group_of(engine), minimum=2)
+            await next_of(ours, Suspended)
+            await ours.multicast(b"behind it", ttl_seconds=30)
+            with pytest.raises(Expired):
+                await ours.multicast_wait(b"never", ttl_seconds=0.2, timeout_seconds=SECONDS_MAX)
+            async with session(engine, 1) as bob:
+                await bob.join(group_of(engine))
+                assert (await next_of(ours, Message)).data == b"behind it"
 
     asyncio.run(asyncio.wait_for(story(), SECONDS_MAX))
 

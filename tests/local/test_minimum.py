@@ -13,6 +13,7 @@ from hopring import (
     ALL,
     MAJORITY,
     Event,
+    Expired,
     GroupSuspended,
     Message,
     NoReceipt,
@@ -72,6 +73,8 @@ def test_a_group_below_its_minimum_is_suspended_and_what_is_sent_waits(whole: sy
         first.multicast(b"waits")
         with pytest.raises(NoReceipt):
             first.multicast_wait(b"waits too", timeout_seconds=0.3)
+        with pytest.raises(Expired):
+            first.multicast_wait(b"in time or never", ttl_seconds=0.1, timeout_seconds=SECONDS_MAX)
 
         second = ben.join("orders")
 

@@ -151,9 +151,9 @@ class Groups(GroupsInterface):
     @property
     def wake_at_us(self) -> int:
         """When the next tick is due."""
-        lapse_at_us = self._lapse_at_us if self.state is GroupsState.GOP else NEVER
+        at_us = min(self._lapse_at_us if self.state is GroupsState.GOP else NEVER, self.own.wake_at_us)
         # Of two, because compiled code calls `min` of three, a thousand instructions in each turn of the loop.
-        return min(self.own.wake_at_us, min(self.leases.wake_at_us, lapse_at_us))  # noqa: PLW3301
+        return min(min(at_us, self.requests.sessions.expires_at_us), self.leases.wake_at_us)  # noqa: PLW3301
 
     def queued_bytes(self, session: int) -> int:
         """The size of a session's requests that are not submitted; 0 for an unknown session."""
@@ -226,7 +226,7 @@ class Groups(GroupsInterface):
 
         Sessions without priority also need `bulk_open`. Messages whose time to live has ended are dropped.
         """
-        self.requests.sessions.now_us = now_us
+        self.requests.sessions.time_passes(now_us)
         if self._daemon_messages:
             return self._daemon_messages.popleft()
         if self.state is not GroupsState.GOP or self.view is None:

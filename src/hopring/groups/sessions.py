@@ -5,18 +5,18 @@ ordered, so it outlives the connection until its queued requests are sent. `Conn
 (session/session.py) is the connection: it begins before the client has a name, and has windows and backlog.
 
 Invariants  whether a message's time to live has ended is decided once: when it is taken from the queue to be
-            given to the order. A session's requests are sent in the order in which they came; a join that waits
-            for its announcement delays its own session only, and so does a message for a blocked group;
-            sessions are served round robin, those with priority first; a name is in use until its holder's KILL
-            is ordered. Queued bundles of one session are merged: a client that writes each message by itself
-            makes a bundle of each; bundles that wait in the queue together get one place in the order, and cost
-            every daemon one bundle.
+            given to the order, or when it ends while the session waits for a group. A session's requests are
+            sent in the order in which they came; a join that waits for its announcement delays its own session
+            only, and so does a message for a blocked group; sessions are served round robin, those with
+            priority first; a name is in use until its holder's KILL is ordered. Queued bundles of one session
+            are merged: a client that writes each message by itself makes a bundle of each; bundles that wait in
+            the queue together get one place in the order, and cost every daemon one bundle.
 """
 
 from collections import Counter, deque
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Final, assert_never
+from typing import Final, TypeVar, assert_never
 
 from hopring.engine import SubmitMessage
 from hopring.groups.events import ClaimLock, JoinGroup, LeaveGroup, ReleaseLock, Send
@@ -159,6 +159,7 @@ class LocalSessions:
     now_us: int = 0  # When the next request is taken.
     expired: list[Send] = field(default_factory=list)  # Not given to the order: their senders are told.
     refused: list[Send] = field(default_factory=list)  # The same, since their groups are suspended.
+    expires_at_us: int = NEVER  # When messages of sessions in `held` may have to be dropped.
 
     def begin(self, number: int, name: str, priority: bool = False, impatient: bool = False) -> None:
         """Adds a session under a free name."""
@@ -181,6 +182,37 @@ class LocalSessions:
         if not session.lined_up:
             session.lined_up = True
             self._line_up(session.number)
+        elif self.held and isinstance(request, Send):
+            self.expires_at_us = min(self.expires_at_us, request.deadline_us)
+
+    def time_passes(self, now_us: int) -> None:
+        """Drops messages whose time to live has ended while their sessions wait for groups."""
+        self.now_us = now_us
+        if now_us < self.expires_at_us:
+            return
+        self.expires_at_us = NEVER
+        for number in [one for numbers in self.held.values() for one in numbers]:
+            session = self.by_number[number]
+            late, session.requests = without_late(session.requests, now_us)
+            self.expired.extend(late)
+            session.queued_bytes -= sum(map(_cost, late))
+            self.expires_at_us = min(self.expires_at_us, first_deadline_us(session.requests))
+        for group, numbers in list(self.held.items()):
+            # Those whose first message is gone: look again what they wait for.
+            for number in [one for one in numbers if not self._waits_for(self.by_number[one], group)]:
+                self._release(group, number)
+
+    def _waits_for(self, session: LocalSession, group: GroupName) -> bool:
+        return bool(session.requests) and self._awaited(session.requests[0]) == group
+
+    def _release(self, group: GroupName, number: int) -> None:
+        self.held[group].remove(number)
+        if not self.held[group]:
+            del self.held[group]
+        session = self.by_number[number]
+        session.lined_up = bool(session.requests)
+        if session.requests:
+            self._line_up(number)
 
     def _line_up(self, number: int) -> None:
         (self.expedited if self.by_number[number].priority else self.ready).append(number)
@@ -244,6 +276,7 @@ class LocalSessions:
                     self._line_up(session.number)
                 else:
                     self.held.setdefault(group, []).append(session.number)
+                    self.expires_at_us = min(self.expires_at_us, first_deadline_us(session.requests))
                 continue
             session.requests.popleft()
             session.queued_bytes -= _cost(request)
@@ -271,10 +304,7 @@ class LocalSessions:
     def hurry(self, session: LocalSession) -> None:
         """The session ends, leaves or joins a group: look again whether it has to wait for suspended groups."""
         for group in [one for one in self.suspended if session.number in self.held.get(one, ())]:
-            self.held[group].remove(session.number)
-            self._line_up(session.number)
-            if not self.held[group]:
-                del self.held[group]
+            self._release(group, session.number)
 
     def _merged(self, session: LocalSession, first: Send) -> Send:
         """Merges a bundle with those queued behind it."""
@@ -301,6 +331,26 @@ class LocalSessions:
         if not isinstance(request, Send):
             return None
         return next((group for group in request.key.groups if group in self.blocked), None)
+
+
+Waiting = TypeVar("Waiting")
+
+
+def without_late(requests: deque[Waiting], now_us: int) -> tuple[list[Send], deque[Waiting]]:
+    """The messages whose time to live has ended, and the other requests."""
+    late: list[Send] = []
+    kept: deque[Waiting] = deque()
+    for one in requests:
+        if isinstance(one, Send) and one.deadline_us <= now_us:
+            late.append(one)
+        else:
+            kept.append(one)
+    return late, kept
+
+
+def first_deadline_us(requests: Iterable[object]) -> int:
+    """When the next time to live of these messages ends."""
+    return min([one.deadline_us for one in requests if isinstance(one, Send)], default=NEVER)
 
 
 def _cost(request: Queued) -> int:

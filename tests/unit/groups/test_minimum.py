@@ -24,6 +24,7 @@ from hopring.groups.events import (
     LeaveGroup,
     LockGranted,
     Output,
+    Send,
     SessionGone,
 )
 from hopring.groups.messages import (
@@ -39,7 +40,7 @@ from hopring.groups.minimum import GroupMinimum
 from hopring.groups.names import GroupViewId
 from hopring.groups.payloads import append_sender, is_group_message
 from hopring.groups.renumbering import renumber
-from hopring.ids import DaemonId, GroupName, Incarnation, Process, SiteId
+from hopring.ids import NEVER, DaemonId, GroupName, Incarnation, Process, SiteId
 from hopring.ordering.entry import OrderedMessage, Position
 from hopring.services import Service
 from hopring.wire.bundle import BundleKey, encode_bundle
@@ -163,6 +164,26 @@ def test_messages_wait_until_the_group_goes_on() -> None:
     assert bundles(fed) == 0
     fed.deliver(NEAR, 2, GroupJoin("ben", RED))
     assert bundles(fed) == 1
+
+
+def test_messages_whose_time_to_live_ends_while_they_wait_are_dropped_and_the_rest_goes_on() -> None:
+    fed = FedGroups(*ALL)
+    fed.join(1, "anna", RED, 2)
+    for group, deadline_us in ((RED, 700), (BLUE, 500), (BLUE, NEVER)):
+        key = BundleKey(ME.daemon, 1, Service.AGREED, (GroupName(group),))
+        fed.step(Send(1, key, encode_bundle(key, [b"x"], [7], [0]), deadline_us))
+    assert fed.taken() == []
+    assert fed.groups.wake_at_us == 500
+
+    assert fed.groups.next_submission(True, now_us=600) is None
+    assert [one.key.groups for one in fed.groups.take_expired()] == [(BLUE,)]
+    assert fed.groups.wake_at_us == 700
+
+    assert fed.groups.next_submission(True, now_us=700) is not None, "nothing is before it any more"
+    assert [one.key.groups for one in fed.groups.take_expired()] == [(RED,)]
+    assert bundles(fed) == 0
+    assert fed.groups.queued_bytes(1) == 0
+    assert fed.groups.wake_at_us == NEVER
 
 
 def test_messages_of_an_impatient_session_are_refused() -> None:

@@ -39,7 +39,7 @@ from hopring.groups.minimum import GroupMinimum
 from hopring.groups.names import STEP_BITS, Fence, GroupMember, GroupViewId
 from hopring.groups.payloads import append_sender
 from hopring.groups.private_groups import private_group
-from hopring.groups.sessions import REQUEST_COST_BYTES, BundleMerger
+from hopring.groups.sessions import REQUEST_COST_BYTES, BundleMerger, first_deadline_us, without_late
 from hopring.ids import NEVER, GroupName, Incarnation, Place, Process
 from hopring.links.events import Tick
 from hopring.ordering.entry import OrderedMessage, Position
@@ -158,13 +158,14 @@ class PeerGroup:
         self._idle_us = NEVER  # When to leave a ring that only was sent to.
         self.impatient = False  # Messages are refused while the ring is suspended.
         self.expired: list[Send] = []
+        self._expires_us = NEVER  # When messages in the queue may have to be dropped.
         self.refused: list[Send] = []
         self.claims: set[int] = set()  # Serials of claims that have not ended.
 
     @property
     def wake_at_us(self) -> int:
         """When the next tick is due."""
-        return min(self._ring.wake_at_us, self._retry_us, self._idle_us)
+        return min(self._ring.wake_at_us, self._retry_us, self._idle_us, self._expires_us)
 
     @property
     def idle(self) -> bool:
@@ -226,6 +227,8 @@ class PeerGroup:
         else:
             self.queue.append(request)
         self.queued_bytes += _cost(request)
+        if isinstance(request, Send):
+            self._expires_us = min(self._expires_us, request.deadline_us)
         self.advance(now_us)
 
     def _refuse_waiting(self) -> None:
@@ -269,8 +272,17 @@ class PeerGroup:
 
     def advance(self, now_us: int) -> None:
         """Carries out requests as far as possible, in their order."""
+        if now_us >= self._expires_us:
+            self._drop_late(now_us)
         while self.queue and self._carry_out(self.queue[0], now_us):
             pass
+
+    def _drop_late(self, now_us: int) -> None:
+        """Drops messages whose time to live has ended in the queue; `_send` drops those that have just come."""
+        late, self.queue = without_late(self.queue, now_us)
+        self.expired.extend(late)
+        self.queued_bytes -= sum(map(_cost, late))
+        self._expires_us = first_deadline_us(self.queue)
 
     def _carry_out(self, request: GroupRequest, now_us: int) -> bool:
         """Carries out the first request; False if it has to wait."""
