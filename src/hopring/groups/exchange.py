@@ -18,7 +18,15 @@ from typing import Final, NamedTuple
 
 from hopring.errors import Drop, PeerError
 from hopring.groups.group_table import GroupEntry
-from hopring.groups.locks import NO_LOCKS, STEPS_MAX, LockClaim, LockReport, ReportedLock
+from hopring.groups.locks import (
+    NO_LOCKS,
+    PARTIAL_STEPS_MAX,
+    SIDE_MAX,
+    STEPS_MAX,
+    LockClaim,
+    LockReport,
+    ReportedLock,
+)
 from hopring.groups.messages import (
     PARTS_MAX,
     GroupsPart,
@@ -285,8 +293,9 @@ def _merge_minimum(group: MergedGroup, entry: LocalMinimum, sender: Process, nam
 
 
 def _is_fence(fence: Fence, epoch: int) -> bool:
-    highest = NUMBER_MAX if fence.partial else epoch
-    return 0 < fence.epoch <= highest and 0 < fence.step <= STEPS_MAX
+    if fence.partial:
+        return 0 < fence.epoch <= SIDE_MAX and 0 < fence.step <= PARTIAL_STEPS_MAX
+    return 0 < fence.epoch <= epoch and 0 < fence.step <= STEPS_MAX
 
 
 PackedPart = tuple[list[LocalGroup], list[str], list[LocalLock], list[LocalMinimum]]

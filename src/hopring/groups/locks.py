@@ -22,7 +22,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from hopring.errors import Drop, PeerError
-from hopring.groups.names import STEP_BITS, Fence, GroupMember
+from hopring.groups.names import PARTIAL_STEP_BITS, STEP_BITS, Fence, GroupMember
 from hopring.ids import DaemonId, GroupName, Incarnation, Place, Process, ViewId
 
 CLAIMS_MAX: Final = 1024
@@ -33,6 +33,12 @@ SESSION_CLAIMS_MAX: Final = 1024
 
 STEPS_MAX: Final = (1 << STEP_BITS) - 1
 """Limit of the grants in one view of daemons."""
+
+PARTIAL_STEPS_MAX: Final = (1 << PARTIAL_STEP_BITS) - 1
+"""The same in a view that is not primary."""
+
+SIDE_MAX: Final = (1 << 63 - PARTIAL_STEP_BITS) - 1
+"""The highest counter of a view that is not primary in which locks are granted."""
 
 
 class LockClaim(NamedTuple):
@@ -317,7 +323,11 @@ class LockTable:
 
     def _grant(self, key: LockKey, entry: LockEntry) -> None:
         """Grants a lock to its oldest claim, if it is free and may be granted now."""
-        if not self.open or entry.fence is not None or not entry.claims or self.step >= STEPS_MAX:
+        if not self.open or entry.fence is not None or not entry.claims:
+            return
+        if self.step >= (STEPS_MAX if self.primary else PARTIAL_STEPS_MAX):
+            return
+        if not self.primary and self.side > SIDE_MAX:
             return
         if (self.primary and (entry.lapsing or not self.epoch)) or key[0] in self.suspended:
             return

@@ -15,6 +15,9 @@ LOCK_NAME_BYTES_MAX: Final = 128
 STEP_BITS: Final = 36
 """Of the step in a fence: 1,000 grants a second for two years, in one view."""
 
+PARTIAL_STEP_BITS: Final = 28
+"""Of the step in a partial fence: 1,000 grants a second for three days; counters need more bits than epochs."""
+
 SERVERS_SUFFIX: Final = "?servers"
 HANDLER_SUFFIX: Final = "?handler"  # With the number of the handler.
 HANDLERS_MAX: Final = 6
@@ -24,7 +27,7 @@ handlers, and that are its members with view synchrony. Daemons know these group
 
 _OF_SERVERS: Final = (SERVERS_SUFFIX, *[f"{HANDLER_SUFFIX}{number}" for number in range(1, HANDLERS_MAX + 1)])
 
-_BELOW_ALL: Final = 1 << 100
+_BELOW_ALL: Final = 1 << 63
 
 
 ViewCause = Literal["join", "leave", "disconnect", "network"]
@@ -77,8 +80,9 @@ class Fence(NamedTuple):
     @property
     def number(self) -> int:
         """The fence as one number. Partial ones are below all others: a primary's holder goes before them."""
-        number = self.epoch << STEP_BITS | self.step
-        return number - _BELOW_ALL if self.partial else number
+        if self.partial:
+            return (self.epoch << PARTIAL_STEP_BITS | self.step) - _BELOW_ALL
+        return self.epoch << STEP_BITS | self.step
 
 
 def is_legal_lock(name: str) -> bool:

@@ -14,7 +14,17 @@ from hopring.groups.events import (
     Output,
     ReleaseLock,
 )
-from hopring.groups.locks import LockClaim, LockClosed, LockEnd, LockGrant, LockReport, LockTable, ReportedLock
+from hopring.groups.locks import (
+    PARTIAL_STEPS_MAX,
+    SIDE_MAX,
+    LockClaim,
+    LockClosed,
+    LockEnd,
+    LockGrant,
+    LockReport,
+    LockTable,
+    ReportedLock,
+)
 from hopring.groups.messages import (
     GroupJoin,
     GroupLock,
@@ -136,7 +146,18 @@ def test_without_a_primary_view_only_partial_claims_are_granted_and_their_fences
     (granted,) = locks(claim_here(fed, 2, partial=True))
     assert isinstance(granted, LockGranted)
     assert granted.fence == Fence(5, 1, partial=True)
-    assert granted.fence.number < 0 < Fence(1, 1).number
+    assert -(2**63) <= granted.fence.number < 0 < Fence(1, 1).number
+
+
+def test_partial_fences_rise_with_views_and_grants_within_64_bits() -> None:
+    highest = Fence(SIDE_MAX, PARTIAL_STEPS_MAX, partial=True)
+    rising = [Fence(1, 1, True), Fence(1, 2, True), Fence(2, 1, True), highest]
+
+    numbers = [one.number for one in rising]
+
+    assert numbers == sorted(set(numbers))
+    assert numbers[0] >= -(2**63)
+    assert numbers[-1] == -1
 
 
 def test_a_primary_view_of_unknown_place_in_the_chain_grants_nothing_and_keeps_claims() -> None:
