@@ -174,6 +174,23 @@ HOLDS = [
         c: daemons 1 abc | view red 1.1 abc | signal red | daemons 2 c | view red 2.1 c by network
         """,
     ),
+    # The majority has it; the minority, whose view is not primary, is promised nothing.
+    (
+        "R6(4)",
+        """
+        a: daemons 1 abc primary | view red 1.1 abc | send 1 k 255 to red | got a:1 | crash
+        b: daemons 1 abc primary | view red 1.1 abc | signal red | daemons 2 b | view red 2.1 b by network
+        c: daemons 1 abc primary | view red 1.1 abc | signal red | daemons 3 c | view red 3.1 c by network
+        """,
+    ),
+    (
+        "R6(4)",
+        """
+        a: daemons 1 abc primary | view red 1.1 abc | send 1 k 255 to red | got a:1 | crash
+        b: daemons 1 abc primary | view red 1.1 abc | signal red | got a:1 | daemons 2 bc primary
+        c: daemons 1 abc primary | view red 1.1 abc | signal red | got a:1 | daemons 2 bc primary
+        """,
+    ),
     # Who leaves or ends is promised nothing.
     (
         "R5",
@@ -372,6 +389,15 @@ BREAKS = [
         a: daemons 1 abc | view red 1.1 abc | send 1 k 1 to red | got a:1 | crash
         b: daemons 1 abc | view red 1.1 abc | signal red | daemons 2 bc | got a:1 | view red 2.1 bc by network
         c: daemons 1 abc | view red 1.1 abc | signal red | daemons 2 bc | view red 2.1 bc by network
+        """,
+        "a/1 delivered a/1:1 at 4 us in red 1.1, and c/1 went on without it",
+    ),
+    (
+        "R6(4)",
+        """
+        a: daemons 1 abc primary | view red 1.1 abc | send 1 k 255 to red | got a:1 | crash
+        b: daemons 1 abc primary | view red 1.1 abc | signal red | got a:1 | daemons 2 bc primary
+        c: daemons 1 abc primary | view red 1.1 abc | signal red | daemons 2 bc primary
         """,
         "a/1 delivered a/1:1 at 4 us in red 1.1, and c/1 went on without it",
     ),

@@ -15,12 +15,14 @@ send 1 safe to red,green discard    message 1 of this session; Agreed by default
 got a:1                             as it was sent, in its place: `lts` is its number by default
 join red, leave red, disconnect     requests of the session
 left red, gone, crash               events of the session; a crash is that of its daemon
-daemons 2 bc                        its daemon installs this view of daemons
+daemons 2 bc                        its daemon installs this view of daemons; `primary` makes it one
 
 The time of an event is its place in the line, from 1.
 """
 
 import re
+
+from msgspec.structs import replace
 
 from hopring.check.judge import check_evs_c
 from hopring.check.properties.property import Verdict
@@ -123,8 +125,9 @@ class _Line:
             case ["left", group]:
                 self.present.pop(group, None)
                 self.events.append(GroupLeft(self.me, at_us, group))
-            case ["daemons", counter, members]:
-                self.events.append(self._install_below(at_us, _view(counter), members))
+            case ["daemons", counter, members, *primary]:
+                installed = self._install_below(at_us, _view(counter), members)
+                self.events.append(replace(installed, primary="majority") if primary else installed)
             case ["disconnect"]:
                 self.events.append(AsksEnd(self.me, at_us))
             case ["gone"]:

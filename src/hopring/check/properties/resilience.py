@@ -88,12 +88,21 @@ def _survives_query(m: Masks, which: str) -> str:
 
 def survives_in_groups(history: ClientHistory) -> Iterator[Violation]:
     """A member at a daemon that goes on with enough others gets the message, unless it ends or leaves."""
+    return _lost_in_groups(history, majority=False)
+
+
+def survives_in_groups_of_primaries(history: ClientHistory) -> Iterator[Violation]:
+    """The same for majority messages."""
+    return _lost_in_groups(history, majority=True)
+
+
+def _lost_in_groups(history: ClientHistory, *, majority: bool) -> Iterator[Violation]:
     daemons = history.daemons
     for name, group in sorted(history.groups.items()) if daemons is not None else ():
         levels = resilience_levels(group)
         for stay in group.stays if levels else ():
             for number in stay.regular:
-                if not 0 < levels[number] < MAJORITY:
+                if not levels[number] or (levels[number] == MAJORITY) is not majority:
                     continue
                 view = daemons.views.get(group.messages.ord[number].view, {}) if daemons is not None else {}
                 for session in sorted(stay.members):
@@ -115,12 +124,12 @@ def _member_went_on(names: HistoryNames, stay: Stay, number: int, who: str) -> s
     return f"{what}, and {who} went on without it"
 
 
-def _survives_in_groups_query(m: Masks) -> str:
+def _survives_in_groups_query(m: Masks, which: str) -> str:
     lacking = "o.owed# & d.steady# & ~(h.got# | o.gone#)"
     return f"""
     SELECT h.run, h.group_name, h.message, h.view, array({m.each(lacking)}) AS lacking
     FROM audit_holdings h
-         JOIN audit_messages x ON x.key = h.key AND x.resilience > 0
+         JOIN audit_messages x ON x.key = h.key AND x.resilience > 0 AND x.resilience {which}
          JOIN audit_owed o ON o.view_id = h.view_id AND o.kind = 'members'
          JOIN audit_steady d ON d.group_id = h.group_id AND d.ord_view = x.ord_view
                              AND d.resilience = x.resilience
@@ -144,7 +153,12 @@ SURVIVES: Final = Property(
         ),
     ),
     PropertyInstance(survives, lambda m: _survives_query(m, f"< {MAJORITY}"), _LOST, ("message", "view")),
-    PropertyInstance(survives_in_groups, _survives_in_groups_query, _LOST, (IN_GROUP, "message", "view")),
+    PropertyInstance(
+        survives_in_groups,
+        lambda m: _survives_in_groups_query(m, f"< {MAJORITY}"),
+        _LOST,
+        (IN_GROUP, "message", "view"),
+    ),
 )
 
 SURVIVES_IN_PRIMARIES: Final = Property(
@@ -155,11 +169,18 @@ SURVIVES_IN_PRIMARIES: Final = Property(
             "The next primary has the majority messages of the last one.",
             "p delivers a majority message in v before the signal; q installed v and stays in it, or goes on to"
             " a primary view that was voted for, with more than half of the members of v: q delivers it.",
-            "Not judged: the trace of clients has no primary views.",
+            "The same for the members of the group's view in which it was delivered, by the daemon that each"
+            " has; exempt is who leaves or ends.",
         ),
     ),
     PropertyInstance(
         survives_in_primaries, lambda m: _survives_query(m, f"= {MAJORITY}"), _LOST, ("message", "view")
+    ),
+    PropertyInstance(
+        survives_in_groups_of_primaries,
+        lambda m: _survives_in_groups_query(m, f"= {MAJORITY}"),
+        _LOST,
+        (IN_GROUP, "message", "view"),
     ),
 )
 
@@ -205,7 +226,7 @@ IN_PRIMARIES: Final = Property(
             "Majority messages are delivered in primary views only.",
             "p delivers a majority message in v: v is primary, and behind the signal the view that follows too."
             " What is passed over for want of a primary view is marked, and not delivered.",
-            "Not judged: the trace of clients has no primary views.",
+            "Not judged: daemons decide it.",
         ),
     ),
     PropertyInstance(

@@ -11,7 +11,7 @@ from hopring.spark.audit.clients.stays import TracedGroup
 from hopring.spark.audit.daemons import lives
 from hopring.spark.audit.reading import Ends
 
-LEVELS: Final = f"SELECT DISTINCT resilience FROM audit_sends WHERE resilience BETWEEN 1 AND {MAJORITY - 1}"
+LEVELS: Final = f"SELECT DISTINCT resilience FROM audit_sends WHERE resilience BETWEEN 1 AND {MAJORITY}"
 
 DAEMON_MOVES: Final = lives.SMALL.replace("audit_trace", "audit_daemon_trace")
 
