@@ -16,9 +16,9 @@ from select import select
 from typing import Any
 
 import pytest
+from tests.support.free_ports import free_base_port
 from tests.support.waiting import until
 from tests.unit.compat.scripted_daemon import frame
-from tests.unit.daemon.free_ports import free_base_port
 
 from hopring import sync
 from hopring.compat import sp, spread

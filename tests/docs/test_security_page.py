@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.support.free_ports import free_base_port
 from tests.support.waiting import until
-from tests.unit.daemon.free_ports import free_base_port
 
 from hopring import sync
 

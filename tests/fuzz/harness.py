@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import ClassVar, Final
 
 from tests.hopd.one_daemon import alone
-from tests.unit.daemon.free_ports import free_base_port
+from tests.support.free_ports import free_base_port
 from tests.unit.session.fake_daemon import FakeDaemon
 
 from hopring import Message, sync

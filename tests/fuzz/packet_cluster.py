@@ -34,8 +34,8 @@ PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 class MixedPlan(ClusterPlan):
     """The links of one site are TCP, the others Hop."""
 
-    def config(self) -> Config:
-        config = super().config()
+    def config(self, base_port: int | None = None) -> Config:
+        config = super().config(base_port)
         links = [
             replace(one, protocol=LinkProtocol.TCP if "ap" in one.sites else LinkProtocol.HOP)
             for one in config.links

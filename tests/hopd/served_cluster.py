@@ -6,7 +6,7 @@ import sys
 from dataclasses import replace
 
 from tests.hopd.daemon_processes import DaemonProcesses
-from tests.unit.daemon.free_ports import free_base_port
+from tests.support.free_ports import free_base_port
 
 from hopring import (
     Event,

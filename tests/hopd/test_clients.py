@@ -15,8 +15,8 @@ from tempfile import TemporaryDirectory
 import pytest
 from tests.hopd.daemon_processes import DaemonProcesses
 from tests.hopd.served_cluster import LINK, RING, SECONDS_MAX, ServedCluster, cluster, data, meet, take
+from tests.support.free_ports import free_base_port
 from tests.support.waiting import until
-from tests.unit.daemon.free_ports import free_base_port
 
 import hopring
 from hopring import (

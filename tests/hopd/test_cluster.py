@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.hopd.daemon_processes import DaemonProcesses
-from tests.unit.daemon.free_ports import free_base_port
+from tests.support.free_ports import free_base_port
 
 from hopring.check.judge import first_broken
 from hopring.check.trace import MessageDelivered

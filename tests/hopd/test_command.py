@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.free_ports import free_base_port
 from tests.support.waiting import until
-from tests.unit.daemon.free_ports import free_base_port
 
 from hopring.check.judge import first_broken
 from hopring.check.trace_files import read_json_lines

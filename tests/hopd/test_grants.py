@@ -13,7 +13,7 @@ import pytest
 from tests.hopd.granted_daemon import ME, GrantedDaemon, granted_daemon, make_key
 from tests.hopd.one_daemon import alone
 from tests.hopd.served_cluster import run
-from tests.unit.daemon.free_ports import free_base_port
+from tests.support.free_ports import free_base_port
 
 from hopring import NotAllowed, SessionClosed, sync
 from hopring.config import dump_toml, local_config, parse_config

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from tests.hopd.one_daemon import OneDaemon, alone
 from tests.hopd.served_cluster import run
+from tests.support.free_ports import free_base_port
 from tests.support.waiting import until
-from tests.unit.daemon.free_ports import free_base_port
 
 from hopring import Message, sync
 from hopring.config import Config, SpoolTuning, local_config

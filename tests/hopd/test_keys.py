@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from tests.hopd.one_daemon import SECONDS_MAX, alone
+from tests.support.free_ports import free_base_port
 from tests.support.keys import DAYS
 from tests.support.waiting import until
-from tests.unit.daemon.free_ports import free_base_port
 
 from hopring import sync
 from hopring.config import Config, SecurityTuning, dump_toml, local_config

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.hopd.daemon_processes import DaemonProcesses
 from tests.hopd.served_cluster import ServedCluster, data, take
-from tests.unit.daemon.free_ports import free_base_port
+from tests.support.free_ports import free_base_port
 
 from hopring import ConnectError, Session, connect, sync
 from hopring.config import local_config

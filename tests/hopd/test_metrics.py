@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.hopd.one_daemon import alone
-from tests.unit.daemon.free_ports import free_base_port
+from tests.support.free_ports import free_base_port
 
 from hopring import SAFE, sync
 from hopring.config import local_config

@@ -7,7 +7,7 @@ from urllib.request import urlopen
 
 import pytest
 from tests.hopd.one_daemon import alone
-from tests.unit.daemon.free_ports import free_base_port
+from tests.support.free_ports import free_base_port
 
 from hopring import sync
 from hopring.config import local_config

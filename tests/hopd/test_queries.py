@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.hopd.served_cluster import SECONDS_MAX, ServedCluster, hop, run
-from tests.unit.daemon.free_ports import free_base_port
+from tests.support.free_ports import free_base_port
 
 from hopring import connect, sync
 from hopring.session.protocol import QueryRequest, encode_control

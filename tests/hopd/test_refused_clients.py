@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.hopd.one_daemon import OneDaemon, alone
-from tests.unit.daemon.free_ports import free_base_port
+from tests.support.free_ports import free_base_port
 
 from hopring import sync
 from hopring.client.errors import ConnectError, NameInUse

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.hopd.one_daemon import alone
-from tests.unit.daemon.free_ports import free_base_port
+from tests.support.free_ports import free_base_port
 
 from hopring import ConnectError, sync
 from hopring.config import ClientTuning, LogFormat, LogTuning, RingTuning, dump_toml, local_config

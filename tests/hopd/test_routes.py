@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.hopd.daemon_processes import DaemonProcesses
 from tests.hopd.served_cluster import LINK, RING, ServedCluster, run
-from tests.unit.daemon.free_ports import free_base_port
+from tests.support.free_ports import free_base_port
 
 from hopring import sync
 from hopring.config import Config, local_config

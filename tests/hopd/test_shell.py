@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.hopd.one_daemon import alone
-from tests.unit.daemon.free_ports import free_base_port
+from tests.support.free_ports import free_base_port
 
 from hopring import sync
 from hopring.config import local_config

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 from prometheus_client.parser import text_string_to_metric_families
 from tests.hopd.one_daemon import OneDaemon, alone
-from tests.unit.daemon.free_ports import free_base_port
+from tests.support.free_ports import free_base_port
 
 from hopring import Message, Service, View, sync
 from hopring.cli.main import cli

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from tests.support.free_ports import free_base_port
 from tests.support.keys import DAYS
 from tests.support.waiting import until
-from tests.unit.daemon.free_ports import free_base_port
 
 from hopring.config import Config, LinkProtocol, SecurityTuning, dump_toml, local_config
 from hopring.credentials.directory import KeyDirectory

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.free_ports import free_base_port
 from tests.support.waiting import until
-from tests.unit.daemon.free_ports import free_base_port
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "tutorial.md").read_text()

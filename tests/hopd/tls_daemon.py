@@ -14,8 +14,8 @@ from typing import Any
 
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from tests.hopd.one_daemon import OneDaemon, alone
+from tests.support.free_ports import free_base_port
 from tests.support.keys import DAYS
-from tests.unit.daemon.free_ports import free_base_port
 
 from hopring.config import Config, SecurityTuning, dump_toml, local_config
 from hopring.credentials.certificates import Authority, certificate_pem, load_authority, new_key

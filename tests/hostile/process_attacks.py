@@ -19,8 +19,8 @@ from tests.hopd.one_daemon import OneDaemon, alone
 from tests.hostile.hopd_with_bug import DESCRIPTORS_VARIABLE
 from tests.hostile.scenes import HOPD, Scenes
 from tests.hostile.sealed_attacks import first_of_a_handshake
+from tests.support.free_ports import free_base_port
 from tests.support.keys import with_keys
-from tests.unit.daemon.free_ports import free_base_port
 
 from hopring import NotAllowed, sync
 from hopring.client.events import Message

@@ -17,8 +17,8 @@ from typing import Any
 
 from tests.hopd.granted_daemon import GrantedDaemon, granted_daemon
 from tests.hostile.hopd_with_bug import BUG_VARIABLE, RUNS_VARIABLE
+from tests.support.free_ports import free_base_port
 from tests.support.keys import DAYS
-from tests.unit.daemon.free_ports import free_base_port
 from tests.unit.daemon.membership_hosts import Watched, patient
 from tests.unit.daemon.waiting import run_until
 

@@ -10,11 +10,12 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.support.free_ports import free_base_port
 from tests.support.waiting import until
 
 from hopring import ClusterError, Message, NotSettled, View, local_cluster, sync
 from hopring.check.judge import first_broken
-from hopring.local.plan import all_free, free_base_port
+from hopring.local.ports import all_free
 from hopring.spool.reading import bounds
 
 pytestmark = pytest.mark.slow

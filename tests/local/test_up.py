@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from tests.spread.client import dial
+from tests.support.free_ports import free_base_port
 from tests.support.waiting import until
 
 from hopring.cli.main import cli
 from hopring.cli.up import read_links
-from hopring.local.plan import free_base_port
 
 HOP = [sys.executable, "-m", "hopring.cli.main"]
 SECONDS_MAX = 90

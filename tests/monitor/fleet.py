@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from click.testing import CliRunner, Result
+from tests.support.free_ports import free_base_port
 from tests.support.keys import with_keys
 from tests.support.waiting import until
 
@@ -27,7 +28,6 @@ from hopring.config import (
     Site,
     dump_toml,
 )
-from hopring.local.plan import free_base_port
 
 SECONDS_MAX = 180.0
 PATIENCE_US = 2_000_000

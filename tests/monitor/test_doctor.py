@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 from tests.hopd.one_daemon import alone
 from tests.monitor.fleet import Fleet, wait
-from tests.unit.daemon.free_ports import free_base_port
+from tests.support.free_ports import free_base_port
 
 from hopring.cli.main import cli
 from hopring.config import local_config

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.unit.daemon.free_ports import free_base_port
+from tests.support.free_ports import free_base_port
 
 REPOSITORY = Path(__file__).parents[2]
 

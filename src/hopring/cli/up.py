@@ -9,7 +9,8 @@ import click
 from hopring.cli.terminal import Failure, say
 from hopring.config.spread_conf import SPREAD_PORT_DEFAULT
 from hopring.local.blocking import Cluster
-from hopring.local.plan import SITES_DEFAULT, read_duration, tcp_free
+from hopring.local.plan import SITES_DEFAULT, read_duration
+from hopring.local.ports import tcp_free
 from hopring.local.process import ClusterError
 from hopring.session.frames import CLIENT_PORT_DEFAULT
 

@@ -34,7 +34,7 @@ from hopring.demo.summary import (
 )
 from hopring.errors import HopError
 from hopring.local.blocking import Cluster
-from hopring.local.plan import tcp_free
+from hopring.local.ports import tcp_free
 from hopring.local.process import ClusterError
 from hopring.session.frames import CLIENT_PORT_DEFAULT
 from hopring.spark.audit.reading import Ends

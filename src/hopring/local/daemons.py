@@ -30,6 +30,7 @@ from hopring.local.plan import (
     sides_of,
     with_ports,
 )
+from hopring.local.ports import ReservedPorts
 from hopring.local.process import ClusterError, DaemonFiles, DaemonProcess
 
 KEY_DAYS: Final = 90
@@ -50,7 +51,8 @@ class LocalDaemons:
 
     def __init__(self, plan: ClusterPlan, directory: Path | None, tracing: bool) -> None:
         """Starts nothing yet; ValueError if the plan cannot be carried out."""
-        self.config: Config = plan.config()
+        self._ports = ReservedPorts(plan.ports)
+        self.config: Config = plan.config(self._ports.base)
         self._plan = plan
         self._tracing = tracing
         self._lock = RLock()
@@ -124,7 +126,9 @@ class LocalDaemons:
                 if _TAKEN not in error.log or self._starts == STARTS_MAX or wished:
                     raise
                 self.kill_all()
-                self.config = self._plan.config()
+                self._ports.release()
+                self._ports = ReservedPorts(self._plan.ports)
+                self.config = self._plan.config(self._ports.base)
                 self.launch()
                 return False
             for name in self.processes:
@@ -165,12 +169,14 @@ class LocalDaemons:
             for process in self.processes.values():
                 process.end()
             self.processes = {}
+            self._ports.release()
             shutil.rmtree(self._run, ignore_errors=True)
 
     def discard(self) -> None:
         """Kills all daemons and removes temporary files."""
         with self._lock:
             self.kill_all()
+            self._ports.release()
             shutil.rmtree(self._run, ignore_errors=True)
 
     # One daemon.

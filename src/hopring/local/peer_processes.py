@@ -27,6 +27,7 @@ from hopring.check.rmp.peer_trace import (
 )
 from hopring.client.events import Quorum
 from hopring.errors import HopError
+from hopring.local.ports import ReservedPorts
 
 PEERS_MAX: Final = 64
 ANSWER_SECONDS: Final = 20.0
@@ -64,7 +65,8 @@ class PeerProcesses:
         self.names = tuple([f"p{number}" for number in range(1, count + 1)])
         self._minimum, self._tracing, self._more = minimum, tracing, more
         self._domain = f"local-{os.getpid()}-{self._run.name}"
-        self._places = dict(zip(self.names, _free_places(count), strict=True))
+        self._ports = ReservedPorts(count)
+        self._places = {name: f"127.0.0.1:{self._ports.base + at}" for at, name in enumerate(self.names)}
         self._sides: list[frozenset[str]] = [frozenset(self.names)]
 
     def url(self, name: str) -> str:
@@ -137,6 +139,7 @@ class PeerProcesses:
             for name in self.living:
                 with suppress(PeersError, OSError):
                     os.kill(self.status(name)["pid"], signal.SIGKILL)
+            self._ports.release()
             shutil.rmtree(self._run, ignore_errors=True)
 
     # What peers say.
@@ -202,15 +205,3 @@ def _cut_torn_end(file: IO[bytes]) -> None:
     text = file.read()
     file.truncate(text.rfind(b"\n") + 1)
     file.seek(0, os.SEEK_END)
-
-
-def _free_places(count: int) -> list[str]:
-    """Addresses on loopback that are free now."""
-    sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [f"127.0.0.1:{one.getsockname()[1]}" for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()

@@ -1,7 +1,5 @@
-"""The plan of a local cluster: its configuration, free ports, and names of sites and daemons."""
+"""The plan of a local cluster: its configuration, and names of sites and daemons."""
 
-import random
-import socket
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -12,15 +10,13 @@ from typing import Any, Final
 from hopring.config import ClientRight, ClientTuning, Config, LinkProtocol, LinkTuning, RingTuning, local_config
 from hopring.config.builder import ports_per_daemon
 from hopring.config.units import DURATION
+from hopring.local.ports import free_base_port
 
 SITES_DEFAULT: Final[Mapping[str, int]] = {"local": 3}
 PATIENCE_DEFAULT: Final = "2s"
 PATIENCE_US_MIN: Final = 500_000
 _NEAR: Final = 1_000  # The weight of links without a given delay.
 
-PORTS: Final = range(20_000, 32_000)
-"""Below the range from which the kernel gives ports to other programs."""
-_TRIES: Final = 200
 Names = str | Collection[str]
 """A site, a daemon, or several of both."""
 
@@ -49,7 +45,12 @@ class ClusterPlan:
         wished = {} if self.client_port is None else {"client_port": self.client_port}
         return wished if isinstance(self.spread, bool) else wished | {"spread_port": self.spread}
 
-    def config(self) -> Config:
+    @property
+    def ports(self) -> int:
+        """How many consecutive ports the daemons need."""
+        return sum(self.sites.values()) * ports_per_daemon(self.spread is not False)
+
+    def config(self, base_port: int | None = None) -> Config:
         """The configuration; ConfigError or ValueError says what is wrong with the options."""
         patience_us = read_duration(self.patience)
         if patience_us < PATIENCE_US_MIN:
@@ -59,8 +60,7 @@ class ClusterPlan:
         }
         for pair, delay in self.links.items():
             weights[min(pair), max(pair)] = max(_NEAR, read_duration(delay))
-        count = sum(self.sites.values()) * ports_per_daemon(self.spread is not False)
-        base_port = free_base_port(count)
+        base_port = free_base_port(self.ports) if base_port is None else base_port
         config = local_config(
             self.sites,
             weights,
@@ -121,35 +121,3 @@ def read_duration(text: str) -> int:
         return DURATION.read(text)
     except ValueError as wrong:
         raise ValueError(f'{text!r} {wrong}; write it as "{DURATION.example}"') from None
-
-
-def free_base_port(count: int) -> int:
-    """The first of `count` consecutive free ports. Another process may take one first: be ready to retry."""
-    dice = random.Random()
-    for _ in range(_TRIES):
-        base = dice.randrange(PORTS.start, PORTS.stop - count)
-        if all_free(range(base, base + count)):
-            return base
-    raise OSError("no free ports on 127.0.0.1")
-
-
-def all_free(ports: Iterable[int]) -> bool:
-    """Whether all these ports of loopback are free, for UDP and TCP."""
-    return all(_is_free(port, kind) for port in ports for kind in (socket.SOCK_DGRAM, socket.SOCK_STREAM))
-
-
-def tcp_free(port: int) -> bool:
-    """Whether a daemon could listen for clients on this port."""
-    return _is_free(port, socket.SOCK_STREAM)
-
-
-def _is_free(port: int, kind: socket.SocketKind) -> bool:
-    with socket.socket(socket.AF_INET, kind) as probe:
-        if kind == socket.SOCK_STREAM:
-            # As a daemon does: connections that have just ended do not block the port.
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True

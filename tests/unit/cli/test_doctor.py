@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.support.free_ports import free_base_port
 from tests.unit.cli.conftest import Hop
-from tests.unit.daemon.free_ports import free_base_port
 
 from hopring.cli import doctor_checks
 from hopring.cli.doctor_checks import AskedDaemon, DoctorReport, check_daemons, check_pairs
@@ -27,7 +27,7 @@ from hopring.config import (
 from hopring.ids import DaemonId, Incarnation, ViewId
 from hopring.session.protocol import DaemonPhase
 
-CONFIG = local_config({"eu": 2, "us": 1}, base_port=free_base_port(6))
+CONFIG = local_config({"eu": 2, "us": 1})  # Nobody listens at its ports.
 LINK = LinkFacts("us1", "hop", 1000, 1000, 0, 0, 0, 0.04, 0)
 
 
@@ -205,9 +205,10 @@ def test_an_invalid_multicast_group_is_a_finding_and_a_valid_one_is_received() -
 
 def test_a_port_that_another_program_has_is_a_finding(tmp_path: Path, hop: Hop) -> None:
     file = tmp_path / "hop.toml"
-    file.write_text(dump_toml(CONFIG))
+    config = local_config({"eu": 2, "us": 1}, base_port=free_base_port(6))
+    file.write_text(dump_toml(config))
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        sock.bind(("127.0.0.1", CONFIG.daemons[0].port))
+        sock.bind(("127.0.0.1", config.daemons[0].port))
         result = hop("doctor", file, "--state", tmp_path, "--json")
 
     facts = json.loads(result.stdout)

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from tests.support.free_ports import free_base_port
 from tests.support.keys import DAYS, with_keys
-from tests.unit.daemon.free_ports import free_base_port
 
 from hopring.cli.doctor_checks import CheckVerdict, DoctorReport
 from hopring.cli.doctor_keys import check_key_files, check_running_keys

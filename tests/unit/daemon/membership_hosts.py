@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from tests.unit.daemon.free_ports import free_base_port
+from tests.support.free_ports import free_base_port
 
 from hopring.config import Config, LinkProtocol, LinkTuning, RingTuning, local_config
 from hopring.credentials.daemon_tls import DaemonTls

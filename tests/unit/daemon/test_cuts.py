@@ -5,7 +5,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tests.unit.daemon.free_ports import free_base_port
+from tests.support.free_ports import free_base_port
 from tests.unit.daemon.membership_hosts import members_of, two_sites
 from tests.unit.daemon.shaped_outbox import HERE, THERE, Outbox
 from tests.unit.daemon.stream_ends import HIGH, LOW, End, greeting

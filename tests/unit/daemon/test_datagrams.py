@@ -1,7 +1,7 @@
 """Frames for the site and for one of its members share datagrams, and all of them arrive in order."""
 
 import pytest
-from tests.unit.daemon.free_ports import free_base_port
+from tests.support.free_ports import free_base_port
 from tests.unit.daemon.waiting import run_until
 
 from hopring.config import Config, cluster_hash, local_config

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.descriptors import no_free_descriptor
-from tests.unit.daemon.free_ports import free_base_port
+from tests.support.free_ports import free_base_port
 from tests.unit.daemon.stream_ends import HIGH, LOW, End, greeting
 from tests.unit.daemon.waiting import run_until
 

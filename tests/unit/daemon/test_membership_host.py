@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from tests.unit.daemon.free_ports import free_base_port
+from tests.support.free_ports import free_base_port
 from tests.unit.daemon.membership_hosts import members_of, two_sites
 from tests.unit.daemon.waiting import run_until
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from tests.unit.daemon.free_ports import free_base_port
+from tests.support.free_ports import free_base_port
 from tests.unit.daemon.membership_hosts import members_of
 from tests.unit.daemon.waiting import run_until
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from tests.unit.daemon.free_ports import free_base_port
+from tests.support.free_ports import free_base_port
 from tests.unit.daemon.membership_hosts import PATIENT_RING, patient
 from tests.unit.daemon.node import Node
 from tests.unit.daemon.waiting import run_until

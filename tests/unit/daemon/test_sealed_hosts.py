@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from functools import partial
 
 import pytest
-from tests.unit.daemon.free_ports import free_base_port
+from tests.support.free_ports import free_base_port
 from tests.unit.daemon.membership_hosts import Watched, patient, two_sites
 from tests.unit.daemon.waiting import run_until
 

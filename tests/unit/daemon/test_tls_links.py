@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.unit.daemon.free_ports import free_base_port
+from tests.support.free_ports import free_base_port
 from tests.unit.daemon.stream_ends import HIGH, LOW, End, greeting
 from tests.unit.daemon.waiting import run_until
 

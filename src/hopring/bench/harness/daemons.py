@@ -30,7 +30,8 @@ from hopring.cli.terminal import Failure
 from hopring.client.aio import Session, connect
 from hopring.config import SecurityTuning, dump_toml, local_config
 from hopring.credentials.directory import KeyDirectory
-from hopring.local.plan import ClusterPlan, free_base_port, with_ports
+from hopring.local.plan import ClusterPlan, with_ports
+from hopring.local.ports import free_base_port
 
 START_SECONDS: Final = 30.0
 START_SECONDS_EACH: Final = 1.0

@@ -32,7 +32,7 @@ from hopring.bench.harness.workload import (
     window_left,
 )
 from hopring.cli.terminal import Failure
-from hopring.local.plan import free_base_port
+from hopring.local.ports import free_base_port
 
 START_SECONDS: Final = 30.0
 PORTS: Final = 16
