@@ -18,7 +18,7 @@ from hopring.cli.progress import ProgressLine
 from hopring.cli.terminal import Exit, Failure, say
 from hopring.sim.blocks.kinds import KINDS
 from hopring.sim.campaign.bugs.planting import Bug, MisplacedBug, all_bugs, plant
-from hopring.sim.campaign.parallel import CampaignTotals, SeedReport, run_many
+from hopring.sim.campaign.parallel import CampaignTotals, SeedReport, WorkerEnded, run_many
 from hopring.sim.campaign.runner import WorldOutcome
 from hopring.sim.campaign.shrink import Shrinker, Shrunk
 from hopring.sim.campaign.story import schedule_lines
@@ -344,7 +344,7 @@ def _campaign(seeds: range, jobs: int, kind: WorldKind, bug: Bug | None, as_json
                 progress.done(report)
                 if bug is not None and report.failed:
                     break
-        except MisplacedBug as error:
+        except (MisplacedBug, WorkerEnded) as error:
             raise Failure(str(error)) from None
         except KeyboardInterrupt:
             progress.note(f"{count(tally.seeds, 'seed')} were run, {len(tally.failed)} failed")
