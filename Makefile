@@ -71,10 +71,10 @@ export PYTHONDONTWRITEBYTECODE :=
 # Network namespaces wait for timers, so Spark has processors beside them, and the simulator what is left.
 test: $(SPARK) ## all that CI runs: format, lint, types, tests on both builds, seeds, Spark, network namespaces
 	@$(MAKE) --no-print-directory -j 3 -O lint compile collect
-	+@$(PARTS) part-compiled part-netns+part-spark+part-seeds part-sources bench-cpu
+	+@$(PARTS) --minutes 90 part-compiled part-netns+part-spark+part-seeds part-sources bench-cpu
 
 test-long: $(SPARK) compile ## what is too long for make test: everything marked long, and slow tests on the sources too
-	+@$(PARTS) long-sources long-compiled long-interpreted long-netns long-spark
+	+@$(PARTS) --minutes 600 long-sources long-compiled long-interpreted long-netns long-spark
 
 .PHONY: collect part-compiled part-sources part-seeds part-spark part-netns
 .PHONY: long-sources long-compiled long-interpreted long-netns long-spark

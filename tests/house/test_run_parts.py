@@ -29,6 +29,8 @@ wrong:
 \t@echo wrong begins; exit 3
 endless:
 \t@echo $$$$ > pid; exec sleep 1000
+stubborn:
+\t@trap "" INT TERM; sleep 1000 & echo $$! > child; echo $$$$ > pid; while true; do wait; done
 """
 
 pytestmark = pytest.mark.slow
@@ -40,9 +42,9 @@ def directory(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(directory: Path, *stages: str) -> tuple[int, list[str]]:
+def run(directory: Path, *stages: str, minutes: float = 10) -> tuple[int, list[str]]:
     done = subprocess.run(
-        [*RUNNER, *stages],
+        [*RUNNER, "--minutes", str(minutes), *stages],
         cwd=directory,
         env=ENVIRONMENT,
         capture_output=True,
@@ -88,7 +90,7 @@ def test_an_unknown_part_fails(directory: Path) -> None:
 
 def test_an_interrupt_ends_all_parts(directory: Path) -> None:
     with subprocess.Popen(
-        [*RUNNER, "endless+third"],
+        [*RUNNER, "--minutes", "10", "endless+third"],
         cwd=directory,
         env=ENVIRONMENT,
         stdout=subprocess.PIPE,
@@ -99,5 +101,30 @@ def test_an_interrupt_ends_all_parts(directory: Path) -> None:
         runner.communicate(timeout=SECONDS_MAX)
 
     assert runner.returncode == 130
-    with pytest.raises(ProcessLookupError):
-        os.kill(int((directory / "pid").read_text()), 0)
+    assert not lives(directory / "pid")
+
+
+def test_a_part_that_hangs_is_ended_with_what_it_started_and_the_others_are_run(directory: Path) -> None:
+    code, lines = run(directory, "endless", "third", minutes=0.02)
+
+    assert code == 1
+    assert "third" in lines
+    assert [line.split()[2:] for line in lines[-3:]] == [["endless", "TOO", "LATE"], ["third"], ["together"]]
+    assert not lives(directory / "pid")
+
+
+@pytest.mark.long
+def test_a_part_that_ignores_signals_is_killed(directory: Path) -> None:
+    code, lines = run(directory, "stubborn", minutes=0.02)
+
+    assert code == 1
+    assert lines[-2].split()[2:] == ["stubborn", "TOO", "LATE"]
+    until(lambda: not lives(directory / "pid") and not lives(directory / "child"))
+
+
+def lives(file: Path) -> bool:
+    try:
+        os.kill(int(file.read_text()), 0)
+    except ProcessLookupError:
+        return False
+    return True
