@@ -74,10 +74,10 @@ test: $(SPARK) ## all that CI runs: format, lint, types, tests on both builds, s
 	+@$(PARTS) --minutes 90 part-compiled part-netns+part-spark+part-seeds part-sources bench-cpu
 
 test-long: $(SPARK) compile ## what is too long for make test: everything marked long, and slow tests on the sources too
-	+@$(PARTS) --minutes 600 long-sources long-compiled long-interpreted long-netns long-spark
+	+@$(PARTS) --minutes 600 long-seeds long-sources long-compiled long-interpreted long-netns long-spark
 
 .PHONY: collect part-compiled part-sources part-seeds part-spark part-netns
-.PHONY: long-sources long-compiled long-interpreted long-netns long-spark
+.PHONY: long-seeds long-sources long-compiled long-interpreted long-netns long-spark
 
 # All modules of tests are imported once, so that several processes find their bytecode.
 collect: $(SPARK)
@@ -92,16 +92,26 @@ part-compiled:
 part-sources:
 	$(SOURCES) -n 4 --dist worksteal -m '$(EVERYWHERE) and (not slow or interpreted or both)'
 
-# tests/campaign has the worlds before these.
+# tests/campaign has the worlds before these, and long-seeds those behind them.
 part-seeds:
-	$(BIN)/hop sim --start 41 --seeds 360
-	$(BIN)/hop sim --clients --start 21 --seeds 80
-	$(BIN)/hop sim --sealed --start 21 --seeds 80
-	$(BIN)/hop sim --sealed --clients --start 21 --seeds 20
-	$(BIN)/hop sim --resilient --start 21 --seeds 60
-	$(BIN)/hop sim --resilient --clients --start 21 --seeds 20
-	$(BIN)/hop sim --world rmp --start 21 --seeds 80
-	$(BIN)/hop sim --world wide --start 61 --seeds 30
+	$(BIN)/hop sim --start 41 --seeds 160
+	$(BIN)/hop sim --clients --start 21 --seeds 40
+	$(BIN)/hop sim --sealed --start 21 --seeds 40
+	$(BIN)/hop sim --sealed --clients --start 21 --seeds 10
+	$(BIN)/hop sim --resilient --start 21 --seeds 30
+	$(BIN)/hop sim --resilient --clients --start 21 --seeds 10
+	$(BIN)/hop sim --world rmp --start 21 --seeds 40
+	$(BIN)/hop sim --world wide --start 61 --seeds 10
+
+long-seeds:
+	$(BIN)/hop sim --start 201 --seeds 200
+	$(BIN)/hop sim --clients --start 61 --seeds 40
+	$(BIN)/hop sim --sealed --start 61 --seeds 40
+	$(BIN)/hop sim --sealed --clients --start 31 --seeds 10
+	$(BIN)/hop sim --resilient --start 51 --seeds 30
+	$(BIN)/hop sim --resilient --clients --start 31 --seeds 10
+	$(BIN)/hop sim --world rmp --start 61 --seeds 40
+	$(BIN)/hop sim --world wide --start 71 --seeds 20
 
 part-spark:
 	$(SOURCES) -m 'spark and not long' $(SPARK_IN)
