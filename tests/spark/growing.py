@@ -1,6 +1,6 @@
 """Spools and a trace that grow step by step, for streams; and a stream as a process that can be killed.
 
-python -m tests.spark.growing DIRECTORY REFRESH_SECONDS
+python -m tests.spark.growing DIRECTORY REFRESH_SECONDS [SERVER]
 
 The spools of two sites have many of the same messages, Unreliable ones, which have no place, and messages whose
 copies in the other spool come an hour late. The trace has a history of the model as lines, a file for each
@@ -114,7 +114,7 @@ def main() -> None:
     from hopring.spark.pipeline import Store, run  # noqa: PLC0415
 
     growing = Growing(Path(sys.argv[1]))
-    spark = session("stream", "local[2]")
+    spark = session("stream", remote=sys.argv[3]) if sys.argv[3:] else session("stream", "local[2]")
     store = Store(growing.out)
     store.open()
     print("begins", flush=True)

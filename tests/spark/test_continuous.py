@@ -15,10 +15,12 @@ import msgspec
 import pytest
 from tests.spark.growing import Growing, lines_of
 from tests.spark.literals import record, records
+from tests.spark.server_process import Server
 from tests.support.waiting import until
 from tests.unit.check.evs_notation import history
 
 pytest.importorskip("pyspark", reason="needs Spark: make spark")
+pytest.importorskip("grpc", reason="needs Spark Connect: make spark")
 
 from pyarrow import parquet
 from tests.manual.compare_runs import compare
@@ -33,6 +35,7 @@ from hopring.spark.session import suited_to
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 SECONDS_MAX = 120.0
+SERVED_SECONDS_MAX = 280.0
 REPOSITORY = Path(__file__).parents[2]
 
 
@@ -53,21 +56,30 @@ def to_be_repeated(growing: Growing) -> set[tuple[str, int]]:
     return {(spool, batch) for spool, batch in taken if batch > last_committed(Store(growing.out), spool)}
 
 
-def killed(growing: Growing, after: str, seconds: float, refresh_seconds: float) -> bool:
+def process(growing: Growing, refresh_seconds: float, *server: str) -> subprocess.Popen[str]:
+    """The stream as a process, here or at a server, which has opened its directory."""
+    code = f"{REPOSITORY / 'src'}:{REPOSITORY}"
+    places = {"PYTHONPATH": code, "SPARK_LOCAL_DIRS": str(growing.directory / "java")}
+    words = [str(growing.directory), str(refresh_seconds), *server]
+    started = subprocess.Popen(
+        [sys.executable, "-P", "-m", "tests.spark.growing", *words],
+        env={**os.environ, **places},
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert started.stdout is not None
+    assert started.stdout.readline() == "begins\n"
+    return started
+
+
+def killed(growing: Growing, after: str, seconds: float, refresh_seconds: float, *server: str) -> bool:
     """Starts the stream as a process and kills it; returns whether it was at work.
 
     The seconds count from its start, from its next pass, or from its next pass of records.
     """
     before = ledger_of(growing)
-    code = f"{REPOSITORY / 'src'}:{REPOSITORY}"
-    places = {"PYTHONPATH": code, "SPARK_LOCAL_DIRS": str(growing.directory / "java")}
-    environment = {**os.environ, **places}
-    command = [sys.executable, "-P", "-m", "tests.spark.growing", str(growing.directory), str(refresh_seconds)]
-    started = subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True
-    )
-    assert started.stdout is not None
-    assert started.stdout.readline() == "begins\n"
+    started = process(growing, refresh_seconds, *server)
     if after != "start":
         changed = attrgetter(after)
         until(lambda: changed(ledger_of(growing)) != changed(before), seconds=SECONDS_MAX, look_seconds=0.001)
@@ -106,6 +118,27 @@ def check(spark: Any, root: Path, kills: int, seconds_max: float, refresh_second
 
 def test_a_stream_that_was_killed_makes_the_tables_of_a_run(users: Any, tmp_path: Path) -> None:
     check(users, tmp_path, kills=1, seconds_max=6.0, refresh_seconds=60.0, seed=1)
+
+
+def test_a_stream_at_a_server_whose_client_was_killed_makes_the_tables_of_a_run(
+    users: Any, tmp_path: Path
+) -> None:
+    """Its queries go on at the server until the next client takes over."""
+    growing, server = Growing(tmp_path), Server()
+    try:
+        growing.grow(0, 2)
+        assert killed(growing, "batches", 0.0, 60.0, server.url)
+        growing.grow(1, 2)
+        last = process(growing, 60.0, server.url)
+        said, _ = last.communicate(timeout=SERVED_SECONDS_MAX)
+    finally:
+        server.end(signal.SIGKILL)
+    assert (last.returncode, said) == (0, "through\n")
+    whole = growing.options(out=tmp_path / "whole", stream=False, until_idle=False)
+    run(users, whole)
+
+    assert compare(growing.out, whole.out) == []
+    assert not (growing.out / "stream.json").read_text().count('"running":true')
 
 
 def test_late_records_are_in_the_tables_and_listed_with_a_reason(users: Any, tmp_path: Path) -> None:

@@ -143,6 +143,11 @@ def is_ours(spark: "SparkSession") -> bool:
     return mark == "true"
 
 
+def is_served(spark: "SparkSession") -> bool:
+    """Whether the session is behind Spark Connect."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
 @contextmanager
 def suited_to(spark: "SparkSession", rows: int, shuffle_partitions: int) -> Iterator[None]:
     """Settings for queries over so many rows; set back at the end. A session that is not ours stays as it is.

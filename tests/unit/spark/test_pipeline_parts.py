@@ -214,7 +214,6 @@ def test_the_command_refuses_invalid_options_before_anything_starts(tmp_path: Pa
     assert "--until-idle goes with --stream" in run(*out, *spool, "--until-idle")[1]
     elsewhere = ("--out", "hdfs://here/out", *spool)
     assert "--stream keeps its tables in a local directory" in run(*elsewhere, "--stream")[1]
-    assert "--stream keeps its tables here" in run(*out, *spool, "--stream", "--remote", "sc://x")[1]
     assert "'ten' is not a duration" in run(*out, *spool, "--stream", "--late", "ten")[1]
     assert run(*out, "--trace", str(tmp_path / "gone"))[1].endswith(
         "gone: not there; give a directory of traces, or one file\n"

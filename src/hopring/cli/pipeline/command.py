@@ -184,8 +184,6 @@ def run(
         raise click.UsageError("give --spool, --trace or both")
     if until_idle and not stream:
         raise click.UsageError("--until-idle goes with --stream")
-    if stream and remote:
-        raise click.UsageError("--stream keeps its tables here: use --master, or no --stream with --remote")
     check_tables(stream=stream, out=out)
     parts = tuple(frozenset(filter(None, one.split(","))) for one in components) or None
     # Spoolers are sessions, and senders are others.

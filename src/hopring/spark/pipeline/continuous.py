@@ -1,8 +1,9 @@
 """The continuous pipeline: follows spools and traces, and brings tables, audit and report along.
 
-Each batch of records is appended to bronze by a query of Spark and taken in by a pass (`passes.py`); so are new
-rows of the trace, every few seconds. At times a *refresh* makes the tables that depend on everything, such
-as gaps and percentiles of the whole time, audits the closed views and renews the report.
+Each batch of records is appended to bronze by a query of Spark (`queries.py`) and taken in by a pass
+(`passes.py`); so are new rows of the trace, every few seconds. At times a *refresh* makes the tables that
+depend on everything, such as gaps and percentiles of the whole time, audits the closed views and renews the
+report.
 
 Invariants  one of these runs at a time: bronze does not change while it is read;
             when the stream has ended, all tables but `late` have the rows that a run without a stream makes of
@@ -13,7 +14,7 @@ Limit       the cost of a refresh grows with the stream, so it takes at most a p
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
@@ -30,6 +31,7 @@ from hopring.spark.pipeline.counters import watched
 from hopring.spark.pipeline.following import TraceFollower, merge_pieces
 from hopring.spark.pipeline.lateness import RECORDS_CLOCK, trace_clock
 from hopring.spark.pipeline.passes import PASSED, Passes
+from hopring.spark.pipeline.queries import start_queries
 from hopring.spark.pipeline.store import AUDIT, STREAM
 from hopring.spark.pipeline.upkeep import cutoff_us
 from hopring.spark.report.gold import StreamState
@@ -119,39 +121,28 @@ class Continuous:
 
     def _follow(self) -> None:
         idle = self.options.until_idle
-        trigger: dict[str, Any] = {"availableNow": True} if idle else {"processingTime": ingest.TRIGGER}
         ends = self.follower.sizes() if self.follower is not None and idle else None
         watch = watched(self.spark, self.options.spools, self.pipeline.counters)
         with ingest.interrupted() as ended, watch:
-            most = self.options.batch_records_max
-            queries = [
-                ingest.stream_records(
-                    self.spark, spool, self.store, trigger, most, self.turns, self._take, self.options.upkeep
-                )
-                for spool in self.options.spools
-            ]
+            queries = start_queries(self.spark, self.options, self.store, self.turns, self.passes.take_records)
             first_seconds = min(FIRST_REFRESH_SECONDS, self.options.refresh_seconds)
             due, read_at = time.monotonic() + first_seconds, -TRACE_SECONDS
             try:
                 while not ended.is_set():
-                    _raise_errors(queries)
+                    queries.look()
                     new = False
                     if idle or time.monotonic() - read_at >= TRACE_SECONDS:
                         new, read_at = self._take_trace(ends), time.monotonic()
-                    if idle and not new and not any(query.isActive for query in queries):
+                    if idle and not new and queries.are_idle():
                         break
                     if time.monotonic() >= due:
                         due = time.monotonic() + self._refresh()
                     self.pipeline.say(self._progress())
                     ended.wait(LOOK_SECONDS)
-                _raise_errors(queries)
+                queries.look()
             finally:
                 self.turns.end()
-                for query in queries:
-                    query.stop()
-
-    def _take(self, spool: str, batch: int) -> None:
-        self.passes.take_records(spool, batch)
+                queries.stop()
 
     def _take_trace(self, ends: dict[str, int] | None) -> bool:
         """Takes in new rows of the trace; false if there are none."""
@@ -253,12 +244,6 @@ class Continuous:
         behind = self.pipeline.counters.behind()
         lag = f", {behind.records:,} records ({behind.seconds or 0:.1f} s) behind" if behind.records else ""
         return f"streaming, pass {self.passes.ledger.passes}{lag}{how}"
-
-
-def _raise_errors(queries: list[Any]) -> None:
-    for query in queries:
-        if not query.isActive:
-            query.awaitTermination()  # Raises the error that ended the query.
 
 
 def lives_of(trace: DataFrame) -> tuple[list[TracedLife], set[str]]:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from hopring.spark.errors import ForeignInput, readable
 from hopring.spark.pipeline import swapping
+from hopring.spark.session import is_served
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -168,7 +169,7 @@ def output_files(out: str, spark: "SparkSession | None" = None) -> OutputFiles:
     if spark is None:
         raise ForeignInput(f"{out}: not a local directory", "give one that all workers can reach as well")
     with readable(out):
-        if type(spark).__module__.startswith("pyspark.sql.connect"):
+        if is_served(spark):
             from hopring.spark.pipeline.arrow_files import ArrowFiles  # noqa: PLC0415  Only where it is used.
 
             return ArrowFiles(out)

@@ -1,32 +1,27 @@
 """The first stage, ingest: copies spools and traces unchanged into the bronze tables.
 
 Records get the name of their spool and are partitioned by spool, batch and group; a run that is not a stream
-has one batch, 0. A stream runs one query per spool (`continuous.py`). Rows of the trace keep their file and row
+has one batch, 0. A stream runs one query per spool (`queries.py`). Rows of the trace keep their file and row
 number, which order the starts of a daemon.
 """
 
 import json
 import signal
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import reduce
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from hopring.spark.audit.reading import read_trace
-from hopring.spark.pipeline.counters import query_name
 from hopring.spark.pipeline.store import CHECKPOINTS, SpoolRoot, Store, uri
-from hopring.spark.pipeline.upkeep import BATCH, SpoolUpkeep, UpkeepLimits
+from hopring.spark.pipeline.upkeep import BATCH
 from hopring.spark.schema import BRONZE, RECORDS, RUN, ddl, shaped
 from hopring.spark.source.native import native_part
-
-TRIGGER: Final = "5 seconds"
-"""The interval between batches while records arrive; each batch is a directory."""
 
 RECORD_PARTS = ("spool", BATCH, "group")
 TRACE_PARTS = (RUN, "daemon")
@@ -34,7 +29,7 @@ TRACE_PARTS = (RUN, "daemon")
 
 def read_records(spark: SparkSession, spools: tuple[SpoolRoot, ...]) -> DataFrame:
     """All records that can be read now; `gaps` lists those that are missing."""
-    return reduce(DataFrame.unionByName, [_labelled(spool, _table(spark, spool)) for spool in spools])
+    return reduce(DataFrame.unionByName, [labelled(spool, _table(spark, spool)) for spool in spools])
 
 
 def write_records(records: DataFrame, store: Store) -> None:
@@ -44,56 +39,24 @@ def write_records(records: DataFrame, store: Store) -> None:
         table.write.partitionBy(*RECORD_PARTS).parquet(store.files.uri(place))
 
 
-def stream_records(
-    spark: SparkSession,
-    spool: SpoolRoot,
-    store: Store,
-    trigger: dict[str, Any],
-    records_max: int,
-    turn: AbstractContextManager[Any],
-    then: Callable[[str, int], None],
-    limits: UpkeepLimits,
-) -> Any:
-    """Starts a query that appends the records of a spool to the table, and calls `then` after each batch.
-
-    A batch is a function of its two offsets and has a directory of its own, which is replaced when Spark
-    repeats the batch after a crash. So every record is in the table once. All this is done in its `turn`:
-    nothing else reads the table meanwhile.
-    """
-    place = store.place("bronze", "records") / f"spool={spool.name}"
-    upkeep = SpoolUpkeep(store.out, str(place.relative_to(store.out)), store.workshop, limits)
-
-    def write(records: DataFrame, number: int) -> None:
-        with turn:
-            # All earlier batches were committed, and `then` has been called for them.
-            upkeep.keep_up(records.sparkSession, number, time.time_ns() // 1000)
-            target = uri(place / f"{BATCH}={number}")
-            records.drop("spool").write.mode("overwrite").partitionBy("group").parquet(target)
-            then(spool.name, number)
-
-    reader = spark.readStream.option("maxOffsetsPerTrigger", records_max)
-    records = shaped(_labelled(spool, _source(reader, spool)), BRONZE["records"])
-    writer = records.writeStream.queryName(query_name(spool.name)).foreachBatch(write)
-    writer = writer.option("checkpointLocation", uri(store.checkpoints / spool.name))
-    return writer.trigger(**trigger).start()
-
-
 def _table(spark: SparkSession, spool: SpoolRoot) -> DataFrame:
     """The records of a spool: Spark reads the files of the archive itself, and our source reads the rest."""
     native = native_part(Path(spool.path))
-    rest = _source(spark.read.option("startingOffsets", json.dumps(native.ends)), spool)
+    rest = source(spark.read.option("startingOffsets", json.dumps(native.ends)), spool)
     if not native.files:
         return rest
     archived = spark.read.schema(ddl(RECORDS)).parquet(*[uri(file) for file in native.files])
     return archived.unionByName(rest)
 
 
-def _source(reader: Any, spool: SpoolRoot) -> DataFrame:
+def source(reader: Any, spool: SpoolRoot) -> DataFrame:
+    """The records of a spool, as a table or as a stream."""
     found: DataFrame = reader.format("hopring").option("failOnDataLoss", "false").load(spool.path)
     return found
 
 
-def _labelled(spool: SpoolRoot, records: DataFrame) -> DataFrame:
+def labelled(spool: SpoolRoot, records: DataFrame) -> DataFrame:
+    """Records with the name of their spool."""
     return records.withColumn("spool", F.lit(spool.name))
 
 

@@ -41,6 +41,7 @@ from hopring.spark.pipeline.publishing import (
     register_tables,
 )
 from hopring.spark.pipeline.store import AUDIT, METRICS, NEW, REPORT, STREAM, PipelineOptions, Store, on_disk
+from hopring.spark.pipeline.upkeep import files_of
 from hopring.spark.report import write_report
 from hopring.spark.schema import BODIES, LAYERS, ddl, shaped
 from hopring.spark.session import SMALL_ROWS_MAX, suited_to
@@ -273,7 +274,7 @@ class Pipeline:
     def _rows(self, layer: str, name: str) -> int:
         """The number of rows of a table: from footers if its files are in reach, counted by Spark otherwise."""
         if self.store.is_local:
-            return rows_of_table(self.store.place(layer, name))
+            return rows_of_table(self.store.place(layer, name), self.batches if name == "records" else None)
         if not self.store.has(layer, name):
             return 0
         return int(self.table(layer, name).count())
@@ -305,9 +306,20 @@ def write_rows(store: Store, layer: str, name: str, rows: list[dict[str, Any]]) 
         store.files.write(f"{place}/part-0.parquet", file.getvalue())
 
 
-def rows_of_table(place: Path) -> int:
-    """The number of rows of a table in a directory, from the footers of its files; 0 if there is none."""
-    return sum([rows_in(str(file)) or 0 for file in place.rglob("*.parquet")])
+def rows_of_table(place: Path, batches: Mapping[str, int] | None = None) -> int:
+    """The number of rows of a table in a directory, from the footers of its files; 0 if there is none.
+
+    With `batches`, by spool, only up to these: the next one may be half written.
+    """
+    if batches is None:
+        return sum([rows_in(str(file)) or 0 for file in place.rglob("*.parquet")])
+    files = [
+        file.path
+        for spool, last in batches.items()
+        for file in files_of(place / f"spool={spool}", last + 1)
+        if file.path.suffix == ".parquet"
+    ]
+    return sum([rows_in(str(file)) or 0 for file in files])
 
 
 def run(

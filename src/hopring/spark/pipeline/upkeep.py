@@ -153,11 +153,9 @@ class SpoolUpkeep:
 
     def keep_up(self, spark: "SparkSession", batch: int, now_us: int) -> UpkeepPlan:
         """Merges and removes files of batches before this one, if it is time; returns what was done."""
-        if batch - self._looked_at_batch < self.limits.batches_max and self._looked_at_batch:
+        if not self.is_due(batch):
             return UpkeepPlan()
         files = files_of(self.out / self.place, batch)
-        if len({file.batch for file in files}) < self.limits.batches_max:
-            return UpkeepPlan()
         self._looked_at_batch = batch
         if self.limits.retain_seconds is not None:
             self._learn(spark, files)
@@ -165,6 +163,13 @@ class SpoolUpkeep:
         if not plan.is_empty:
             self._replace(spark, plan, now_us)
         return plan
+
+    def is_due(self, batch: int) -> bool:
+        """Whether it is time to look at the files of batches before this one."""
+        if batch - self._looked_at_batch < self.limits.batches_max and self._looked_at_batch:
+            return False
+        files = files_of(self.out / self.place, batch)
+        return len({file.batch for file in files}) >= self.limits.batches_max
 
     def _learn(self, spark: "SparkSession", files: tuple[StreamFile, ...]) -> None:
         """Looks into the files that are not known yet, in one job; a file never changes."""
