@@ -7,13 +7,14 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from tests.spark.growing import Growing, lines_of
+from tests.spark.growing import START_US, Growing, lines_of, placed
 from tests.spark.literals import record, records
 from tests.spark.server_process import Server
 from tests.support.waiting import until
@@ -31,6 +32,7 @@ from hopring.spark.pipeline.ingest import last_committed
 from hopring.spark.pipeline.ledger import StreamLedger
 from hopring.spark.pipeline.passes import Passes
 from hopring.spark.session import suited_to
+from hopring.spool.writer import SpoolOptions, SpoolWriter
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -166,6 +168,32 @@ def test_late_records_are_in_the_tables_and_listed_with_a_reason(users: Any, tmp
         ("eu", "g", 1, 3600 - 600 - 30)
     ]
     assert late[0]["reason"].startswith("out of order")
+
+
+def test_a_spool_that_lags_in_a_stream_lacks_nothing_and_a_lost_record_is_an_alert(
+    users: Any, tmp_path: Path
+) -> None:
+    """Both spools are in one view; the second one is behind, and then it lacks a message in the middle."""
+    growing = Growing(tmp_path)
+
+    def write(site: str, numbers: Iterable[int]) -> None:
+        with SpoolWriter(growing.spool(site), "g", SpoolOptions(1000.0)) as writer:
+            for number in numbers:
+                writer.append([placed(number, START_US + number)])
+
+    def unexplained() -> list[tuple[str, int]]:
+        run(users, growing.options(trace=None, report=False))
+        counted = (growing.out / "metrics.prom").read_text()
+        gaps = parquet.read_table(growing.out / "silver" / "gaps").to_pylist()
+        found = [(one["spool"], one["messages"]) for one in gaps if not one["explained"]]
+        assert f"hopring_pipeline_gaps_unexplained {len(found)}\n" in counted
+        return found
+
+    write("eu", range(30))
+    write("us", range(12))
+    assert unexplained() == []
+    write("us", [number for number in range(12, 25) if number != 20])
+    assert unexplained() == [("us", 10)]
 
 
 def test_a_violation_is_in_tables_and_report_while_the_stream_runs(

@@ -140,7 +140,8 @@ def joined(tables: DataFrame) -> DataFrame:
 
 KEY = ("group", "view")
 
-_STAY = ("spool", *KEY, "since", "until", "first_offset", "last_offset", "first_place", "messages", "closing")
+_PLACES = ("first_place", "last_place")
+_STAY = ("spool", *KEY, "since", "until", "first_offset", "last_offset", *_PLACES, "messages", "closing")
 _AWAY = (
     "spool",
     "group",
@@ -223,6 +224,7 @@ def _stays(seen: DataFrame) -> DataFrame:
             F.max("offset").alias("last_offset"),
             # In a view promised messages come in the order of their places.
             F.min(F.when(_is_promised(), _in_order())).alias("first_place"),
+            F.max(F.when(_is_promised(), _in_order())).alias("last_place"),
             F.count_if(F.col("kind") == "message").alias("messages"),
             F.bool_or(F.col("kind") == "transition").alias("closing"),
         )
@@ -265,13 +267,16 @@ def lacking(seen: DataFrame, stays: DataFrame, away: DataFrame) -> DataFrame:
     )
     missing = F.explode(F.array_except("present", "holders"))
     single = held.join(F.broadcast(present), list(KEY)).where("size(holders) < size(present)")
-    its = stays.select("spool", *KEY, "closing", "first_offset", "last_offset", "first_place")
+    its = stays.select("spool", *KEY, "closing", "first_offset", "last_offset", *_PLACES)
     single = single.withColumn("spool", missing).join(its, ["spool", *KEY])
     single = single.join(_extents(stays), ["spool", "group"])
     # Other spools may still have what retention has removed here.
     before = F.coalesce(_in_order() < F.col("first_place"), F.lit(True))
     single = single.withColumn("removed", F.expr("first > 0 AND first_offset = first") & before)
-    keys = ("spool", *KEY, "promised", "closing", "removed", "last_offset", *_EXTENT)
+    # A spool that ends here may be behind; a message before one that it has is lost all the same.
+    after = F.coalesce(_in_order() > F.col("last_place"), F.lit(True))
+    single = single.withColumn("behind", F.expr("last_offset = last") & after)
+    keys = ("spool", *KEY, "promised", "closing", "removed", "behind", *_EXTENT)
     found = single.groupBy(*keys).agg(
         F.min("at").alias("since"),
         F.max("at").alias("until"),
@@ -293,7 +298,7 @@ def _why_lacking() -> Column:
         """
         CASE WHEN reason IS NOT NULL THEN concat('it was away: ', reason)
              WHEN removed THEN 'retention has removed the first records of this view'
-             WHEN last_offset = last THEN 'the spool ends in this view'
+             WHEN behind THEN 'the spool ends in this view, before these messages'
              WHEN closing THEN 'the view was closing: the other side of a split delivered them'
              WHEN NOT promised THEN 'Reliable and FIFO messages may stand in another view' END
         """
