@@ -23,7 +23,7 @@ from hopring.sim.campaign.runner import WorldOutcome
 from hopring.sim.campaign.shrink import Shrinker, Shrunk
 from hopring.sim.campaign.story import schedule_lines
 from hopring.sim.campaign.world import CALLS_ONLY, DAEMONS_WORLD, WorldKind
-from hopring.sim.campaign.worlds import WORLDS, CampaignWorld
+from hopring.sim.campaign.worlds import WORLDS, CampaignWorld, aimed_first
 
 
 def count(number: int, noun: str) -> str:
@@ -336,7 +336,8 @@ def _again_interpreted() -> None:
 def _campaign(seeds: range, jobs: int, kind: WorldKind, bug: Bug | None, as_json: bool) -> Exit:
     began_s = time.monotonic()
     tally = CampaignTotals()
-    many = run_many(seeds, jobs, bug.name if bug else None, kind)
+    order = seeds if bug is None else aimed_first(seeds, kind.world, bug.aim)
+    many = run_many(order, jobs, bug.name if bug else None, kind)
     with CampaignProgress(len(seeds)) as progress, closing(many) as reports:
         try:
             for report in reports:

@@ -6,6 +6,8 @@ import pytest
 
 from hopring.ordering.order import SiteLine
 from hopring.sim.campaign.bugs.planting import Bug, MisplacedBug, all_bugs, bug, plant
+from hopring.sim.campaign.world import DAEMONS_WORLD, RMP_WORLD
+from hopring.sim.campaign.worlds import aimed_first
 
 pytestmark = pytest.mark.interpreted
 
@@ -104,3 +106,9 @@ def test_no_bug_is_the_code_as_it_is() -> None:
         line.promise(seq=3, lts=Random(1).randint(2, 9))
 
     assert (line.next_lts, planted.runs) == (1, 0)
+
+
+def test_a_campaign_begins_with_the_worlds_that_aim_at_the_bug() -> None:
+    assert aimed_first(range(1, 26), RMP_WORLD, "turning")[:4] == [7, 23, 1, 2]
+    assert aimed_first(range(1, 26), RMP_WORLD, "") == [*range(1, 26)]
+    assert aimed_first(range(1, 4), DAEMONS_WORLD, "") == [1, 2, 3]

@@ -1,12 +1,12 @@
 """The table of worlds that a campaign can run: how one is drawn from a seed, run, and told."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
 from hopring.sim.campaign.rmp.ring_runner import run_ring_world
 from hopring.sim.campaign.rmp.ring_story import ring_story
-from hopring.sim.campaign.rmp.ring_world import RingWorld, draw_ring_world
+from hopring.sim.campaign.rmp.ring_world import RingWorld, aim_of, draw_ring_world
 from hopring.sim.campaign.runner import WorldOutcome, run_world
 from hopring.sim.campaign.story import story
 from hopring.sim.campaign.wide.wide_worlds import (
@@ -28,6 +28,7 @@ class CampaignWorld:
     run_traced: Callable[[Any], WorldOutcome] | None
     """With everything that a file of the history is to have; None if there are no such files."""
     tell: Callable[[Any, Any], list[str]]  # The story of a world and its outcome.
+    aim_of: Callable[[int], str] = lambda _seed: ""  # What the schedule of a seed aims at.
 
 
 LINK_COUNTERS_US: Final = 100_000
@@ -53,7 +54,7 @@ WORLDS: Final[dict[str, CampaignWorld]] = {
         "daemons, with or without clients", draw_world, run_world, _run_with_counters, story
     ),
     RMP_WORLD: CampaignWorld(
-        "peers that form rings of RMP", _draw_ring, run_ring_world, run_ring_world, ring_story
+        "peers that form rings of RMP", _draw_ring, run_ring_world, run_ring_world, ring_story, aim_of
     ),
     WIDE_WORLD: CampaignWorld(
         "independent clusters, joined by the long-haul service",
@@ -69,3 +70,9 @@ def run_any_seed(seed: int, kind: WorldKind) -> WorldOutcome:
     """Draws the world of a seed, runs it and judges it."""
     row = WORLDS[kind.world]
     return row.run(row.draw(seed, kind))
+
+
+def aimed_first(seeds: Iterable[int], world: str, aim: str) -> list[int]:
+    """The seeds; those whose schedules aim at this, if it is anything, come before the others."""
+    row = WORLDS[world]
+    return sorted(seeds, key=lambda seed: bool(aim) and row.aim_of(seed) != aim)

@@ -52,6 +52,7 @@ class Bug:
     resilient: bool = False  # Whether only a world with resilient messages can show it.
     block: str = ""  # The kind of agents that a world needs to show it.
     world: str = DAEMONS_WORLD  # The kind of world that shows it.
+    aim: str = ""  # What the schedules aim at that show it soonest; a campaign begins with these seeds.
 
 
 @dataclass(slots=True)
@@ -78,9 +79,11 @@ def block_bug(
     return replace(bug(name, breaks, story, *patches), block=block)
 
 
-def ring_bug(name: str, breaks: str, story: str, *patches: tuple[str, Callable[[Any], Any]]) -> Bug:
+def ring_bug(
+    name: str, breaks: str, story: str, *patches: tuple[str, Callable[[Any], Any]], aim: str = ""
+) -> Bug:
     """A bug of rings of RMP."""
-    return replace(bug(name, breaks, story, *patches), world=RMP_WORLD)
+    return replace(bug(name, breaks, story, *patches), world=RMP_WORLD, aim=aim)
 
 
 def wide_bug(name: str, breaks: str, story: str, *patches: tuple[str, Callable[[Any], Any]]) -> Bug:

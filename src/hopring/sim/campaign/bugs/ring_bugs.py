@@ -307,24 +307,28 @@ BUGS: Final[tuple[Bug, ...]] = (
         "RMP trap 2: transfers of the token are not holders",
         "a message has as many holders as the token had transfers behind it",
         (f"{_DELIVERY}._holders", _transfers_count),
+        aim="joiners",
     ),
     ring_bug(
         "k-minus-one",
         "RMP trap 1: k+1 members hold what survives k losses",
         "a message is resilient when k members have it",
         ("hopring.rmp.delivery:are_enough", _one_fewer),
+        aim="joiners",
     ),
     ring_bug(
         "joiner-counts-as-holder",
         "RMP trap 2: holders are members of the list at the message's place",
         "a member that joined behind a message counts as a holder of it",
         (f"{_DELIVERY}._holders", _in_any_list),
+        aim="joiners",
     ),
     ring_bug(
         "source-counts",
         "RMP trap 2: the source counts by an ACK of its own",
         "the source of a message counts as a holder of its place in the order",
         (f"{_DELIVERY}.may_deliver", _with_source),
+        aim="holders",
     ),
     ring_bug(
         "freed-after-n-timestamps",

@@ -192,24 +192,28 @@ BUGS: Final[tuple[Bug, ...]] = (
         "RMP 4.4: a sync point has the sequence numbers of all members",
         "members come to the same timestamp only",
         (f"{_INITIATOR}:merged", _timestamps_only),
+        aim="severed",
     ),
     ring_bug(
         "prepared-forgotten",
         "RMP trap 14: a vote tells all acknowledged lists",
         "a member that has acknowledged a list does not say so in the next attempt",
         ("hopring.rmp.recovery.attempt:RingAttempt.vote", _without_promises),
+        aim="turning",
     ),
     ring_bug(
         "maxn-only",
         "RMP trap 15: majorities are of members, not of sizes",
         "more than half of the size of the largest list that may be in use is enough",
         (f"{_INITIATOR}:may_go_on", _by_size),
+        aim="growth",
     ),
     ring_bug(
         "settled-without-chain",
         "RMP trap 15: a list is settled only behind settled ones",
         "a list that a majority of it has is settled, whatever came before it",
         (f"{_INITIATOR}:Initiator._may_go_on", _last_settles),
+        aim="growth",
     ),
     ring_bug(
         "founds-in-minority",

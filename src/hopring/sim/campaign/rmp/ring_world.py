@@ -98,7 +98,7 @@ class RingWorld:
 def draw_ring_world(seed: int) -> RingWorld:
     """The world of a seed."""
     dice = generator(seed, "ring world")
-    aim = _aim(seed)
+    aim = aim_of(seed)
     names = PEERS[: _SIZES.get(aim) or dice.choice([2, 3, 3, 4, 4, 5, 5, 6, 8])]
     peers = _draw_peers(generator(seed, "peers"), names, aim)
     starts = generator(seed, "starts of peers")
@@ -134,7 +134,7 @@ GROWING: Final = ("growth", "joiners")
 """Aims at rings of three to which others come."""
 
 
-def _aim(seed: int) -> str:
+def aim_of(seed: int) -> str:
     """What the schedule of a seed aims at: every fourth at recoveries, every eighth at holders of messages."""
     if seed % AIMED[1] == AIMED[0]:
         return ("recoveries", "turning", "severed", "growth")[seed // AIMED[1] % 4]
