@@ -159,10 +159,11 @@ bench-cpu: compile ## whether a message costs the daemons no more than recorded,
 bench-peers: $(PEERS) compile ## measure us beside other systems that are installed here; what is missing is named
 	$(BIN)/python -m hopring.bench.peers
 
-fuzz: compile ## a million fuzzed frames of clients, as many of Spread clients, and as many packets between daemons
+fuzz: compile ## a million fuzzed frames of clients, as many of Spread clients, and as many packets of daemons and of peers
 	$(BIN)/python -m tests.fuzz.clients
 	$(BIN)/python -m tests.fuzz.spread
 	$(BIN)/python -m tests.fuzz.packets
+	$(BIN)/python -m tests.fuzz.peers
 
 pictures: $(ARROW) ## draw the pictures of the docs again
 	@$(BIN)/python -m docs.pictures.make

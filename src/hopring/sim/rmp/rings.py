@@ -21,6 +21,9 @@ from hopring.wire.rmp.ids import PeerProcess
 EVENTS_MAX: Final = 4_000_000
 """A world of five seconds takes some ten thousand; many more mean an endless loop."""
 
+NOWHERE: Final = "nowhere"
+"""The name of a host where no process is."""
+
 _FIRST_ADDRESS: Final = 10 << 24
 
 
@@ -58,8 +61,9 @@ class SimRings:
         return _FIRST_ADDRESS + self._addressed.index(host) + 1
 
     def host_of(self, process: PeerProcess) -> str:
-        """The host of a process."""
-        return self._addressed[process.address - _FIRST_ADDRESS - 1]
+        """The host of a process; a host without any for an address that nobody has, as forged packets name."""
+        place = process.address - _FIRST_ADDRESS - 1
+        return self._addressed[place] if 0 <= place < len(self._addressed) else NOWHERE
 
     def start(self, *names: str) -> None:
         """Starts peers on hosts that are up, and lets them join."""
