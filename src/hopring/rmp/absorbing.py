@@ -30,7 +30,9 @@ class Absorbing:
 
     state: PeerRingState
     ask_at_us: int = 0  # Not before then another ring is asked.
-    lost: dict[PeerProcess, int] = field(default_factory=dict)  # Left out by a recovery: how often to ask them.
+    lost: dict[PeerProcess, int] = field(default_factory=dict)
+    """Those that may have another ring, and how often to ask them: a recovery left them out, or they did not
+    answer before this process founded its ring."""
     lost_at_us: int = 0  # Not before then one of them is asked.
 
     def note_lost(self, old: PeerList, new: PeerList) -> None:
@@ -43,6 +45,10 @@ class Absorbing:
         while len(self.lost) > LOST_MAX:
             del self.lost[next(iter(self.lost))]
 
+    def note_founded(self) -> None:
+        """A ring is founded: members that this process was told to ask may have one, and not hear of it."""
+        self.lost |= dict.fromkeys(self.state.wish.via, LOST_ASKS_MAX)
+
     def ask_lost(self, now_us: int) -> None:
         """Asks those that were left out, one after the other."""
         state = self.state
@@ -50,7 +56,8 @@ class Absorbing:
             return
         process = next(iter(self.lost))
         left = self.lost.pop(process) - 1
-        if process not in state.present and left:
+        # Of those that it was told to ask the nonces are not known.
+        if left and not any(one[:2] == process[:2] for one in state.present.processes):
             self.lost[process] = left
             self.lost_at_us = now_us + state.options.absorb_lost_us
             self._ask(process)

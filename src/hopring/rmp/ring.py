@@ -429,6 +429,7 @@ class GroupRing:
         if self.state.epoch_state is None:
             founded = self.joiner.tick(now_us)
             if founded is not None:
+                self.absorbing.note_founded()
                 self._enter(founded, now_us)
             return
         if self.state.frozen:

@@ -159,3 +159,24 @@ def test_a_joiner_that_is_named_passes_the_token_at_once() -> None:
 
     assert len(lists(joiner)[-1].list) == 4
     assert slowest <= 2
+
+
+def test_who_founded_a_ring_behind_a_cut_and_hears_no_multicasts_asks_again_those_it_was_told_to_ask() -> None:
+    world = World(1, PeerRingOptions())
+    first = world.add(1, JoinRing("n1", capable=False))
+    second = world.add(2, JoinRing("n2", capable=False, via=(first.process,)))
+    world.split({first.process: 1})
+    for node in (first, second):
+        world.join(node)
+    world.run_until(1_000_000)
+    alone = [len(lists(node)[-1].list) for node in (first, second)]
+    world.heal()
+    world.run_until(3_000_000)
+    asked = world.unicasts
+    world.run_until(6_000_000)
+
+    assert alone == [1, 1]
+    assert lists(first)[-1].list == lists(second)[-1].list
+    assert len(lists(first)[-1].list) == 2
+    # An idle ring passes its token, and asks nobody any more.
+    assert world.unicasts - asked < 60
