@@ -209,3 +209,22 @@ def test_wrong_names_of_groups_are_refused_alike(engine: Engine) -> None:
         pytest.raises(AlreadyMember),
     ):
         ann.join(group_of(engine))
+
+
+@pytest.mark.parametrize("at_once", [True, False], ids=["at once", "one by one"])
+def test_many_messages_share_bundles_as_long_as_the_engine_takes(engine: Engine, at_once: bool) -> None:
+    """Peers take shorter bundles than daemons: a full one must not end the session."""
+    bodies = [b"%04d" % number + bytes(1020) for number in range(300)]
+
+    async def story() -> None:
+        async with session(engine, 0) as ann:
+            group = await ann.join(group_of(engine))
+            if at_once:
+                await group.multicast_many(bodies)
+            else:
+                for body in bodies:
+                    await group.multicast(body)
+            got = [await next_of(group, Message) for _ in bodies]
+            assert [one.data for one in got] == bodies
+
+    asyncio.run(asyncio.wait_for(story(), SECONDS_MAX))

@@ -43,7 +43,7 @@ from hopring.client.errors import (
 )
 from hopring.client.events import Headers, Member, Message, Quorum, Reply, Request
 from hopring.client.features.requests import RequestArguments
-from hopring.client.outgoing import BUNDLE_BYTES_AIM, OutgoingMessage, Ticket, checked_plain_group
+from hopring.client.outgoing import OutgoingMessage, Ticket, checked_plain_group
 from hopring.client.peer_url import is_peer_url
 from hopring.client.queries import GroupMembers, Query
 from hopring.client.receiving.dedup import sender_name
@@ -436,7 +436,7 @@ class CallExchange:
         bodies: list[bytes] = []
         serials: list[int] = []
         first: ActiveCall | None = None
-        size_bytes = 0
+        size_bytes, aim_bytes = 0, self.core.outgoing.bundle_bytes_aim
         for serial, sending in self._to_send:
             call = self.calls.get(serial)
             if call is None:
@@ -444,7 +444,7 @@ class CallExchange:
             first = first or call
             body = self._body(call, sending)
             other = call.servers is not first.servers or call.asked.service is not first.asked.service
-            full = size_bytes + len(body) > BUNDLE_BYTES_AIM or len(bodies) >= BUNDLE_REQUESTS_MAX
+            full = size_bytes + len(body) > aim_bytes or len(bodies) >= BUNDLE_REQUESTS_MAX
             if bodies and (other or full):
                 break
             bodies.append(body)

@@ -137,7 +137,6 @@ class OutgoingSeries:
 
     def portion(self, room_bytes: int, each_bytes: int) -> int:
         """The number of next messages for one bundle, at least 1; each takes `each_bytes` beside its body."""
-        room_bytes = min(BUNDLE_BYTES_AIM, room_bytes)
         left = len(self.bodies)
         if not self.at and left <= MESSAGES_MAX and self._bytes + left * each_bytes <= room_bytes:
             return left
@@ -245,7 +244,7 @@ class OutgoingRequests:
         builder = self.builder
         if builder is None or not _fits(builder, key, data):
             self.close_bundle()
-            builder = self.builder = BundleBuilder(key, self.welcome.message_bytes_max, BUNDLE_BYTES_AIM)
+            builder = self.builder = BundleBuilder(key, self.welcome.message_bytes_max, self.bundle_bytes_aim)
         self._charge_open(cost)
         builder.append(data, sending.message_type, hints, key.groups)
 
@@ -342,9 +341,14 @@ class OutgoingRequests:
         template = self._single
         if template is None:
             return self.builder
-        builder = BundleBuilder(template.key, self.welcome.message_bytes_max, BUNDLE_BYTES_AIM)
+        builder = BundleBuilder(template.key, self.welcome.message_bytes_max, self.bundle_bytes_aim)
         builder.append(self._single_data, self._single_type)
         return builder
+
+    @property
+    def bundle_bytes_aim(self) -> int:
+        """The bytes that messages share a bundle up to: a server may take less than others do."""
+        return min(BUNDLE_BYTES_AIM, self.welcome.message_bytes_max)
 
     @property
     def is_open(self) -> bool:
@@ -421,7 +425,7 @@ class OutgoingRequests:
         self.close_bundle()
         key = self._key_of(many.sending)
         while many.left and self._next_fits(many):
-            bodies = many.take(many.portion(self._room_bytes(many), _EACH_BYTES))
+            bodies = many.take(many.portion(min(self._room_bytes(many), self.bundle_bytes_aim), _EACH_BYTES))
             types = array("H", [many.sending.message_type]) * len(bodies)
             bundle = bundle_parts(key, bodies, types, bytes(len(bodies)))
             self.charged_bytes += REQUEST_COST_BYTES + bundle.size_bytes
