@@ -3,6 +3,7 @@
 import click
 
 from hopring.bench.cpu import cpu
+from hopring.bench.engines import engines
 from hopring.bench.failover import failover
 from hopring.bench.groups import groups
 from hopring.bench.latency import latency
@@ -20,5 +21,5 @@ def bench() -> None:
     """
 
 
-for _command in (throughput, latency, groups, daemons, failover, cpu, pipeline):
+for _command in (throughput, latency, groups, daemons, engines, failover, cpu, pipeline):
     bench.add_command(_command)

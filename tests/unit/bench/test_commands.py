@@ -195,3 +195,22 @@ def test_a_bench_measures_clients_in_the_clear_and_by_tls() -> None:
     assert (figures["tls"]["lost"], figures["tls"]["order_ok"]) == (0, True)
     assert figures["tls"]["messages_per_second"] > 0
     assert figures["ratio"]["messages_per_second"] > 0
+
+
+@pytest.mark.slow
+def test_engines_are_measured_beside_each_other_and_lose_nothing() -> None:
+    done = run_bench(
+        *("engines", "--size", "1024", "--receivers", "2", "--service", "agreed"),
+        *("--seconds", "0.2", "--probes", "100"),
+    )
+    assert done.returncode == 0, done.stderr
+    flood, trip = [json.loads(line) for line in done.stdout.splitlines()]
+
+    assert (flood["case"], flood["figure"]) == ("1 sender, 2 receivers, 1024 B", "messages_per_second")
+    assert (trip["case"], trip["figure"]) == ("round trip of two, agreed", "p50_us")
+    for row in (flood, trip):
+        assert row["hop"] > 0
+        assert row["rmp"] > 0
+        assert row["lost"] == 0
+        assert row["order_ok"]
+    assert flood["rmp_cpu_us"] > 0
