@@ -1,54 +1,30 @@
 """Records of locks, calls, view synchrony and state: both engines agree with the plain checks and on events."""
 
-from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
-from tests.spark.histories import JudgedRuns
+from tests.spark.block_histories import QUIET, BlockHistories, judged_by_both
 from tests.unit.check.block_mutants import BLOCK_MUTANTS, edited
 
-from hopring.check.block_kinds import BLOCK_PROPERTIES, noted_all, records_of
-from hopring.check.block_record import verdicts
+from hopring.check.block_kinds import BLOCK_PROPERTIES
 from hopring.check.locks import LOCK_PROPERTIES
-from hopring.check.properties.property import Verdict
-from hopring.check.trace import BlockNoted, Event
+from hopring.check.rmp.ring_block import RING_PROPERTIES
+from hopring.check.trace import BlockNoted
 from hopring.sim.campaign.runner import WorldOutcome, run_seed
 from hopring.sim.campaign.world import WorldKind
-from hopring.spark.audit import CLIENT_NAMES, NAMES, AuditReport, Ends, audit, read_trace
+from hopring.spark.audit import CLIENT_NAMES, NAMES, Ends, audit, read_trace
 from hopring.spark.audit.witness import as_text
 from hopring.spark.errors import ForeignInput
 
 SEEDS = {"calls": 8, "flush": 4, "handlers": 2, "locks": 6, "minimum": 4, "state": 6, "values": 6}
-QUIET = Ends(True)
-BLOCK_NAMES = {one.name for one in BLOCK_PROPERTIES}
+BLOCK_NAMES = {one.name for one in BLOCK_PROPERTIES if one not in RING_PROPERTIES}
 LOCK_NAMES = {one.name for one in LOCK_PROPERTIES}
 HOLDING = f"{len(NAMES) - 2} properties of daemons, {len(CLIENT_NAMES) - 1} of clients and 5 of blocks"
 
 pytestmark = pytest.mark.spark
-
-
-class BlockHistories(JudgedRuns):
-    """Runs with records of blocks."""
-
-    def verdicts(self, events: list[Event], ends: Ends) -> list[Verdict]:
-        records = records_of(events, ends.quiet)
-        return [one for block, record in records for one in verdicts(block.properties, record)]
-
-    def add_record(self, run: str, block: str, events: Iterable[object], ends: Ends = QUIET) -> None:
-        """Adds a history that has nothing but this record."""
-        self.add(run, noted_all({block: events}), ends)
-
-    def add_mutants(self, of_each: int) -> None:
-        """Adds records with this many alterations of each kind."""
-        dice = Random(1)
-        for mutant, (block, _name) in BLOCK_MUTANTS.items():
-            events = world(block).records[block]
-            edits = list(mutant(events))
-            for number, edit in enumerate(dice.sample(edits, min(len(edits), of_each))):
-                self.add_record(f"{mutant.__name__}-{number}", block, edited(events, edit))
 
 
 @cache
@@ -57,24 +33,14 @@ def world(block: str) -> WorldOutcome:
     return run_seed(SEEDS[block], WorldKind(clients=True, blocks=(block,)))
 
 
-def judged_by_both(spark: Any, histories: BlockHistories) -> AuditReport:
-    """The report of the queries; the kernel has the same verdicts and the same violations."""
-    trace = read_trace(spark, str(histories.directory))
-    queries, kernel = (
-        audit(spark, trace, ends=histories.ends, engine=engine) for engine in ("queries", "kernel")
-    )
-    for report in (queries, kernel):
-        assert {run: report.broken(run) for run in histories.broken} == histories.broken
-    assert queries.judged == kernel.judged
-    assert [named(one) for one in queries.violations] == [named(one) for one in kernel.violations]
-    assert [(one.run, one.property, one.violations) for one in queries.findings] == [
-        (one.run, one.property, one.violations) for one in kernel.findings
-    ]
-    return queries
-
-
-def named(violation: Any) -> tuple[Any, ...]:
-    return violation.run, violation.property, violation.rank, dict(violation.facts)
+def add_mutants(histories: BlockHistories, of_each: int) -> None:
+    """Adds records with this many alterations of each kind."""
+    dice = Random(1)
+    for mutant, (block, _name) in BLOCK_MUTANTS.items():
+        events = world(block).records[block]
+        edits = list(mutant(events))
+        for number, edit in enumerate(dice.sample(edits, min(len(edits), of_each))):
+            histories.add_record(f"{mutant.__name__}-{number}", block, edited(events, edit))
 
 
 @pytest.mark.interpreted
@@ -83,7 +49,7 @@ def test_both_engines_name_the_same_events_for_every_alteration_of_a_record(spar
     histories = BlockHistories(tmp_path)
     for block in SEEDS:
         histories.add_record(f"right-{block}", block, world(block).records[block])
-    histories.add_mutants(of_each=1)
+    add_mutants(histories, of_each=1)
 
     report = judged_by_both(spark, histories)
 
@@ -100,7 +66,7 @@ def test_both_engines_name_the_same_events_for_every_alteration_of_a_record(spar
 @pytest.mark.slow
 def test_both_engines_agree_on_many_alterations_of_records(spark: Any, tmp_path: Path) -> None:
     histories = BlockHistories(tmp_path)
-    histories.add_mutants(of_each=8)
+    add_mutants(histories, of_each=8)
 
     judged_by_both(spark, histories)
 

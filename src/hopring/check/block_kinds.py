@@ -37,6 +37,8 @@ from hopring.check.minimum import (
     OrderedShown,
     SenderWaits,
 )
+from hopring.check.rmp.ring_block import RING_KINDS, RING_PROPERTIES
+from hopring.check.rmp.ring_tables import RING_TABLES
 from hopring.check.state import (
     STATE_PROPERTIES,
     BecameReady,
@@ -62,6 +64,7 @@ from hopring.check.view_synchrony import (
     StayEnded,
     SynchronousView,
 )
+from hopring.services import Service
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,6 +137,7 @@ BLOCKS: Final = (
         KEPT_VALUE_PROPERTIES,
         {},
     ),
+    Block("rings", "rings", RING_KINDS, RING_PROPERTIES, RING_TABLES),
 )
 BLOCK_PROPERTIES: Final = tuple([one for block in BLOCKS for one in block.properties])
 BLOCK_OF: Final = {kind: block for block in BLOCKS for kind in block.kinds}
@@ -146,7 +150,10 @@ _TIME: Final = "at_us"  # Has a column of its own.
 
 def noted(record: ProcessName, event: Any) -> BlockNoted:
     """The event as one of this record in a trace."""
-    written = {one.name: getattr(event, one.name) for one in fields(event) if one.name != _TIME}
+    # Events of rings are structs, all others dataclasses.
+    struct = getattr(type(event), "__struct_fields__", None)
+    names = [one.name for one in fields(event)] if struct is None else struct
+    written = {name: getattr(event, name) for name in names if name != _TIME}
     if isinstance(written.get("state"), tuple):
         written["state"] = fingerprint(written["state"])
     return BlockNoted(record, event.at_us, _KIND_OF[type(event)], msgspec.json.encode(written).decode())
@@ -188,7 +195,7 @@ def records_of(events: Iterable[Event], quiet_end: bool) -> list[tuple[Block, Bl
 
 
 _SQL: Final[dict[object, str]] = {
-    **{str: "STRING", int: "BIGINT", bool: "BOOLEAN", tuple[str, ...]: "ARRAY<STRING>"},
+    **{str: "STRING", int: "BIGINT", Service: "BIGINT", bool: "BOOLEAN", tuple[str, ...]: "ARRAY<STRING>"},
     **{tuple[int, ...]: "ARRAY<BIGINT>", tuple[tuple[str, str], ...]: "ARRAY<ARRAY<STRING>>"},
 }
 

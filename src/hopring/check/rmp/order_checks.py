@@ -1,6 +1,6 @@
 """R1 to R4 and R17: the order of a ring, how the token passes, and that it visits everybody.
 
-Each function goes through a history of peers and yields a sentence for each violation.
+Each function goes through a history of peers and yields a fault for each violation.
 """
 
 from collections.abc import Iterator
@@ -12,25 +12,27 @@ from hopring.check.rmp.peer_events import (
     DataShown,
     ListSeen,
     PassConfirmed,
+    PeerEvent,
     SlotsOrdered,
     number_of,
     process_of,
     source_of,
 )
-from hopring.check.rmp.peer_history import PeerHistory, PeerReceipts, Place
+from hopring.check.rmp.peer_history import PeerHistory, PeerReceipts, Place, RingFault
 
 
-def one_content(history: PeerHistory) -> Iterator[str]:
+def one_content(history: PeerHistory) -> Iterator[RingFault]:
     """R1: a timestamp of an epoch has one content."""
     known: dict[Place, tuple[str, str]] = {}
     for event in history.events:
         for place, content, who in _contents(event):
             first, said_by = known.setdefault(place, (content, who))
             if first != content:
-                yield f"{_at(place)} is {first} as {said_by} says, and {content} as {who} says"
+                said = f"{_at(place)} is {first} as {said_by} says, and {content} as {who} says"
+                yield RingFault(event, said)
 
 
-def _contents(event: object) -> Iterator[tuple[Place, str, str]]:
+def _contents(event: PeerEvent) -> Iterator[tuple[Place, str, str]]:
     match event:
         case SlotsOrdered(process=process, epoch=epoch, timestamp=timestamp, messages=messages):
             if event.members:
@@ -55,7 +57,7 @@ def _at(place: Place) -> str:
     return f"timestamp {place[1]} of epoch {place[0]}"
 
 
-def rising_order(history: PeerHistory) -> Iterator[str]:
+def rising_order(history: PeerHistory) -> Iterator[RingFault]:
     """R2: timestamps rise at every receiver, and the numbers of each source rise without gaps along them."""
     last: dict[tuple[str, int], int] = {}
     for event in history.events:
@@ -65,13 +67,14 @@ def rising_order(history: PeerHistory) -> Iterator[str]:
             key = event.process, event.epoch
             if event.timestamp <= last.get(key, 0):
                 before = last[key]
-                yield f"{event.process} goes from timestamp {before} to {event.timestamp} at {event.at_us} us"
+                goes = f"{event.process} goes from timestamp {before} to {event.timestamp}"
+                yield RingFault(event, f"{goes} at {event.at_us} us")
             last[key] = event.timestamp
     for epoch in history.orderings:
         yield from _gaps(history, epoch)
 
 
-def _gaps(history: PeerHistory, epoch: int) -> Iterator[str]:
+def _gaps(history: PeerHistory, epoch: int) -> Iterator[RingFault]:
     """Numbers of a source that an epoch leaves out; a source that joins in it begins anew."""
     last: dict[str, int] = {}
     members: set[str] = set()
@@ -83,19 +86,20 @@ def _gaps(history: PeerHistory, epoch: int) -> Iterator[str]:
         for message in ordering.messages:
             source, number = source_of(message), number_of(message)
             if number != last.get(source, number - 1) + 1:
-                yield f"{message} is ordered after {source}:{last[source]} in epoch {epoch}"
+                after = f"{message} is ordered after {source}:{last[source]} in epoch {epoch}"
+                yield RingFault(ordering, after)
             last[source] = number
 
 
-def orders_without_holes(history: PeerHistory) -> Iterator[str]:
+def orders_without_holes(history: PeerHistory) -> Iterator[RingFault]:
     """R3: who orders, or confirms that the token is here, has received everything of its stay up to there."""
     receipts = PeerReceipts()
-    begins = _first_timestamps(history)
+    begins = history.begins()
     made: dict[int, list[SlotsOrdered]] = {}
-    judged: dict[tuple[str, int], _Judged] = {}
+    judged: dict[tuple[str, int, int], _Judged] = {}
     for event in history.events:
         if isinstance(event, SlotsOrdered | PassConfirmed):
-            key = event.process, event.epoch
+            key = event.process, receipts.ended[event.process], event.epoch
             # Who never installs a list of the epoch is not judged: what is before its list is unknown.
             if key in begins:
                 mine = judged.setdefault(key, _Judged(begins[key]))
@@ -103,7 +107,7 @@ def orders_without_holes(history: PeerHistory) -> Iterator[str]:
                 for lacking in mine.lacks(receipts, event.process, made.get(event.epoch, []), until):
                     where = f"{event.timestamp} of epoch {event.epoch}"
                     does = "orders at" if isinstance(event, SlotsOrdered) else "confirms the token of"
-                    yield f"{event.process} {does} {where} without {lacking}"
+                    yield RingFault(event, f"{event.process} {does} {where} without {lacking}")
             if isinstance(event, SlotsOrdered):
                 made.setdefault(event.epoch, []).append(event)
         receipts.see(event)
@@ -133,26 +137,20 @@ class _Judged:
         self.open = kept
 
 
-def _first_timestamps(history: PeerHistory) -> dict[tuple[str, int], int]:
-    """By process and epoch, the timestamp of the first list that it installed there."""
-    first: dict[tuple[str, int], int] = {}
-    for stay in history.all_stays:
-        key = stay.process, stay.installed.epoch
-        first[key] = min(first.get(key, stay.installed.timestamp), stay.installed.timestamp)
-    return first
-
-
-def passes_as_named(history: PeerHistory) -> Iterator[str]:
+def passes_as_named(history: PeerHistory) -> Iterator[RingFault]:
     """R4: of two orderings next to each other, the first names who sends the second; each is made once."""
     for epoch in sorted(history.orderings):
         for one, other in pairwise(history.in_order(epoch)):
             if one.timestamp == other.timestamp:
-                yield f"{one.process} and {other.process} both order at {_at((epoch, one.timestamp))}"
+                both = f"{one.process} and {other.process} both order at {_at((epoch, one.timestamp))}"
+                yield RingFault(other, both)
             elif other.timestamp != one.last + 1:
-                yield f"{other.process} orders at {other.timestamp} of epoch {epoch}, behind {one.last}"
+                orders = f"{other.process} orders at {other.timestamp} of epoch {epoch}"
+                yield RingFault(other, f"{orders}, behind {one.last}")
             elif one.next != other.process:
                 place = _at((epoch, one.timestamp))
-                yield f"{one.process} names {one.next} at {place}, and {other.process} orders next"
+                names = f"{one.process} names {one.next} at {place}"
+                yield RingFault(other, f"{names}, and {other.process} orders next")
 
 
 ROTATION_SLACK: Final = 2
@@ -160,7 +158,7 @@ ROTATION_SLACK: Final = 2
 more, and who recovered the ring orders twice."""
 
 
-def visits_everybody(history: PeerHistory) -> Iterator[str]:
+def visits_everybody(history: PeerHistory) -> Iterator[RingFault]:
     """R17: the token visits every member within one rotation, and so meets who is dead, or lacks a packet.
 
     A list with other members in between begins the rotation anew: a leaver is named at once.
@@ -172,7 +170,8 @@ def visits_everybody(history: PeerHistory) -> Iterator[str]:
             members = one.members or members
             missed = _missed(made, at, members)
             if missed:
-                yield f"the token does not visit {missed} in a rotation from timestamp {one.timestamp} on"
+                visits = f"the token does not visit {missed} in a rotation"
+                yield RingFault(one, f"{visits} from timestamp {one.timestamp} on")
 
 
 def _missed(made: list[SlotsOrdered], at: int, members: tuple[str, ...]) -> str:

@@ -236,7 +236,7 @@ class EndSeen(msgspec.Struct, frozen=True, gc=False):
 
     process: str
     at_us: int
-    waiting: int = 0  # Messages without a place in the order.
+    unplaced: int = 0  # Messages without a place in the order.
     calls: int = 0  # Calls that are neither answered nor failed.
     idle_passes: int = 0  # Orderings of the whole ring in the last second.
     idle_passes_max: int = 0

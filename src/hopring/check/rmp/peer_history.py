@@ -1,8 +1,9 @@
 """A history of peers, indexed once for R1 to R17: stays in lists, what was delivered there, and orderings."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from hopring.check.rmp.peer_events import (
     BodySeen,
@@ -28,6 +29,13 @@ Place = tuple[int, int]
 """An epoch and a timestamp."""
 
 
+class RingFault(NamedTuple):
+    """A violation: the event that breaks the property, and what is wrong with it."""
+
+    event: PeerEvent
+    text: str
+
+
 @dataclass(slots=True, eq=False)
 class ListStay:
     """The time of one member in one list."""
@@ -39,6 +47,7 @@ class ListStay:
     shown: list[DataShown] = field(default_factory=list)
     cut: int | None = None  # The number of messages before the signal.
     ended: str = ""  # leave, removed or crash, if the membership ended here.
+    number: int = 0  # How many stays in the ring the process has ended before.
 
     @property
     def process(self) -> str:
@@ -70,6 +79,22 @@ class PeerHistory:
     stays: dict[str, list[ListStay]] = field(default_factory=dict)  # By process.
     orderings: dict[int, list[SlotsOrdered]] = field(default_factory=dict)  # By epoch, as they were sent.
     lists: dict[Place, ListSeen] = field(default_factory=dict)  # As it was first installed.
+    _places: dict[int, int] = field(default_factory=dict)  # By the identity of an event.
+
+    def begins(self) -> dict[tuple[str, int, int], int]:
+        """By process, number of its stay in the ring, and epoch: the timestamp of its first list there."""
+        first: dict[tuple[str, int, int], int] = {}
+        for stay in self.all_stays:
+            key, timestamp = (stay.process, stay.number, stay.installed.epoch), stay.installed.timestamp
+            first[key] = min(first.get(key, timestamp), timestamp)
+        return first
+
+    def place_of(self, event: PeerEvent) -> int:
+        """The number of an event in the history."""
+        if not self._places:
+            for at, one in enumerate(self.events):
+                self._places.setdefault(id(one), at)
+        return self._places[id(event)]
 
     @property
     def all_stays(self) -> Iterator[ListStay]:
@@ -89,19 +114,21 @@ def index_peers(events: Iterable[PeerEvent], quiet_end: bool) -> PeerHistory:
     """Indexes the history of one group."""
     history = PeerHistory(list(events), quiet_end)
     present: dict[str, ListStay] = {}
+    ended: Counter[str] = Counter()
     for at, event in enumerate(history.events):
         match event:
             case ListSeen(process=process, epoch=epoch, timestamp=timestamp):
-                stay = ListStay(event, at, present.get(process))
+                stay = ListStay(event, at, present.get(process), number=ended[process])
                 if stay.before is not None:
                     stay.before.after = stay
                 present[process] = stay
                 history.stays.setdefault(process, []).append(stay)
                 history.lists.setdefault((epoch, timestamp), event)
             case RingStayEnded(process=process, cause=cause):
-                ended = present.pop(process, None)
-                if ended is not None:
-                    ended.ended = cause
+                ended[process] += 1
+                last = present.pop(process, None)
+                if last is not None:
+                    last.ended = cause
             case DataShown(process=process) if process in present:
                 present[process].shown.append(event)
             case ListClosed(process=process) if process in present:
@@ -121,6 +148,7 @@ class PeerReceipts:
     orderings: dict[tuple[str, int], set[int]] = field(default_factory=dict)
     bodies: dict[str, set[str]] = field(default_factory=dict)
     suspended: set[str] = field(default_factory=set)
+    ended: Counter[str] = field(default_factory=Counter)  # By process: the stays that it has ended.
 
     def see(self, event: PeerEvent) -> None:
         """Takes one event into account."""
@@ -133,8 +161,11 @@ class PeerReceipts:
                 self.bodies.setdefault(process, set()).add(message)
             case PeerSuspended(process=process):
                 self.suspended.add(process)
-            case ListSeen(process=process) | RingStayEnded(process=process):
+            case ListSeen(process=process):
                 self.suspended.discard(process)
+            case RingStayEnded(process=process):
+                self.suspended.discard(process)
+                self.ended[process] += 1
             case _:
                 pass
 
@@ -148,6 +179,11 @@ class PeerReceipts:
 
 def needed_of(before: ListSeen) -> int:
     """How many members have to go on after this list breaks."""
-    if before.minimum == MINIMUM_ALL:
-        return len(before.members)
-    return len(before.members) // 2 + 1 if before.minimum == MINIMUM_MAJORITY else before.minimum
+    return needed_with(before.minimum, len(before.members))
+
+
+def needed_with(minimum: int, members: int) -> int:
+    """How many of so many members have to go on, by the minimum that they have stated."""
+    if minimum == MINIMUM_ALL:
+        return members
+    return members // 2 + 1 if minimum == MINIMUM_MAJORITY else minimum

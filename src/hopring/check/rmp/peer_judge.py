@@ -14,11 +14,11 @@ from hopring.check.rmp.order_checks import (
     visits_everybody,
 )
 from hopring.check.rmp.peer_events import PeerEvent
-from hopring.check.rmp.peer_history import PeerHistory, index_peers
+from hopring.check.rmp.peer_history import PeerHistory, RingFault, index_peers
 from hopring.check.rmp.resource_checks import comes_to_rest, freed_is_held, kept_is_needed, limits_hold
 from hopring.check.rmp.survival_checks import one_primary, survives_losses
 
-PeerCheck = Callable[[PeerHistory], Iterator[str]]
+PeerCheck = Callable[[PeerHistory], Iterator[RingFault]]
 
 PEER_PROPERTIES: Final[dict[str, PeerCheck]] = {
     "R1 one content of a timestamp": one_content,
@@ -48,5 +48,5 @@ def check_peers(events: Iterable[PeerEvent], quiet_end: bool) -> list[Verdict]:
     return [_verdict(name, next(check(history), None)) for name, check in PEER_PROPERTIES.items()]
 
 
-def _verdict(name: str, witness: str | None) -> Verdict:
-    return holds(name) if witness is None else broken(name, witness)
+def _verdict(name: str, fault: RingFault | None) -> Verdict:
+    return holds(name) if fault is None else broken(name, fault.text)

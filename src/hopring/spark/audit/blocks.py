@@ -23,7 +23,12 @@ if TYPE_CHECKING:
 
 
 class BlockTables(Tables):
-    """The tables of one audit of blocks: `audit_locks`, `audit_calls` and so on."""
+    """The tables of one audit of blocks: `audit_locks`, `audit_calls` and so on, of those that have records."""
+
+    def __init__(self, spark: "SparkSession", say: Say) -> None:
+        super().__init__(spark, say)
+        self.blocks_of_runs: dict[str, list[Block]] = {}
+        """By run: the blocks that it has records of, in the order of the table of blocks."""
 
     def make(self, trace: "DataFrame", where: str, _ends: Mapping[str, Ends], _otherwise: Ends) -> None:
         """Makes a table of the events of each block, with a column for each field."""
@@ -32,7 +37,8 @@ class BlockTables(Tables):
         self._cut_into(partitions(0))
         self._keep_rare("extent", EXTENT)
         check_extent(self.spark, where)
-        for block in BLOCKS:
+        self._find_blocks()
+        for block in {one: None for blocks in self.blocks_of_runs.values() for one in blocks}:
             columns = columns_of(block)
             text = ", ".join([f"`{name}` {kind}" for name, kind in columns.items()])
             kinds = ", ".join([f"'{kind}'" for kind in block.kinds])
@@ -47,8 +53,7 @@ class BlockTables(Tables):
             for name, query in block.tables.items():
                 self._keep(name, query)
 
-    def blocks_of_runs(self) -> dict[str, list[Block]]:
-        """By run: the blocks that it has records of, in the order of the table."""
+    def _find_blocks(self) -> None:
         rows = self.spark.sql("SELECT DISTINCT run, process, kind FROM audit_trace").collect()
         found: dict[str, set[Block]] = {}
         by_record: dict[tuple[str, str], set[Block]] = {}
@@ -58,7 +63,7 @@ class BlockTables(Tables):
         for (_run, record), blocks in by_record.items():
             if len(blocks) > 1:
                 raise ForeignInput(f"the record {record} has events of several blocks", "write one for each")
-        return {run: [one for one in BLOCKS if one in blocks] for run, blocks in found.items()}
+        self.blocks_of_runs = {run: [one for one in BLOCKS if one in blocks] for run, blocks in found.items()}
 
 
 def blocks_judged(blocks: list[Block], ends: Ends) -> list[BlockInstance]:
@@ -74,8 +79,8 @@ def audit_blocks(
     with readable(where):
         try:
             tables.make(trace, where, ends, otherwise)
-            blocks = tables.blocks_of_runs()
-            judged = {run: blocks_judged(its, ends.get(run, otherwise)) for run, its in blocks.items()}
+            blocks = tables.blocks_of_runs.items()
+            judged = {run: blocks_judged(its, ends.get(run, otherwise)) for run, its in blocks}
             return _report(spark, judged)
         finally:
             tables.drop()

@@ -137,6 +137,12 @@ def has(events: Events, until: int, process: str, ordering: SlotsOrdered) -> boo
     return knows and set(ordering.messages) <= set(bodies)
 
 
+def one_stay(events: Events, one: int, other: int) -> bool:
+    """Whether the process of these two events has not left the ring between them."""
+    between = events[min(one, other) : max(one, other)]
+    return not any(isinstance(it, RingStayEnded) and it.process == events[one].process for it in between)
+
+
 def r3(events: Events) -> bool:
     for at, one in enumerate(events):
         if not isinstance(one, SlotsOrdered | PassConfirmed):
@@ -144,8 +150,8 @@ def r3(events: Events) -> bool:
         until = one.timestamp + isinstance(one, PassConfirmed)
         begins = [
             event.timestamp
-            for event in events
-            if isinstance(event, ListSeen) and (event.process, event.epoch) == (one.process, one.epoch)
+            for place, event in lists_of(events)
+            if (event.process, event.epoch) == (one.process, one.epoch) and one_stay(events, place, at)
         ]
         for other in events[:at]:
             if isinstance(other, SlotsOrdered) and other.epoch == one.epoch and begins:
@@ -297,8 +303,21 @@ def r7(events: Events) -> bool:
             continue
         made = events[after]
         assert isinstance(made, ListSeen)
-        size = len(before.members)
-        needed = {254: size // 2 + 1, 255: size}.get(before.minimum, before.minimum)
+        between = [
+            one
+            for one in events
+            if isinstance(one, SlotsOrdered)
+            and one.members
+            and one.epoch == before.epoch
+            and before.timestamp < one.timestamp < made.timestamp
+        ]
+        size, minimum = len(before.members), before.minimum
+        if between:
+            latest = [one for one in between if one.timestamp == max(it.timestamp for it in between)][-1]
+            asks = {one.process: one.minimum for one in events if isinstance(one, AskedToJoin)}
+            minimum = max(asks.get(process_of(one), minimum) for one in latest.members)
+            size = len(latest.members)
+        needed = {254: size // 2 + 1, 255: size}.get(minimum, minimum)
         if made.cause == "failure" and len(made.members) < needed:
             return False
     return True
@@ -390,9 +409,11 @@ def r10(events: Events) -> bool:
             continue
         mine = [
             one.timestamp
-            for one in events
-            if isinstance(one, ListSeen) and (one.process, one.epoch) == (seen.process, seen.epoch)
+            for place, one in lists_of(events)
+            if (one.process, one.epoch) == (seen.process, seen.epoch) and one_stay(events, place, at)
         ]
+        if not mine:
+            continue
         for one in events:
             if (
                 isinstance(one, SlotsOrdered)
@@ -492,7 +513,7 @@ def r15(events: Events) -> bool:
     ends = [one for one in events if isinstance(one, EndSeen) and not one.apart]
     last = [the_list_of(events, one.process, len(events)) for one in ends]
     places = {None if one is None else (one.epoch, one.timestamp) for one in last}
-    quiet = all(not one.waiting and one.idle_passes <= one.idle_passes_max for one in ends)
+    quiet = all(not one.unplaced and one.idle_passes <= one.idle_passes_max for one in ends)
     quiet = quiet and not any(isinstance(one, EndSeen) and one.calls for one in events)
     return quiet and len(places) <= 1 and None not in places
 

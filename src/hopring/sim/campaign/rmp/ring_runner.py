@@ -44,6 +44,9 @@ SENT_ON: Final = "I15 what a member sends on for others is heard by all members,
 
 UNDISTURBED: Final = "I17 a ring that loses nothing does not recover"
 
+RECORD: Final = "ring"
+"""The name of a ring's record in the files of a history."""
+
 QUEUES_US: Final = 50_000
 """How often it is looked at what peers keep."""
 
@@ -52,7 +55,7 @@ LAST_SECOND_US: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class RingOutcome(WorldOutcome):
-    """The outcome of a world of peers; its history is that of clients, for files."""
+    """The outcome of a world of peers: its history is that of clients, and its record that of the ring."""
 
     peers: tuple[PeerEvent, ...] = ()
 
@@ -136,7 +139,8 @@ class RingRun:
     def _outcome(self, wrong: Iterable[Verdict], history: list[PeerEvent]) -> RingOutcome:
         faults, events = len(self.world.schedule), self.rings.engine.events
         told = client_history(history, copies=False)
-        return RingOutcome(self.world.seed, events, tuple(wrong), told, faults, peers=tuple(history))
+        parts = self.world.seed, events, tuple(wrong), told, faults, {RECORD: history}
+        return RingOutcome(*parts, peers=tuple(history))
 
     def judge(self) -> RingOutcome:
         """The verdicts on the history, those nearest to a cause first and convergence last."""
