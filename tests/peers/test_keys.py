@@ -3,12 +3,14 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
 import pytest
 
 from hopring import Message, View, WrongValue, sync
+from hopring.credentials.cluster_keys import KeyFile, load_key_file
 from hopring.credentials.files import CredentialError
 
 pytestmark = pytest.mark.slow
@@ -84,3 +86,22 @@ def test_a_member_without_multicast_sends_and_gets_everything_by_unicast() -> No
                 if isinstance(event, Message):
                     got.append(event.data)
             assert got == [b"from bert", b"from anna"]
+
+
+def test_a_key_is_replaced_while_peers_run(tmp_path: Path, keys: Path) -> None:
+    where, later = domain(), tmp_path / "later.key"
+    with sync.connect(f"rmp:///{where}?keys={keys}", name="anna") as anna:
+        anna.join("g")
+        both = load_key_file(keys).with_new_key()
+        (new,) = [one for one in both.keys if not one.in_use]
+        keys.write_text("half a fi")  # It may be looked at while it is written.
+        both.with_use(f"{new.key.id:08x}").save()
+        KeyFile(later, (replace(new, in_use=True),)).save()
+        # Who has the new key alone hears anna as soon as she uses it: their rings become one.
+        with sync.connect(f"rmp:///{where}?keys={later}", name="bert") as bert:
+            bert.join("g")
+            members: list[str] = []
+            while members != ["anna", "bert"]:
+                event = bert.receive(timeout_seconds=30)
+                members = sorted([one.name for one in event.members]) if isinstance(event, View) else members
+            assert bert.multicast_wait("g", b"x", timeout_seconds=20).members == 2

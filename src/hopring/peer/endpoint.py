@@ -20,7 +20,7 @@ from hopring.errors import ChannelRefused, Drop, PeerError
 from hopring.ids import GroupName
 from hopring.rmp.events import PacketArrived, RingEffect
 from hopring.rmp.naming import GroupAddress, group_address
-from hopring.rmp.packing import Packer, Unpacker, cluster_of
+from hopring.rmp.packing import Addressed, Packer, Unpacker, cluster_of
 from hopring.wire.rmp.ids import PeerProcess
 from hopring.wire.train import Packet, decode_train
 
@@ -147,19 +147,38 @@ class PeerEndpoint:
         group = self._groups[name]
         copies = [_address(one) for one in members if one != self.process] if group.endpoint is None else []
         for addressed in group.packer.pack(effects):
-            trains = addressed.trains()
-            if self._sealing is not None:
-                trains = [
-                    sealed for one in trains for sealed in self._sealing.seal_train(group.at.cluster, one)
-                ]
-            targets = [_address(addressed.to)] if addressed.to is not None else copies
-            if addressed.to is None:
-                self._use_ttl(ttl)
-                targets = [(group.at.host, group.at.port), *targets]
-            for address in targets:
-                if address not in self.cut:
-                    for train in trains:
-                        self._unicast.send(train, address)
+            self._transmit(group, addressed, ttl, copies)
+
+    def send_onward(self, name: GroupName, ttl: int, deaf: Iterable[PeerProcess] | None) -> None:
+        """Sends packets on for others to the group, and to members that hear no multicast; None drops them."""
+        group = self._groups.get(name)
+        if group is None or not group.unpacker.onward:
+            return
+        waiting, group.unpacker.onward[:] = list(group.unpacker.onward), []
+        if deaf is None:
+            return
+        others = [one for one in deaf if one != self.process]
+        for one in waiting:
+            for addressed in group.packer.pack_onward(one, others):
+                self._transmit(group, addressed, ttl, [])
+
+    def use_keys(self, keys: "KeyRing") -> None:
+        """Seals with other keys from now on; only a peer that has had keys gets any."""
+        assert self._sealing is not None, "whether a peer seals is decided when it begins"
+        self._sealing.use(keys)
+
+    def _transmit(self, group: GroupSocket, addressed: Addressed, ttl: int, copies: list[Address]) -> None:
+        trains = addressed.trains()
+        if self._sealing is not None:
+            trains = [sealed for one in trains for sealed in self._sealing.seal_train(group.at.cluster, one)]
+        targets = [_address(addressed.to)] if addressed.to is not None else copies
+        if addressed.to is None:
+            self._use_ttl(ttl)
+            targets = [(group.at.host, group.at.port), *targets]
+        for address in targets:
+            if address not in self.cut:
+                for train in trains:
+                    self._unicast.send(train, address)
 
     def _use_ttl(self, ttl: int) -> None:
         if ttl != self._ttl:

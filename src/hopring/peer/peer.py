@@ -6,6 +6,7 @@ Invariants  everything that one turn of the loop sends leaves at its end; the pe
             ended and no other process needs it, or SERVE_US_MAX later.
 """
 
+import os
 import secrets
 import socket
 import time
@@ -19,7 +20,7 @@ from hopring.client.peer_url import PeerUrl
 from hopring.daemon.clients.connection import ClientConnection
 from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.net.bind_errors import BindError
-from hopring.errors import ChannelRefused
+from hopring.errors import ChannelRefused, HopError
 from hopring.ids import NEVER, GroupName
 from hopring.links.events import Tick
 from hopring.peer.endpoint import PeerEndpoint
@@ -48,10 +49,14 @@ from hopring.session.options import SessionOptions, Slow
 from hopring.session.server import SessionServer
 from hopring.wire.bundle import bundle_bytes_of
 from hopring.wire.rmp.ids import PeerProcess
+from hopring.wire.rmp.lists import PeerList
 
 if TYPE_CHECKING:
     from hopring.peer.recorder import PeerTraceFile, RecordedRing
     from hopring.sealing.keys import KeyRing
+
+KEYS_US: Final = 2_000_000
+"""How often a peer with keys looks whether their file has changed."""
 
 SERVE_US_MAX: Final = 2_500_000
 """How long a peer whose session has ended answers others at most."""
@@ -80,6 +85,7 @@ class Peer:
         self.ended: Callable[[], None] = loop.stop
         """Called when the peer has closed its sockets."""
         self._loop, self.url = loop, url
+        self._key_file = None if not url.keys else KeyFileWatch(url.keys)
         flow = FlowOptions(policy=FlowPolicy(url.flow))
         self._options = options or PeerRingOptions(flow=flow)
         self._random = Random(secrets.randbits(64))
@@ -89,6 +95,9 @@ class Peer:
         self.groups = PeerGroups(self.endpoint.process, terms, self._make_ring)
         self.session_server = SessionServer(self.groups, PAYLOAD_BYTES_MAX, _OPTIONS)
         self._alarm = loop.alarm(lambda: self._step(Tick()))
+        self._key_alarm = loop.alarm(self._look_at_keys)
+        if self._key_file is not None:
+            self._key_alarm.set(loop.now_us() + KEYS_US)
         self._due = False
         self._end_us = NEVER
         self._over = False
@@ -136,8 +145,18 @@ class Peer:
         if self._connection is not None:
             self._connection.close()
         self._alarm.drop()
+        self._key_alarm.drop()
         self.endpoint.close()
         self.ended()
+
+    def _look_at_keys(self) -> None:
+        """Takes the keys of the file if it has changed; a file that is wrong changes nothing."""
+        if self._over or self._key_file is None:
+            return
+        keys = self._key_file.changed()
+        if keys is not None:
+            self.endpoint.use_keys(keys)
+        self._key_alarm.set(self._loop.now_us() + KEYS_US)
 
     # The connection of the session (`ConnectionOwner`).
 
@@ -215,23 +234,60 @@ class Peer:
 
     def _send(self) -> None:
         packets, self.groups.box.packets = self.groups.box.packets, []
+        for name, joined in self.groups.by_name.items():
+            listed = joined.list
+            deaf = None if listed is None else [one.process for one in listed.members if not one.capable]
+            self.endpoint.send_onward(name, self._ttl_of(listed), deaf)
         by_group: dict[GroupName, list[RingEffect]] = {}
         for name, effect in packets:
             by_group.setdefault(name, []).append(effect)
         for name, effects in by_group.items():
             group = self.groups.by_name.get(name)
             members = None if group is None else group.list
-            ttl = self.url.ttl if members is None else max(members.ttl, self.url.ttl)
-            may_leave = self.url.insecure or bool(self.url.keys) or not self.url.is_local
             processes = () if members is None else members.processes
-            self.endpoint.send(name, effects, ttl if may_leave else self.url.ttl, processes)
+            self.endpoint.send(name, effects, self._ttl_of(members), processes)
+
+    def _ttl_of(self, members: PeerList | None) -> int:
+        """The TTL of a group's multicasts: the greatest that a member asks for, if they may leave this host."""
+        may_leave = self.url.insecure or bool(self.url.keys) or not self.url.is_local
+        return self.url.ttl if members is None or not may_leave else max(members.ttl, self.url.ttl)
+
+
+class KeyFileWatch:
+    """A file of keys that may change while a peer runs."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._seen = self._state()
+
+    def changed(self) -> "KeyRing | None":
+        """The keys, if the file has changed since the last look and can be read."""
+        seen = self._state()
+        if seen is None or seen == self._seen:
+            return None
+        try:
+            keys = read_keys(self._path)
+        except HopError:
+            return None  # It may be half written: the next look reads it again.
+        self._seen = seen
+        return keys
+
+    def _state(self) -> tuple[int, int] | None:
+        try:
+            found = os.stat(self._path)
+        except OSError:
+            return None
+        return found.st_ino, found.st_mtime_ns
 
 
 def keys_of(url: PeerUrl) -> "KeyRing | None":
     """The cluster keys that a URL names; CredentialError names the problem and the remedy."""
-    if not url.keys:
-        return None
-    ring: KeyRing = import_module("hopring.credentials.cluster_keys").load_key_ring(url.keys)
+    return read_keys(url.keys) if url.keys else None
+
+
+def read_keys(path: str) -> "KeyRing":
+    """The cluster keys in a file; CredentialError names the problem and the remedy."""
+    ring: KeyRing = import_module("hopring.credentials.cluster_keys").load_key_ring(path)
     return ring
 
 

@@ -15,8 +15,9 @@ from hopring.rmp.events import SubmitData
 from hopring.rmp.flow.flow import SenderFlow
 from hopring.rmp.retry import Retry
 from hopring.rmp.state import PeerRingState
+from hopring.services import Service
 from hopring.wire.rmp.ids import DataId
-from hopring.wire.rmp.packets import DataPacket
+from hopring.wire.rmp.packets import NO_HANDLER, DataPacket
 
 RESENT_MAX = 16
 """The most own packets that one try sends again."""
@@ -73,7 +74,10 @@ class OwnData:
             return None
         wish = self.queue.popleft()
         seq = self._number(wish)
-        packet = DataPacket(DataId(self.state.me, seq), wish.service, wish.resilience, wish.handler, wish.body)
+        # Who holds the handler is a matter of the place in the order: at another one it may be another member.
+        in_order = wish.handler != NO_HANDLER and wish.service.early
+        service = Service.AGREED if in_order else wish.service
+        packet = DataPacket(DataId(self.state.me, seq), service, wish.resilience, wish.handler, wish.body)
         if wish.service.loose:
             self.flow.sent_loose(len(wish.body), now_us)
         else:

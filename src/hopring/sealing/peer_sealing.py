@@ -68,7 +68,7 @@ class PeerSealing:
     """Seals what one process sends, and opens what others have sent."""
 
     def __init__(self, me: PeerProcess, domain: str, keys: KeyRing) -> None:
-        self.keys: Final = keys
+        self.keys = keys
         self.counter = 0
         self._me, self._domain = me, domain.encode()
         self._own: dict[tuple[int, int], AESGCM] = {}
@@ -78,6 +78,13 @@ class PeerSealing:
     def senders(self) -> int:
         """How many other processes have been heard, as far as they are remembered."""
         return len(self._senders)
+
+    def use(self, keys: KeyRing) -> None:
+        """Takes other keys from now on; numbers go on, and those of others stay known."""
+        self.keys = keys
+        self._own.clear()
+        for sender in self._senders.values():
+            sender.ciphers.clear()
 
     def seal_train(self, cluster: int, train: Train) -> list[Train]:
         """A train in the clear as sealed ones."""

@@ -419,14 +419,31 @@ def note_answer(world: CallWorld, node: Node, packet: NonMemberData, out: set[Pe
             out.add(node.process)
 
 
-def test_a_call_for_a_majority_is_not_acknowledged_by_a_ring_that_is_not_primary() -> None:
+@pytest.mark.parametrize("loss", [0.0, 0.3])
+def test_a_call_for_a_majority_is_refused_by_a_ring_that_is_not_primary(loss: float) -> None:
     world, nodes, caller = ring_of(3)
+    world.faults.loss = loss
     world.call(caller, call(b"q", ticket=4, resilience=MAJORITY))
     world.run_until(world.now_us + SECOND)
 
     delivered = [one for node in nodes for one in node.stays[-1].news if isinstance(one, DataDelivered)]
     assert [one.withheld for one in delivered] == [True] * 3
-    assert told(caller) == [CallFailed(4, False)]
+    assert told(caller) == [CallFailed(4, False, refused=True)]
+    assert caller.stranger.calls == {}
+
+
+@pytest.mark.parametrize("service", [Service.RELIABLE, Service.FIFO])
+def test_a_message_with_a_handler_has_a_place_in_the_order_whatever_its_service(service: Service) -> None:
+    """Otherwise members could deliver it in different lists, and two of them hold the handler there."""
+    world, nodes, _ = ring_of(3)
+    hold(world, nodes[1], 1)
+    event = SubmitData(service, b"q", handler=1)
+    world.at(world.now_us, partial(world._step, nodes[0], event))
+    world.run_until(world.now_us + SECOND)
+
+    delivered = [one for node in nodes for one in node.stays[-1].news if isinstance(one, DataDelivered)]
+    assert {(one.service, one.timestamp > 0) for one in delivered} == {(Service.AGREED, True)}
+    assert [node for node, _asked in world.asked] == [nodes[1]]
 
 
 def test_an_unreliable_call_is_delivered_once_and_nobody_is_asked_to_answer_it() -> None:

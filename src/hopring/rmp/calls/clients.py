@@ -52,6 +52,9 @@ ANSWERS_MAX: Final = 1_024
 ANSWERS_BYTES_MAX: Final = 4 << 20
 """Limit of the replies that are kept for strangers that ask again."""
 
+REFUSED: Final = b"not primary"
+"""The body of an answer that is no reply: the call was withheld. An acknowledgement has none."""
+
 UNACKNOWLEDGED_MAX: Final = 1_024
 """Limit of the calls that this member has ordered and not delivered yet, and of those that it has withheld."""
 
@@ -133,8 +136,11 @@ class ClientCalls:
         timestamp = epoch.queue.place.get(packet.id, 0)
         if timestamp > epoch.delivered:
             return
-        if packet.acknowledge and token_here and self._has_delivered(packet.id):
-            self._acknowledge(packet.id, timestamp)
+        if packet.acknowledge and token_here:
+            if self._has_delivered(packet.id):
+                self._acknowledge(packet.id, timestamp)
+            elif packet.id in self.withheld:
+                self._refuse(packet.id, timestamp)
         if packet.handler == NO_HANDLER or not self._is_holder(packet.handler):
             return
         if packet.id not in self.answers:
@@ -217,9 +223,12 @@ class ClientCalls:
             self._note_delivered(one)
         if one.id in self.ordered and not one.service.loose:
             del self.ordered[one.id]
-            if not one.withheld:
+            if one.withheld:
+                self._refuse(one.id, one.timestamp)
+            else:
                 self._acknowledge(one.id, one.timestamp)
-        if not one.withheld and one.handler != NO_HANDLER and self._is_holder(one.handler):
+        asks = one.handler != NO_HANDLER and not one.withheld and not one.service.loose
+        if asks and self._is_holder(one.handler):
             self._request(one.id, one.timestamp, one.handler, one.body, again=False, stranger=stranger)
         out, self.state.outputs = self.state.outputs, []
         return out
@@ -273,6 +282,10 @@ class ClientCalls:
 
     def _acknowledge(self, one: DataId, timestamp: int) -> None:
         self._answer(one, timestamp, False, b"")
+
+    def _refuse(self, one: DataId, timestamp: int) -> None:
+        """A call for a majority, in a list that is not primary: no member shows it."""
+        self._answer(one, timestamp, False, REFUSED)
 
     def _answer(self, one: DataId, timestamp: int, reply: bool, body: bytes) -> None:
         state = self.state

@@ -66,6 +66,7 @@ class CallFailed:
 
     ticket: int
     delivered: bool  # It was acknowledged, and only the reply is missing.
+    refused: bool = False  # It asks for a majority, and a ring that is not primary has withheld it.
 
 
 StrangerInput = SubmitCall | PacketArrived | Tick

@@ -183,6 +183,9 @@ class Stranger:
             return [] if call.told else [CallAnswered(call.wish.ticket, ack.body, ack.source)]
         if call.delivered or ack.reply:
             return []
+        if ack.body:
+            del self.calls[call.seq]
+            return [] if call.told else [CallFailed(call.wish.ticket, False, refused=True)]
         return self._delivered(call, ack, now_us)
 
     def _delivered(self, call: _Call, ack: NonMemberAck, now_us: int) -> list[StrangerOutput]:

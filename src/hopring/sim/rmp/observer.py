@@ -183,7 +183,7 @@ class RingObserver:
             case RecoveryAckNewList() if packet.source == me:
                 self.reached.append((RingMoment.PREPARED, who))
                 self._promised(me, epoch, packet.ballot)
-            case NonMemberAck() if not packet.reply:
+            case NonMemberAck() if not packet.reply and not packet.body:
                 # Of a life that is not known, it means the process that is there now.
                 client = packet.client
                 name = self.names.get(client) or self.strangers.get((client.address, client.port), str(client))
