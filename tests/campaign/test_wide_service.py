@@ -4,12 +4,15 @@ from collections import Counter
 
 import pytest
 
+from hopring.check.wide.files import FILES
 from hopring.check.wide.history import (
     WideAccepted,
+    WideFileSeen,
     WideFinished,
     WideFrameSent,
     WideLogEvent,
     WideSeen,
+    WideSourceGone,
     WideSwitched,
 )
 from hopring.check.wide.properties import (
@@ -23,7 +26,7 @@ from hopring.check.wide.properties import (
     REQUESTS,
     SILENT,
 )
-from hopring.sim.campaign.bugs.haul_bugs import BUGS
+from hopring.sim.campaign.bugs import file_bugs, haul_bugs
 from hopring.sim.campaign.bugs.planting import Bug, plant
 from hopring.sim.campaign.runner import NO_CRASH
 from hopring.sim.campaign.wide.service_runner import ServiceRun, run_service_world
@@ -47,7 +50,13 @@ CAUGHT = {
     "request-twice": (1, REQUESTS),
     "off-link-sends": (8, SILENT),
     "limit-ignored": (1, LIMITS),
+    "file-early": (1, FILES),
+    "digest-unchecked": (5, FILES),
+    "name-unchecked": (1, FILES),
+    "file-dropped-early": (16, NO_CRASH),
+    "lacking-unasked": (0, NONE_LOST),
 }
+BUGS = (*haul_bugs.BUGS, *file_bugs.BUGS)
 
 
 def broken_in(seed: int) -> list[str]:
@@ -77,6 +86,8 @@ def test_the_worlds_have_what_the_checks_are_about() -> None:
     assert events[WideAccepted] > 300
     assert events[WideSeen] > 1_000
     assert events[WideFinished] > 300
+    assert events[WideFileSeen] > 100
+    assert events[WideSourceGone] > 10
     assert events[WideFrameSent] > 2_000
     assert events[WideLogEvent] > 20_000
     assert events[WideSwitched] > 10

@@ -22,6 +22,9 @@ from hopring.haul.entries import (
     ClientRequest,
     DoneRequest,
     EntryBody,
+    FilePieceRequest,
+    FileTaken,
+    FileVerified,
     FramesReceived,
     HandedOver,
     LinkClosed,
@@ -43,6 +46,8 @@ from hopring.haul.ids import (
     without,
 )
 from hopring.haul.link.frames import (
+    FILE_BYTES_MAX,
+    ChunkFrame,
     DescriptorsFrame,
     LinkFrame,
     LinkGeneration,
@@ -51,6 +56,7 @@ from hopring.haul.link.frames import (
     SetFrame,
     SetReceived,
     WantFrame,
+    WideFile,
     decode_frame,
 )
 from hopring.haul.link.mastering import spread
@@ -58,7 +64,8 @@ from hopring.haul.managed_set import ManagedSet, SetOptions, managed_set_from
 from hopring.haul.order.events import AskForParcel, Cast, CastKind, ChannelChanged, ParcelWanted
 from hopring.haul.order.wide_set import ENTRY_MAX, WideSet
 from hopring.haul.states import ClientState, LinkStateRecord, ManagerState
-from hopring.ids import NEVER
+from hopring.haul.stored.names import name_problem
+from hopring.haul.stored.shelf import FileAct, FileKey, FileShelf, KeptFile
 from hopring.links.events import Tick
 
 CLIENTS_MAX: Final = 10_000
@@ -114,7 +121,7 @@ class PeerRefused:
     reason: str
 
 
-Act = RequestAnswered | AskPeer | PeerRefused
+Act = RequestAnswered | AskPeer | PeerRefused | FileAct
 
 
 class ApplicationManager:
@@ -137,12 +144,13 @@ class ApplicationManager:
         self.sets: dict[str, ManagedSet] = {}
         self.links = {one: LinkState() for one in clusters_in(self.peers)}
         self.answers: dict[str, dict[int, Answer]] = {}
+        self.shelf = FileShelf(self.options.files_bytes_max, self.options.upload_us)
         self._acts: list[Act] = []
 
     @property
     def wake_at_us(self) -> int:
         """When time has to pass in the log."""
-        return min([one.core.wake_at_us for one in self.sets.values()], default=NEVER)
+        return min([self.shelf.wake_at_us, *[one.core.wake_at_us for one in self.sets.values()]])
 
     def received_from(self, peer: ClusterId) -> tuple[SetReceived, ...]:
         """What this cluster has logged of a peer's frames."""
@@ -164,13 +172,17 @@ class ApplicationManager:
                 one.step(Tick(), self.now_us)
             self._acts += [AskPeer(one.name, ask) for ask in one.asks]
             one.asks.clear()
+        self.shelf.expire(self.now_us)
+        self._acts += self.shelf.take()
         acts, self._acts = self._acts, []
         return acts
 
     def _dispatch(self, body: EntryBody) -> None:
         match body:
-            case CastRequest() | SetJoinRequest() | DoneRequest() | SwitchRequest():
+            case CastRequest() | SetJoinRequest() | DoneRequest() | SwitchRequest() | FilePieceRequest():
                 self._request(body)
+            case FileVerified(key, fits):
+                self._verified(key, fits=fits)
             case FramesReceived():
                 self._frames(body)
             case HandedOver(name, number, rewinds):
@@ -198,6 +210,8 @@ class ApplicationManager:
                 answer = self._done(request)
             case SwitchRequest():
                 answer = self._switch(request)
+            case FilePieceRequest():
+                answer = self._take_piece(request)
         kept = self.answers.pop(request.client, {})
         kept = {number: one for number, one in kept.items() if number > request.known}
         self.answers[request.client] = kept | {request.number: answer}
@@ -224,8 +238,64 @@ class ApplicationManager:
         if full is not None:
             limit = managed.options.spool_bytes_max
             return WideRequestRefused("WideFull", f"what waits for cluster {full} has reached {limit} bytes")
+        file = request.file
+        if file is not None and (problem := self._file_problem(file)) is not None:
+            return WideRequestRefused("FileRefused", problem)
         cast = Cast(talk, request.kind, request.entry, to)
-        return Accepted(managed.cast(cast, request.body, self.now_us, notify=request.notify))
+        of = cast, request.body, self.now_us
+        return Accepted(managed.cast(*of, notify=request.notify, file=file, source=request.source))
+
+    # Files.
+
+    def _file_problem(self, file: WideFile) -> str | None:
+        problem = name_problem(file.name)
+        if problem is not None:
+            return f"{file.name!r} is no name for a file: {problem}"
+        kept = self.shelf.files.get(file.digest)
+        if kept is None or not kept.whole or kept.size_bytes != file.size_bytes:
+            return f"the file {file.digest.hex()[:12]} is not here: bring all of its pieces before"
+        return None
+
+    def _take_piece(self, request: FilePieceRequest) -> Answer:
+        size_bytes, kept = request.size_bytes, self.shelf.files.get(request.digest)
+        if not 0 <= size_bytes <= FILE_BYTES_MAX or not 0 <= request.offset <= size_bytes - len(request.data):
+            return WideRequestRefused("FileRefused", f"a piece at {request.offset} of {size_bytes} bytes")
+        if kept is None and not self.shelf.has_room(size_bytes):
+            limit = self.options.files_bytes_max
+            return WideRequestRefused("WideFull", f"files that are under way have reached {limit} bytes")
+        if kept is not None and kept.size_bytes != size_bytes:
+            reason = f"another file with this digest has {kept.size_bytes} bytes"
+            return WideRequestRefused("FileRefused", reason)
+        kept = self.shelf.begin(request.digest, size_bytes, self.now_us)
+        self.shelf.put(request.digest, request.offset, request.data, self.now_us)
+        return FileTaken(kept.offset, kept.whole)
+
+    def _verified(self, key: FileKey, *, fits: bool) -> None:
+        if self.shelf.verified(key, fits=fits):
+            for managed in self.sets.values():
+                managed.file_arrived(key.digest, self.now_us)
+
+    def wanted_files(self, peer: ClusterId) -> list[tuple[bytes, int]]:
+        """The files that a peer is to send, with what is here of each; none while the group here lags."""
+        if sum([one.line_files_bytes for one in self.sets.values()]) >= self.options.files_bytes_max:
+            return []
+        found: dict[bytes, int] = {}
+        for managed in self._sets_with(peer):
+            for parcel, parked in managed.parked.items():
+                kept = self.shelf.files[managed.files[parcel].digest]
+                # Of those who have sent the parcel, the first one with a connection sends the file.
+                first = next((one for one in parked.sources if self.links[one].is_open), None)
+                if first == peer and not kept.whole:
+                    found[managed.files[parcel].digest] = kept.offset
+        return list(found.items())
+
+    def file_for(self, peer: ClusterId, digest: bytes) -> KeptFile | None:
+        """A file that is whole here, if a peer lacks a parcel with it."""
+        kept = self.shelf.files.get(digest)
+        if kept is None or not kept.whole:
+            return None
+        users = [(self.sets[name], parcel) for name, parcel in kept.users]
+        return kept if any(one.lacks(peer, parcel) for one, parcel in users) else None
 
     def _join(self, request: SetJoinRequest) -> Answer:
         clusters = request.clusters
@@ -258,7 +328,7 @@ class ApplicationManager:
 
     def _make_set(self, name: str, clusters: ClusterMask) -> ManagedSet:
         core = WideSet(self.me, clusters, self.options.wide, up=False)
-        managed = self.sets[name] = ManagedSet(self.me, name, core, self.options)
+        managed = self.sets[name] = ManagedSet(self.me, name, core, self.options, self.shelf)
         managed.introduce()
         for peer in managed.channels:
             if self.links[peer].is_open:
@@ -282,6 +352,8 @@ class ApplicationManager:
 
     def _look_whether_drained(self, peer: ClusterId, link: LinkState) -> None:
         if link.drains is None:
+            return
+        if any(one.files_for(peer) for one in self._sets_with(peer)):
             return
         if all(self.sets[name].channels[peer].acked >= number for name, number in link.drains.items()):
             link.drains, link.is_on = None, False
@@ -359,6 +431,10 @@ class ApplicationManager:
                     managed = self._set_of(peer, name)
                     if managed is not None:
                         managed.acknowledge(peer, number)
+            case ChunkFrame(digest, offset, piece):
+                kept = self.shelf.files.get(digest)
+                if kept is not None and offset + len(piece) <= kept.size_bytes:
+                    self.shelf.put(digest, offset, piece, self.now_us)
             case WantFrame(name, parcel):
                 managed = self._set_of(peer, name)
                 if managed is not None:
@@ -411,7 +487,8 @@ class ApplicationManager:
         clients = [ClientState(name, list(answers.items())) for name, answers in self.answers.items()]
         shares = list(self.managers.items()), list(self.forwarders.items())
         sets = [one.state() for one in self.sets.values()]
-        state = ManagerState(self.now_us, self.epoch, self.members, *shares, sets, links, clients)
+        files = self.shelf.attempts, self.shelf.state()
+        state = ManagerState(self.now_us, self.epoch, self.members, *shares, sets, links, clients, *files)
         return msgspec.msgpack.encode(state)
 
     def restore(self, state: bytes) -> None:
@@ -420,8 +497,9 @@ class ApplicationManager:
         self._clear()
         self.now_us, self.epoch, self.members = found.now_us, found.epoch, found.members
         self.managers, self.forwarders = dict(found.managers), dict(found.forwarders)
+        self.shelf.restore(found.file_attempts, found.files)
         for one in found.sets:
-            self.sets[one.name] = managed_set_from(self.me, one, self.options)
+            self.sets[one.name] = managed_set_from(self.me, one, self.options, self.shelf)
         for link in found.links:
             of = link.dialer, link.generation, link.member, link.incarnation
             self.links[link.peer] = LinkState(link.is_on, link.is_open, *of, dict(link.seen), link.drains)

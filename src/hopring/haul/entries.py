@@ -11,10 +11,20 @@ from typing import Final
 import msgspec
 
 from hopring.haul.ids import SET_NAME_BYTES_MAX, TALK_NAME_BYTES_MAX, ClusterId, ClusterMask, ParcelId
-from hopring.haul.link.frames import BODY_BYTES_MAX, LinkGeneration, SetReceived
+from hopring.haul.link.frames import (
+    BODY_BYTES_MAX,
+    CHUNK_BYTES_MAX,
+    DIGEST_BYTES,
+    LinkGeneration,
+    SetReceived,
+    WideFile,
+)
 from hopring.haul.order.events import CastKind
+from hopring.haul.stored.shelf import FileKey
 
 CLIENT_NAME_BYTES_MAX: Final = 128
+SOURCE_BYTES_MAX: Final = 1_024
+"""What a sender calls the file that it sends."""
 
 
 class CastRequest(msgspec.Struct, frozen=True, array_like=True, tag="c"):
@@ -31,6 +41,20 @@ class CastRequest(msgspec.Struct, frozen=True, array_like=True, tag="c"):
     to: ClusterId  # 0: to all participants.
     body: bytes
     notify: bool  # Whether the group here is told when all destinations have it.
+    file: WideFile | None = None  # Comes with the parcel; it has been brought before, and is whole.
+    source: str = ""  # Told with the completion: what the sender calls the file.
+
+
+class FilePieceRequest(msgspec.Struct, frozen=True, array_like=True, tag="p"):
+    """A client brings a piece of a file; one without data asks how much of the file is here."""
+
+    client: str
+    number: int
+    known: int
+    digest: bytes  # SHA-256 of the whole file.
+    size_bytes: int  # Of the whole file.
+    offset: int
+    data: bytes
 
 
 class SetJoinRequest(msgspec.Struct, frozen=True, array_like=True, tag="j"):
@@ -111,6 +135,13 @@ class MembersServing(msgspec.Struct, frozen=True, array_like=True, tag="m"):
     members: tuple[str, ...]
 
 
+class FileVerified(msgspec.Struct, frozen=True, array_like=True, tag="v"):
+    """A member has compared the content of a complete file with its digest."""
+
+    key: FileKey
+    fits: bool
+
+
 class TimePassed(msgspec.Struct, frozen=True, array_like=True, tag="t"):
     """Nothing but the time of the entry."""
 
@@ -126,8 +157,10 @@ EntryBody = (
     | HandedOver
     | MembersServing
     | TimePassed
+    | FilePieceRequest
+    | FileVerified
 )
-ClientRequest = CastRequest | SetJoinRequest | DoneRequest | SwitchRequest
+ClientRequest = CastRequest | SetJoinRequest | DoneRequest | SwitchRequest | FilePieceRequest
 
 
 class WideEntry(msgspec.Struct, frozen=True, array_like=True):
@@ -152,7 +185,14 @@ class WideRequestRefused(msgspec.Struct, frozen=True, array_like=True, tag="r"):
     reason: str
 
 
-Answer = Accepted | WideRequestRefused
+class FileTaken(msgspec.Struct, frozen=True, array_like=True, tag="f"):
+    """So much of a file is accepted; when it is whole, its content has been compared with its digest."""
+
+    offset: int
+    whole: bool
+
+
+Answer = Accepted | WideRequestRefused | FileTaken
 
 _entries: Final = msgspec.msgpack.Decoder(WideEntry)
 
@@ -178,8 +218,12 @@ def _is_within_limits(body: EntryBody) -> bool:
         return False
     if isinstance(body, SwitchRequest):
         return True
+    if isinstance(body, FilePieceRequest):
+        return len(body.digest) == DIGEST_BYTES and len(body.data) <= CHUNK_BYTES_MAX
     if not 0 < len(body.set.encode()) <= SET_NAME_BYTES_MAX:
         return False
     if isinstance(body, CastRequest):
-        return len(body.body) <= BODY_BYTES_MAX and len(body.name.encode()) <= TALK_NAME_BYTES_MAX
+        fits = body.file is None or len(body.file.digest) == DIGEST_BYTES
+        fits = fits and len(body.source.encode()) <= SOURCE_BYTES_MAX
+        return fits and len(body.body) <= BODY_BYTES_MAX and len(body.name.encode()) <= TALK_NAME_BYTES_MAX
     return True

@@ -13,7 +13,11 @@ from typing import Final
 
 from hopring.haul.application import ApplicationManager
 from hopring.haul.entries import HandedOver
-from hopring.haul.member_events import HandOver
+from hopring.haul.managed_set import LineItem
+from hopring.haul.member_events import HandOver, PlaceFile
+from hopring.haul.stored.keeping import MemberFiles
+from hopring.haul.stored.names import directory_of
+from hopring.haul.stored.shelf import FileKey
 
 HANDED_MAX: Final = 100
 """Items of a set that are on their way to the group."""
@@ -31,7 +35,8 @@ class SetHanding:
 class Handing:
     """What one member hands over."""
 
-    def __init__(self, name: str, app: ApplicationManager) -> None:
+    def __init__(self, name: str, app: ApplicationManager, keeping: MemberFiles) -> None:
+        self._keeping = keeping
         self._name = name
         self._app = app
         self._sets: dict[str, SetHanding] = {}
@@ -55,9 +60,9 @@ class Handing:
         elif number == one.seen + 1:
             one.seen = number
 
-    def due(self) -> list[HandOver]:
-        """The items that go now."""
-        out: list[HandOver] = []
+    def due(self) -> list[HandOver | PlaceFile]:
+        """The items that go now, each behind its file."""
+        out: list[HandOver | PlaceFile] = []
         for managed in self._app.sets.values():
             if self._app.forwarders.get(managed.name) != self._name:
                 self._sets.pop(managed.name, None)
@@ -70,10 +75,26 @@ class Handing:
                 self._sets[managed.name] = one
             last = min(one.seen + HANDED_MAX, managed.delivered)
             for item in managed.items(one.at, last):
+                place = self._place(managed.name, item)
+                if place is None:
+                    break  # This member does not have the file yet: another one gives it.
+                out += place
                 body = b"" if item.parcel is None else managed.bodies[item.parcel.id]
                 out.append(HandOver(managed.name, managed.group, item, body, managed.rewinds))
-            one.at = max(one.at, last)
+                one.at = item.number
+            else:
+                one.at = max(one.at, last)
         return out
+
+    def _place(self, name: str, item: LineItem) -> list[PlaceFile] | None:
+        """How the file of an item comes to its place; None if it is not here."""
+        if item.parcel is None or item.file is None:
+            return []
+        kept = self._app.shelf.files[item.file.digest]
+        key = FileKey(item.file.digest, kept.attempt)
+        if self._keeping.size_of(key) < kept.size_bytes:
+            return None
+        return [PlaceFile(key, directory_of(name), item.file.place)]
 
     def to_note(self) -> list[HandedOver]:
         """What groups have got, where it is more than the log says."""

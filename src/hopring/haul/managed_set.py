@@ -5,7 +5,9 @@ Implements  Makpangou and Birman, 4.1.1 and 5.1: what cannot be sent waits for t
 Below       `WideSet`, which orders parcels and knows who has them; channels, which number frames.
 Above       the application manager.
 Invariants  it changes by entries of the log alone. A body is kept while a destination may lack it, or the
-            group here does. Delivery numbers rise by one, and each has one item for ever.
+            group here does. Delivery numbers rise by one, and each has one item for ever. A parcel with a file
+            counts as arrived when its file is whole; until then it is parked, and nothing else waits for it
+            but what depends on it.
 Deviations  bodies are in the state, and so in its snapshot; a limit of bytes for each peer and for the group
             holds back what is more. The paper has spools of their own on disk.
 """
@@ -18,7 +20,7 @@ from typing import Final, NamedTuple
 from hopring.errors import Drop, PeerError
 from hopring.haul.ids import ClusterId, ClusterMask, ParcelId, clusters_in, is_in, without
 from hopring.haul.link.channel import FRAME_COST_BYTES, Channel, NumberedFrame
-from hopring.haul.link.frames import DESCRIPTORS_MAX, DescriptorsFrame, ParcelFrame, SetFrame
+from hopring.haul.link.frames import DESCRIPTORS_MAX, DescriptorsFrame, ParcelFrame, SetFrame, WideFile
 from hopring.haul.order.events import (
     AskForParcel,
     Cast,
@@ -36,7 +38,9 @@ from hopring.haul.order.events import (
 )
 from hopring.haul.order.runs import DescriptorRun
 from hopring.haul.order.wide_set import WideOptions, WideSet, wide_set_from
-from hopring.haul.states import ChannelState, KeptParcel, SetState
+from hopring.haul.states import ChannelState, FileOfParcel, KeptParcel, LineFile, ParkedParcel, SetState
+from hopring.haul.stored.names import check_file, place_of
+from hopring.haul.stored.shelf import FILES_BYTES_MAX, UPLOAD_US, FileShelf
 
 SPOOL_BYTES_MAX: Final = 256 * 1024 * 1024
 """What one cluster may have under way to another one, and what may wait for the group here, of one set.
@@ -55,6 +59,8 @@ class SetOptions:
     wide: WideOptions = field(default_factory=WideOptions)
     spool_bytes_max: int = SPOOL_BYTES_MAX
     under_way_max: int = UNDER_WAY_MAX
+    files_bytes_max: int = FILES_BYTES_MAX  # Of all sets together.
+    upload_us: int = UPLOAD_US  # A file that no parcel names is kept for so long.
 
 
 class LineItem(NamedTuple):
@@ -63,6 +69,7 @@ class LineItem(NamedTuple):
     number: int  # The delivery number.
     parcel: Parcel | None
     everywhere: ParcelId | None = None
+    file: LineFile | None = None
 
 
 @dataclass(slots=True)
@@ -91,8 +98,10 @@ class ParcelSizes:
 class ManagedSet:
     """One wide set at one cluster, as all members of the service have it."""
 
-    def __init__(self, me: ClusterId, name: str, core: WideSet, options: SetOptions) -> None:
+    def __init__(self, me: ClusterId, name: str, core: WideSet, options: SetOptions, shelf: FileShelf) -> None:
+        """`shelf` has the files of all sets of the cluster."""
         self.me = me
+        self.shelf = shelf
         self.name = name
         self.core = core
         self.options = options
@@ -109,6 +118,9 @@ class ManagedSet:
         self.notify: set[int] = set()  # Parcels of this cluster whose completion the group is told.
         self.disputed: dict[ClusterId, ClusterMask] = {}  # Peers that have the set with other clusters.
         self.sizes = ParcelSizes()
+        self.files: dict[ParcelId, WideFile] = {}  # Of parcels that are kept.
+        self.sources: dict[int, str] = {}  # What senders of this cluster call the files of their parcels.
+        self.parked: dict[ParcelId, ParkedParcel] = {}
         self._in_line: set[ParcelId] = set()
         self.asks: list[AskForParcel] = []  # Taken by the application manager after each entry.
 
@@ -146,7 +158,22 @@ class ManagedSet:
     def waiting_for(self, peer: ClusterId) -> int:
         """The bytes that wait for a connection to a peer, descriptors without a parcel among them."""
         due = FRAME_COST_BYTES if self.core.descriptors.due[peer] else 0
-        return self.channels[peer].waiting_bytes + due
+        return self.channels[peer].waiting_bytes + due + self.files_for(peer)
+
+    def files_for(self, peer: ClusterId) -> int:
+        """The bytes of files that this cluster has and a peer lacks, each byte of each parcel."""
+        return sum([max(1, file.size_bytes) for one, file in self.files.items() if self.lacks(peer, one)])
+
+    def lacks(self, peer: ClusterId, parcel: ParcelId) -> bool:
+        """Whether a peer has not got a parcel that is here, as far as is known."""
+        run = self.core.descriptors.find(parcel)
+        return run is not None and is_in(peer, run.missing) and parcel not in self.parked
+
+    @property
+    def line_files_bytes(self) -> int:
+        """The bytes of files that the group here still has to get."""
+        files = [one.file for one in self.line if one.parcel is not None]
+        return sum([one.size_bytes for one in files if one is not None])
 
     def under_way_to(self, cluster: ClusterId) -> tuple[int, int]:
         """The parcels of this cluster that another one has not got, as far as is known: bytes and number."""
@@ -163,21 +190,38 @@ class ManagedSet:
             for peer, one in self.channels.items()
         ]
         kept = [KeptParcel(one, body, self.parcels.get(one)) for one, body in self.bodies.items()]
-        line = [(one.number, one.parcel, one.everywhere) for one in self.line]
+        line = [(one.number, one.parcel, one.everywhere, one.file) for one in self.line]
         handing = self.handed, list(self.durable.items()), self.rewinds
         numbers = self.delivered, *handing, self.line_bytes, self.sizes.base, self.sizes.sums
         rest = sorted(self.notify), list(self.disputed.items())
-        return SetState(self.name, self.group, self.core.snapshot(), channels, kept, line, *numbers, *rest)
+        files = [
+            FileOfParcel(one, file, self.sources.get(one.number, "") if one.sender == self.me else "")
+            for one, file in self.files.items()
+        ]
+        more = *rest, files, list(self.parked.values())
+        return SetState(self.name, self.group, self.core.snapshot(), channels, kept, line, *numbers, *more)
 
     # What entries do.
 
-    def cast(self, cast: Cast, body: bytes, now_us: int, *, notify: bool) -> ParcelId:
-        """A client's parcel; its arguments are checked."""
+    def cast(
+        self,
+        cast: Cast,
+        body: bytes,
+        now_us: int,
+        *,
+        notify: bool,
+        file: WideFile | None = None,
+        source: str = "",
+    ) -> ParcelId:
+        """A client's parcel; its arguments are checked, and its file is whole."""
         parcel = ParcelId(self.me, self.core.descriptors.known[self.me] + 1)
         self.bodies[parcel] = body
         self.sizes.append(parcel.number, cost_of_body(body))
         if notify:
             self.notify.add(parcel.number)
+        if file is not None:
+            self._need(parcel, file, now_us)
+            self.sources[parcel.number] = source
         self.step(cast, now_us)
         return parcel
 
@@ -200,15 +244,49 @@ class ManagedSet:
         self.channels[peer].received = frame.number
 
     def _receive_parcel(self, peer: ClusterId, frame: ParcelFrame, now_us: int) -> None:
-        parcel = frame.parcel
+        parcel, file = frame.parcel, frame.file
+        if file is not None:
+            check_file(file)
+            self.shelf.check(file)
+            if not self.shelf.is_whole(file.digest) and self.core.needs(peer, parcel, frame.descriptors):
+                self._park(peer, frame, file, now_us)
+                return
         outputs = self.core.step(ParcelArrived(peer, parcel, frame.descriptors), now_us)
         self.bodies.setdefault(parcel.id, frame.body)
+        if file is not None:
+            self._need(parcel.id, file, now_us)
         if parcel.id not in self.parcels or parcel.order:
             self.parcels[parcel.id] = parcel
         self._carry_out(outputs)
         # All destinations had it before: nobody asks for it any more.
         if self.core.descriptors.find(parcel.id) is None:
             self._drop(parcel.id)
+
+    def _need(self, parcel: ParcelId, file: WideFile, now_us: int) -> None:
+        self.files[parcel] = file
+        self.shelf.expect(file, (self.name, parcel), now_us)
+
+    def _park(self, peer: ClusterId, frame: ParcelFrame, file: WideFile, now_us: int) -> None:
+        """A parcel has come before its file: what is known of it spreads, and it waits."""
+        parcel = frame.parcel
+        outputs = self.core.step(DescriptorsArrived(peer, frame.descriptors), now_us)
+        parked = self.parked.setdefault(parcel.id, ParkedParcel(parcel, []))
+        if parcel.order:
+            parked.parcel = parcel
+        if peer not in parked.sources:
+            parked.sources.append(peer)
+        self.core.parked.add(parcel.id)
+        self.bodies.setdefault(parcel.id, frame.body)
+        self._need(parcel.id, file, now_us)
+        self._carry_out(outputs)
+
+    def file_arrived(self, digest: bytes, now_us: int) -> None:
+        """A file is whole: the parcels that waited for it have arrived, too."""
+        for parcel_id in sorted([one for one in self.parked if self.files[one].digest == digest]):
+            parked = self.parked.pop(parcel_id)
+            self.core.parked.discard(parcel_id)
+            self.parcels[parcel_id] = parked.parcel
+            self.step(ParcelArrived(parked.sources[0], parked.parcel), now_us)
 
     def acknowledge(self, peer: ClusterId, number: int) -> None:
         """The peer has logged all frames up to here; PeerError if there were not that many."""
@@ -288,7 +366,12 @@ class ManagedSet:
 
     def _put(self, parcel: Parcel | None, everywhere: ParcelId | None) -> None:
         self.delivered += 1
-        self.line.append(LineItem(self.delivered, parcel, everywhere))
+        file: LineFile | None = None
+        if parcel is not None and (sent := self.files.get(parcel.id)) is not None:
+            file = LineFile(place_of(sent, parcel.id), sent.size_bytes, sent.digest)
+        elif everywhere is not None and (sent := self.files.get(everywhere)) is not None:
+            file = LineFile("", sent.size_bytes, sent.digest, self.sources.get(everywhere.number, ""))
+        self.line.append(LineItem(self.delivered, parcel, everywhere, file))
         if parcel is not None:
             self._in_line.add(parcel.id)
             self.line_bytes += cost_of_body(self.bodies[parcel.id])
@@ -312,6 +395,11 @@ class ManagedSet:
             return  # It goes when it is handed over.
         self.bodies.pop(parcel, None)
         self.parcels.pop(parcel, None)
+        file = self.files.pop(parcel, None)
+        if file is not None:
+            self.shelf.release(file.digest, (self.name, parcel))
+            if parcel.sender == self.me:
+                self.sources.pop(parcel.number, None)
 
 
 def cost_of_body(body: bytes) -> int:
@@ -326,9 +414,9 @@ def _parts(descriptors: tuple[DescriptorRun, ...]) -> Iterator[tuple[DescriptorR
         yield descriptors[start : start + DESCRIPTORS_MAX]
 
 
-def managed_set_from(me: ClusterId, state: SetState, options: SetOptions) -> ManagedSet:
+def managed_set_from(me: ClusterId, state: SetState, options: SetOptions, shelf: FileShelf) -> ManagedSet:
     """The set of a snapshot."""
-    found = ManagedSet(me, state.name, wide_set_from(me, state.core, options.wide), options)
+    found = ManagedSet(me, state.name, wide_set_from(me, state.core, options.wide), options, shelf)
     found.group = state.group
     for one in state.channels:
         waiting_bytes = sum([frame.cost_bytes for frame in one.waiting])
@@ -344,4 +432,8 @@ def managed_set_from(me: ClusterId, state: SetState, options: SetOptions) -> Man
     found.handed, found.durable, found.rewinds = state.handed, dict(state.durable), state.rewinds
     found.sizes = ParcelSizes(state.sizes_base, list(state.sizes))
     found.notify, found.disputed = set(state.notify), dict(state.disputed)
+    found.files = {one.id: one.file for one in state.files}
+    found.sources = {one.id.number: one.source for one in state.files if one.id.sender == me}
+    found.parked = {one.parcel.id: one for one in state.parked}
+    found.core.parked = set(found.parked)
     return found

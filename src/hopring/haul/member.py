@@ -27,12 +27,13 @@ from hopring.blocks.log.events import (
 )
 from hopring.blocks.log.member import AnswerLost, LogMember, LogSizes
 from hopring.blocks.log.member import MemberOutput as LogMemberOutput
-from hopring.blocks.log.messages import Operation
+from hopring.blocks.log.messages import Aside, LogMessage, Operation
 from hopring.blocks.log.replica import Replica
 from hopring.haul.application import Act, ApplicationManager, AskPeer, PeerRefused, RequestAnswered
 from hopring.haul.entries import (
     ClientRequest,
     EntryBody,
+    FileVerified,
     MembersServing,
     TimePassed,
     WideEntry,
@@ -45,9 +46,12 @@ from hopring.haul.link.links import LinkOptions, MemberLinks
 from hopring.haul.managed_set import SetOptions
 from hopring.haul.member_events import (
     AnswerClient,
+    CheckFile,
     CopySeen,
     Dialed,
+    FileChecked,
     FrameArrived,
+    GivePiece,
     MemberInput,
     MemberOutput,
     PeerConnected,
@@ -55,6 +59,15 @@ from hopring.haul.member_events import (
     RepresentativesChanged,
 )
 from hopring.haul.status import WideStatus, status_of
+from hopring.haul.stored.keeping import (
+    MemberFiles,
+    PieceGiven,
+    PieceWanted,
+    StoreContents,
+    decode_store_message,
+    wanted_message,
+)
+from hopring.haul.stored.shelf import DropFile, FileKey, StoreFilePiece
 from hopring.ids import NEVER
 from hopring.links.events import Tick
 
@@ -87,13 +100,23 @@ class MemberOptions:
 class WideMember:
     """One process of the long-haul service."""
 
-    def __init__(self, place: MemberPlace, replica: Replica, writer: str, options: MemberOptions) -> None:
-        """`replica` has what is on disk; `writer` names this life of the process: no other one has it."""
+    def __init__(
+        self,
+        place: MemberPlace,
+        replica: Replica,
+        writer: str,
+        options: MemberOptions,
+        contents: StoreContents | None = None,
+    ) -> None:
+        """`replica` and `contents` have what is on disk; `writer` names this life of the process alone."""
         self.place = place
         self.app = ApplicationManager(place.cluster, place.peers, options.sets)
         self.log = LogMember(replica, writer, self.app, options.sizes)
-        self.links = MemberLinks(place.name, self.app, options.links, self)
-        self.handing = Handing(place.name, self.app)
+        self.keeping = MemberFiles(self.app, contents)
+        self.links = MemberLinks(place.name, self.app, options.links, self, self.keeping)
+        self.handing = Handing(place.name, self.app, self.keeping)
+        self._checking: set[FileKey] = set()
+        self._swept = False
         self._pending: dict[int, tuple[str, int]] = {}  # Entries of this member that are not applied.
         self._unserved_us = NEVER  # When its connections end, if it does not serve until then.
         self._now_us = 0
@@ -110,12 +133,12 @@ class WideMember:
         self._now_us = now_us
         self._ahead_us = max(self._ahead_us, self.app.now_us - now_us)
         match event:
-            case LogMessageShown(sender, Operation() as operation):
-                if self._may_write(sender, operation):
-                    self._log_step(event)
-                    self._repeated(operation)
-            case LogViewShown() | LogSignalShown() | LogMessageShown() | LogSessionLost() | RecordsSynced():
+            case LogMessageShown(sender, message):
+                self._shown(event, sender, message)
+            case LogViewShown() | LogSignalShown() | LogSessionLost() | RecordsSynced():
                 self._log_step(event)
+            case FileChecked(key, fits):
+                self._checked(key, fits=fits)
             case Dialed():
                 self.links.dialed(event, now_us)
             case PeerConnected(connection):
@@ -134,11 +157,13 @@ class WideMember:
         out, self._out = self._out, []
         return out
 
+    @property
     def wake_at_us(self) -> int:
         """When the next tick is due."""
         if not self.serving:
             return self._unserved_us
         times = [self.links.wake_at_us(self._now_us)]
+        times.append(self.keeping.wake_at_us())
         if self.log.replica.keeps_time and not self.is_pending(("time", 0)):
             times.append(self._now_us + self.app.wake_at_us - self._shared_us)
         return min(times)
@@ -164,6 +189,16 @@ class WideMember:
     def is_pending(self, key: tuple[str, int]) -> bool:
         """Whether the entry of a key is not applied yet."""
         return key in self._pending.values()
+
+    def _shown(self, event: LogMessageShown, sender: str, message: LogMessage) -> None:
+        """A message of the group: of its log, or from one member to another."""
+        if isinstance(message, Aside):
+            self._aside(sender, message)
+        elif not isinstance(message, Operation):
+            self._log_step(event)
+        elif self._may_write(sender, message):
+            self._log_step(event)
+            self._repeated(message)
 
     def _may_write(self, sender: str, operation: Operation) -> bool:
         """Whether the log takes an operation: clients write their own requests, and members everything else.
@@ -195,6 +230,7 @@ class WideMember:
                     self._pending.pop(number, None)
                 case _:
                     self.handing.restart()  # The state was replaced.
+                    self._out += self.keeping.sweep()
 
     def _applied(self, applied: AppliedOperation) -> None:
         assert not applied.error, applied.error
@@ -211,6 +247,10 @@ class WideMember:
             case RequestAnswered(client, number, answer):
                 if self.log.replica.keeps_time:
                     self._out.append(AnswerClient(client, number, answer))
+            case StoreFilePiece():
+                self._out += self.keeping.store(act)
+            case DropFile(key):
+                self._out += self.keeping.drop(key)
             case AskPeer(name, ask):
                 if self.serving:
                     self.links.ask(name, ask)
@@ -241,8 +281,12 @@ class WideMember:
         if not self.links.epoch:
             self.links.incarnation = incarnation_of(replica.image.log_id)
         self.links.epoch = at.epoch
+        if not self._swept:
+            self._swept = True
+            self._out += self.keeping.sweep()
         if replica.keeps_time:
             self._keep(tuple(sorted(at.synced)), at.epoch)
+        self._look_after_files(at.round)
         self.links.act(now_us)
         self._out += self.links.take()
         self._out += self.handing.due()
@@ -257,6 +301,40 @@ class WideMember:
             self.submit(("members", epoch), MembersServing(epoch, here))
         if self.app.wake_at_us <= self._shared_us and not self.is_pending(("time", 0)):
             self.submit(("time", 0), TimePassed())
+
+    # Files.
+
+    def _look_after_files(self, round_name: str) -> None:
+        """Asks other members for what is missing here; one of them checks files that are complete."""
+        wanted = self.keeping.ask(self.place.name, self.app.members, self._now_us)
+        if wanted is not None:
+            self._out.append(SendToGroup(wanted_message(round_name, wanted)))
+        for digest, kept in self.app.shelf.files.items():
+            key = FileKey(digest, kept.attempt)
+            mine = self.log.replica.keeps_time and self.keeping.size_of(key) == kept.size_bytes
+            pending = key in self._checking or self.is_pending(("verified", key.attempt))
+            if mine and kept.is_complete and not kept.whole and not pending:
+                self._checking.add(key)
+                self._out.append(CheckFile(key))
+
+    def _checked(self, key: FileKey, *, fits: bool) -> None:
+        """The content of a file on this disk was compared with its digest."""
+        self._checking.discard(key)
+        if self.serving:
+            self.submit(("verified", key.attempt), FileVerified(key, fits))
+
+    def _aside(self, sender: str, aside: Aside) -> None:
+        """Members ask each other for files, and give them."""
+        at = self.log.replica.at
+        if at is None or aside.round != at.round or sender not in at.members:
+            return
+        match decode_store_message(aside.data):
+            case PieceWanted(to) as wanted if to == self.place.name:
+                found = self.keeping.wanted(wanted)
+                if found is not None:
+                    self._out.append(GivePiece(at.round, wanted.key, *found))
+            case PieceGiven() as given:
+                self._out += self.keeping.given(given)
 
     def _look_whether_over(self) -> None:
         """Without a majority nothing is sent; after a while the connections end."""

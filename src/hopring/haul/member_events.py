@@ -17,6 +17,7 @@ from hopring.haul.entries import Answer
 from hopring.haul.ids import ClusterId
 from hopring.haul.link.frames import LinkFrame
 from hopring.haul.managed_set import LineItem
+from hopring.haul.stored.shelf import DropFile, FileKey, StoreFilePiece
 from hopring.links.events import Tick
 
 ConnectionId = NewType("ConnectionId", int)
@@ -72,6 +73,14 @@ class CopySeen:
     present: bool
 
 
+@dataclass(frozen=True, slots=True)
+class FileChecked:
+    """What came of a `CheckFile`: whether the content on this disk has the digest."""
+
+    key: FileKey
+    fits: bool
+
+
 MemberInput = (
     LogViewShown
     | LogSignalShown
@@ -84,6 +93,7 @@ MemberInput = (
     | PeerConnectionLost
     | RepresentativesChanged
     | CopySeen
+    | FileChecked
     | Tick
 )
 
@@ -129,6 +139,45 @@ class HandOver:
 
 
 @dataclass(frozen=True, slots=True)
+class SendPiece:
+    """Reads a piece of a file from this disk and sends it to a peer, as a `ChunkFrame`."""
+
+    connection: ConnectionId
+    key: FileKey
+    offset: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class GivePiece:
+    """Reads a piece of a file from this disk and multicasts it to the members, by `piece_message`."""
+
+    round: str
+    key: FileKey
+    offset: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class CheckFile:
+    """Compares the content of a file on this disk with its digest; `FileChecked` follows."""
+
+    key: FileKey
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceFile:
+    """Puts a copy of a file where the local group finds it, before the `HandOver` that tells of it.
+
+    It is written under another name, synced, and renamed; what is there already is replaced, if it differs.
+    """
+
+    key: FileKey
+    directory: str  # Of the set.
+    place: str  # Within that directory, and no link leads out of it.
+
+
+@dataclass(frozen=True, slots=True)
 class AnswerClient:
     """Tells a client what became of a request."""
 
@@ -138,5 +187,20 @@ class AnswerClient:
 
 
 MemberOutput = (
-    SendToGroup | WriteRecords | LogRefused | DialPeer | SendFrame | EndConnection | HandOver | AnswerClient
+    SendToGroup
+    | WriteRecords
+    | LogRefused
+    | DialPeer
+    | SendFrame
+    | EndConnection
+    | HandOver
+    | AnswerClient
+    | StoreFilePiece
+    | DropFile
+    | SendPiece
+    | GivePiece
+    | CheckFile
+    | PlaceFile
 )
+"""What is written to files is on the disk before the records of a later `WriteRecords`, and whatever reads a
+file sees it at once. A `DropFile` may take effect at any later time."""

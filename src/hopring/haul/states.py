@@ -1,13 +1,25 @@
 """The replicated state of the service as a snapshot has it."""
 
+from typing import NamedTuple
+
 import msgspec
 
 from hopring.haul.entries import Answer
 from hopring.haul.ids import ClusterId, ClusterMask, ParcelId
 from hopring.haul.link.channel import ChannelFrame
-from hopring.haul.link.frames import LinkGeneration
+from hopring.haul.link.frames import LinkGeneration, WideFile
 from hopring.haul.order.events import Parcel
 from hopring.haul.order.set_state import WideSetState
+from hopring.haul.stored.shelf import KeptFileState
+
+
+class LineFile(NamedTuple):
+    """The file of an item: where it is put, or, if all have it, what its sender calls it."""
+
+    place: str  # Within the directory of the set.
+    size_bytes: int
+    digest: bytes
+    source: str = ""
 
 
 class ChannelState(msgspec.Struct, array_like=True):
@@ -18,6 +30,21 @@ class ChannelState(msgspec.Struct, array_like=True):
     acked: int
     received: int
     waiting: list[ChannelFrame]
+
+
+class FileOfParcel(msgspec.Struct, array_like=True):
+    """A parcel that comes with a file."""
+
+    id: ParcelId
+    file: WideFile
+    source: str  # Of a parcel of this cluster.
+
+
+class ParkedParcel(msgspec.Struct, array_like=True):
+    """A parcel that has arrived, and whose file has not."""
+
+    parcel: Parcel
+    sources: list[ClusterId]  # The clusters that have sent it.
 
 
 class KeptParcel(msgspec.Struct, array_like=True):
@@ -36,7 +63,7 @@ class SetState(msgspec.Struct, array_like=True):
     core: WideSetState
     channels: list[ChannelState]
     kept: list[KeptParcel]
-    line: list[tuple[int, Parcel | None, ParcelId | None]]
+    line: list[tuple[int, Parcel | None, ParcelId | None, LineFile | None]]
     delivered: int
     handed: int
     durable: list[tuple[str, int]]
@@ -46,6 +73,8 @@ class SetState(msgspec.Struct, array_like=True):
     sizes: list[int]
     notify: list[int]
     disputed: list[tuple[ClusterId, ClusterMask]]
+    files: list[FileOfParcel]
+    parked: list[ParkedParcel]
 
 
 class LinkStateRecord(msgspec.Struct, array_like=True):
@@ -80,3 +109,5 @@ class ManagerState(msgspec.Struct, array_like=True):
     sets: list[SetState]
     links: list[LinkStateRecord]
     clients: list[ClientState]
+    file_attempts: int
+    files: list[KeptFileState]

@@ -2,7 +2,9 @@
 
 A line is one event: `1 sends 1.1 to 123`, `1 tries 1.2 to 123` (refused), `2 has 1.1`,
 `2 delivers 1.1`, `1 knows 1.1`, `2 drops 1.1`, `3 waits 1.1`, `3 rests 0 0`, `3 refuses`,
-`1 off 2`, `1 frames 2`, `1 reaches 7 9`, `1 accepts 4 entry`, `1 finishes 4`. Digits are clusters, all in one
+`1 off 2`, `1 frames 2`, `1 reaches 7 9`, `1 accepts 4 entry`, `1 finishes 4`. Of files:
+`1 attaches 1.1 seg abc`
+(its place, or `-`, and its content), `2 reads 1.1 s/seg abc`, `1 deletes 1.1`. Digits are clusters, all in one
 talk unless a name follows, `a` behind an id makes it an abcast. A cluster has one client; `2b` is another
 one at cluster 2, and `at=4` a delivery number.
 """
@@ -10,10 +12,13 @@ one at cluster 2, and `at=4` a delivery number.
 import pytest
 
 from hopring.check.durable_log import EntryAccepted
+from hopring.check.wide.files import FILES
 from hopring.check.wide.history import (
     WideAccepted,
     WideDropped,
     WideEvent,
+    WideFileSeen,
+    WideFileSent,
     WideFinished,
     WideFrameSent,
     WideLimitSeen,
@@ -24,6 +29,7 @@ from hopring.check.wide.history import (
     WideRest,
     WideSeen,
     WideSent,
+    WideSourceGone,
     WideSwitched,
     WideWaiting,
 )
@@ -82,6 +88,12 @@ class Notes:
                 return [WideLimitSeen(cluster, "bytes", int(rest[0]), int(rest[1]))]
             case "finishes":
                 return [WideFinished(client, cluster, "s", int(rest[0]))]
+            case "attaches":
+                return [WideFileSent(rest[0], "s", rest[1].strip("-"), rest[2])]
+            case "reads":
+                return [WideFileSeen(client, cluster, "s", rest[0], rest[1], rest[2])]
+            case "deletes":
+                return [WideSourceGone(cluster, rest[0])]
             case "accepts":
                 entry = EntryAccepted(0, "m1", int(rest[0]), rest[1])
                 return [WideLogEvent(cluster, ("m1", "m2", "m3"), entry)]
@@ -289,3 +301,57 @@ def test_what_is_right_besides() -> None:
     more += "".join([f"2 finishes {number}\n" for number in (2, 3, 3, 4, 5)])
 
     assert wrong(RIGHT + more) == set()
+
+
+WITH_FILES = """
+1 attaches 1.1 seg abc
+1 sends 1.1 to 12
+1 has 1.1
+2 has 1.1
+1 delivers 1.1
+1 reads 1.1 s/seg abc
+2 delivers 1.1
+2 reads 1.1 s/seg abc
+1 attaches 1.2 - xyz
+1 sends 1.2 to 12
+1 has 1.2
+2 has 1.2
+1 delivers 1.2
+1 reads 1.2 s/incoming/1.2 xyz
+2 delivers 1.2
+2 reads 1.2 s/incoming/1.2 xyz
+1 knows 1.1
+1 knows 1.2
+1 deletes 1.1
+1 deletes 1.2
+"""
+
+
+def test_files_that_arrive_are_right() -> None:
+    assert wrong(WITH_FILES) == set()
+
+
+def test_a_later_file_may_have_taken_a_place_that_senders_name() -> None:
+    later = "1 attaches 1.3 seg def\n1 sends 1.3 to 2\n2 has 1.3\n2 delivers 1.3\n2 reads 1.3 s/seg def\n"
+    text = WITH_FILES.replace("2 reads 1.1 s/seg abc", "2 reads 1.1 s/seg def")
+
+    assert wrong(f"{text}{later}1 knows 1.3\n1 deletes 1.3\n") == set()
+
+
+WRONG_FILES = {
+    "another content": ("2 reads 1.2 s/incoming/1.2 xyz", "2 reads 1.2 s/incoming/1.2 xy"),
+    "nothing there": ("2 reads 1.1 s/seg abc", "2 reads 1.1 s/seg -"),
+    "outside of the directory": ("2 reads 1.2 s/incoming/1.2 xyz", "2 reads 1.2 s/../incoming/1.2 xyz"),
+    "another place": ("2 reads 1.1 s/seg abc", "2 reads 1.1 s/other abc"),
+    "a message without its file": ("2 reads 1.1 s/seg abc\n", ""),
+    "a file that was not sent": ("1 attaches 1.2 - xyz\n", ""),
+    "a source that goes too early": ("2 has 1.1\n", "1 deletes 1.1\n2 has 1.1\n"),
+    "a source that never goes": ("1 deletes 1.2\n", ""),
+}
+
+
+@pytest.mark.parametrize(("right", "other"), WRONG_FILES.values(), ids=WRONG_FILES.keys())
+def test_an_error_of_a_file_is_found(right: str, other: str) -> None:
+    assert right in WITH_FILES
+
+    assert wrong(WITH_FILES.replace(right, other, 1)) == {FILES}

@@ -71,7 +71,14 @@ class Operation(msgspec.Struct, frozen=True, array_like=True, tag="o"):
     at: int = -1  # Applied only if the list has this length; -1: in any case.
 
 
-LogMessage = Tell | EpochPromise | FillEntries | FillSnapshot | Synced | Operation
+class Aside(msgspec.Struct, frozen=True, array_like=True, tag="a"):
+    """What programs of the members tell each other in a view; the log ignores it."""
+
+    round: str
+    data: bytes
+
+
+LogMessage = Tell | EpochPromise | FillEntries | FillSnapshot | Synced | Operation | Aside
 
 _messages: Final = msgspec.msgpack.Decoder(LogMessage)
 _operations: Final = msgspec.msgpack.Decoder(Operation)

@@ -71,6 +71,36 @@ class WideSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class WideFileSent:
+    """A client process sends a file with a message."""
+
+    message: str
+    set: str
+    name: str  # The place that it asks for; empty if any will do.
+    digest: str  # Of the content that it says.
+
+
+@dataclass(frozen=True, slots=True)
+class WideFileSeen:
+    """A client process gets a message with a file, and reads it."""
+
+    client: str
+    cluster: ClusterId
+    set: str
+    message: str
+    path: str  # From the directory that has those of all sets.
+    digest: str  # Of the content that it reads; empty if nothing is there.
+
+
+@dataclass(frozen=True, slots=True)
+class WideSourceGone:
+    """A client process deletes the source of a file that was sent with a message."""
+
+    cluster: ClusterId
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class WideFinished:
     """A durable consumer has done with an item."""
 
@@ -159,6 +189,9 @@ WideEvent = (
     | WideNotDone
     | WideLogged
     | WideSeen
+    | WideFileSent
+    | WideFileSeen
+    | WideSourceGone
     | WideFinished
     | WideDropped
     | WideWaiting

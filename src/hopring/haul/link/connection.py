@@ -24,8 +24,11 @@ from hopring.haul.link.channel import (
     ChannelSender,
     NumberedFrame,
 )
+from hopring.haul.link.chunks import ChunkLine
 from hopring.haul.link.frames import (
     Beat,
+    ChunkFrame,
+    ChunkReceived,
     DescriptorsFrame,
     LinkFrame,
     LinkGeneration,
@@ -81,6 +84,7 @@ class Connection:
     receivers: dict[str, ChannelReceiver] = field(default_factory=dict)
     extras: list[ReceivedFrame | WantFrame] = field(default_factory=list)  # Arrived, without a number.
     told: dict[str, int] = field(default_factory=dict)  # What the peer knows to be received here.
+    files: ChunkLine = field(default_factory=ChunkLine)
     acknowledge_at_us: int = NEVER
     blocked_us: dict[str, int] = field(default_factory=dict)  # Sets that are not tried before then.
 
@@ -89,7 +93,8 @@ class Connection:
         """When this connection has something to do, or is given up."""
         if self.phase is not ConnectionPhase.OPEN:
             return self.heard_us + GREETING_US
-        return min(self.heard_us + SILENCE_US, self.sent_us + BEAT_US, self.acknowledge_at_us)
+        times = self.sent_us + BEAT_US, self.acknowledge_at_us, self.files.wake_at_us
+        return min(self.heard_us + SILENCE_US, *times)
 
     def is_silent(self, now_us: int) -> bool:
         """Whether the other end has said nothing for too long."""
@@ -105,8 +110,15 @@ class Connection:
                 raise PeerError(Drop.LIMIT, f"more than {EXTRAS_MAX} frames without a number")
             self.extras.append(frame)
             return
+        if isinstance(frame, ChunkReceived):
+            self.files.asked(*frame.file)
+            return
+        if isinstance(frame, ChunkFrame):
+            self.files.arrive(frame, self.heard_us)
+            self.busy_us = self.heard_us
+            return
         if not isinstance(frame, ParcelFrame | DescriptorsFrame | SetFrame):
-            raise PeerError(Drop.UNKNOWN_TYPE, f"{type(frame).__name__}: there are no files yet")
+            raise PeerError(Drop.UNKNOWN_TYPE, f"{type(frame).__name__} on a connection that is open")
         receiver = self.receivers.get(frame.set)
         if receiver is None:
             if len(self.receivers) >= SETS_MAX:
@@ -126,7 +138,7 @@ class Connection:
                 frames += self._riding(name, receiver, sets)
             else:
                 frames += receiver.submit(RECEIPT_BYTES)
-        return frames
+        return [*frames, *self.files.for_log()]
 
     def _is_blocked(
         self, name: str, receiver: ChannelReceiver, managed: ManagedSet | None, now_us: int
@@ -207,4 +219,5 @@ def link_frame(managed: ManagedSet, frame: ChannelFrame, received: int) -> Numbe
     body = None if frame.parcel is None else managed.bodies.get(frame.parcel.id)
     if frame.parcel is None or body is None:
         return DescriptorsFrame(managed.name, frame.number, received, frame.descriptors)
-    return ParcelFrame(managed.name, frame.number, received, frame.parcel, frame.descriptors, body)
+    file = managed.files.get(frame.parcel.id)
+    return ParcelFrame(managed.name, frame.number, received, frame.parcel, frame.descriptors, body, file)

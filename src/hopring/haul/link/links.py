@@ -19,8 +19,10 @@ from hopring.haul.application import NO_GENERATION, ApplicationManager
 from hopring.haul.entries import EntryBody, FramesReceived, LinkClosed, LinkOpened
 from hopring.haul.ids import NOBODY, ClusterId, ClusterMask, clusters_in, is_in
 from hopring.haul.link.channel import WINDOW_BYTES
+from hopring.haul.link.chunks import CHUNK_WINDOW_BYTES, ChunkLine
 from hopring.haul.link.connection import Connection, ConnectionPhase
 from hopring.haul.link.frames import (
+    CHUNK_BYTES_MAX,
     LENGTH_BYTES,
     Beat,
     Bye,
@@ -40,8 +42,11 @@ from hopring.haul.member_events import (
     EndConnection,
     MemberOutput,
     SendFrame,
+    SendPiece,
 )
 from hopring.haul.order.events import AskForParcel
+from hopring.haul.stored.keeping import MemberFiles
+from hopring.haul.stored.shelf import FileKey
 from hopring.ids import NEVER
 
 CONNECTIONS_MAX: Final = 256
@@ -63,6 +68,8 @@ class LinkOptions:
     dials: ClusterMask = NOBODY  # The peers that this cluster dials.
     schedules: dict[ClusterId, LinkSchedule] = field(default_factory=dict)
     window_bytes: int = WINDOW_BYTES
+    file_window_bytes: int = CHUNK_WINDOW_BYTES
+    file_piece_bytes: int = CHUNK_BYTES_MAX
     wall_offset_us: int = 0  # The wall clock is this far ahead of `now_us`.
 
 
@@ -81,7 +88,16 @@ class EntrySubmitter(Protocol):
 class MemberLinks:
     """All connections of one member."""
 
-    def __init__(self, name: str, app: ApplicationManager, options: LinkOptions, log: EntrySubmitter) -> None:
+    def __init__(
+        self,
+        name: str,
+        app: ApplicationManager,
+        options: LinkOptions,
+        log: EntrySubmitter,
+        keeping: MemberFiles | None = None,
+    ) -> None:
+        """`keeping` is what this member has on its disk beside the log."""
+        self.keeping = keeping or MemberFiles(app)
         self.name = name
         self.app = app
         self.options = options
@@ -135,7 +151,7 @@ class MemberLinks:
             self._out.append(EndConnection(event.connection, "the link is off, or another member's by now"))
             return
         self._count = self._next_number(event.peer)
-        connection = Connection(event.connection, now_us, now_us, window_bytes=self.options.window_bytes)
+        connection = self._new(event.connection, now_us)
         connection.peer, connection.dialer = event.peer, self.app.me
         connection.generation = LinkGeneration(self.epoch, self._count)
         self.connections[connection.id] = connection
@@ -155,8 +171,12 @@ class MemberLinks:
         if len(self.connections) >= CONNECTIONS_MAX or not self.epoch:
             self._out.append(EndConnection(connection, "this member does not serve now"))
             return
-        window_bytes = self.options.window_bytes
-        self.connections[connection] = Connection(connection, now_us, now_us, window_bytes=window_bytes)
+        self.connections[connection] = self._new(connection, now_us)
+
+    def _new(self, connection: ConnectionId, now_us: int) -> Connection:
+        options = self.options
+        files = ChunkLine(options.file_window_bytes, options.file_piece_bytes)
+        return Connection(connection, now_us, now_us, window_bytes=options.window_bytes, files=files)
 
     def lost(self, connection: ConnectionId, now_us: int) -> None:
         """A connection has ended; that it is over goes into the log if the log has it."""
@@ -340,6 +360,23 @@ class MemberLinks:
                 self._log.submit(key, FramesReceived(*of, tuple(frames)))
         for frame in connection.due(self.app.sets, now_us):
             self._out.append(SendFrame(connection.id, frame))
+        self._look_after_files(connection, now_us)
+
+    def _look_after_files(self, connection: Connection, now_us: int) -> None:
+        """Asks for files, and sends pieces of those that the other end has asked for."""
+        peer, files = connection.peer, connection.files
+        for ask in files.asks(self.app.wanted_files(peer), now_us):
+            self._out.append(SendFrame(connection.id, ask))
+            connection.sent_us = now_us
+        for digest in list(files.pushes):
+            kept = self.app.file_for(peer, digest)
+            if kept is None:
+                del files.pushes[digest]
+                continue
+            key = FileKey(digest, kept.attempt)
+            for offset, size in files.next_pieces(digest, self.keeping.size_of(key)):
+                self._out.append(SendPiece(connection.id, key, offset, size))
+                connection.sent_us = connection.busy_us = now_us
 
     def ask(self, name: str, ask: AskForParcel) -> None:
         """Asks a peer for a parcel, if this process has the connection to it."""

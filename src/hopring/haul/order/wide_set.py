@@ -83,6 +83,7 @@ class WideSet:
         self._descriptors_at_us = NEVER
         self._ask_at_us = NEVER
         self._turn = 0  # Clusters that have a parcel are asked in turn.
+        self.parked: set[ParcelId] = set()  # Have arrived without their files: nobody asks for them.
         self._out: list[HaulOutput] = []
 
     @property
@@ -181,6 +182,17 @@ class WideSet:
         if parcel.kind is CastKind.ABCAST and not parcel.order and parcel.talk.coordinator != self.me:
             return
         self._log(parcel)
+
+    def needs(self, source: ClusterId, parcel: Parcel, descriptors: tuple[DescriptorRun, ...]) -> bool:
+        """Whether a parcel that has just come is one that this cluster lacks; PeerError if it cannot be."""
+        self._check_source(source)
+        self._check(parcel, self.descriptors.check(source, descriptors), descriptors)
+        if parcel.kind is CastKind.ABCAST and not parcel.order and parcel.talk.coordinator != self.me:
+            return False
+        if parcel.id.number > self.descriptors.known[parcel.id.sender]:
+            return True
+        run = self.descriptors.find(parcel.id)
+        return run is not None and is_in(self.me, run.missing) and parcel.id not in self.delayed.delayed
 
     def _check_source(self, source: ClusterId) -> None:
         if source == self.me or not is_in(source, self.clusters):
@@ -286,7 +298,7 @@ class WideSet:
     def _lacking(self) -> set[ParcelId]:
         """Predecessors of parcels here that have not arrived."""
         causes = [one for one in self.delayed.causes.values() if isinstance(one, ParcelId)]
-        return {one for one in causes if one not in self.delayed.delayed}
+        return {one for one in causes if one not in self.delayed.delayed and one not in self.parked}
 
     def _ask(self, parcel: ParcelId) -> None:
         run = self.descriptors.find(parcel)

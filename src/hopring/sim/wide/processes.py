@@ -1,8 +1,8 @@
 """Members of the long-haul service in the simulator: processes that end and begin again, and disks."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from random import Random
+from collections.abc import Callable
+from dataclasses import replace
+from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from hopring.blocks.log.events import (
@@ -37,24 +37,32 @@ from hopring.check.durable_log import (
 )
 from hopring.client.events import Member
 from hopring.haul.ids import ParcelId
-from hopring.haul.link.frames import Bye, LinkFrame, Refuse
+from hopring.haul.link.frames import Bye, ChunkFrame, LinkFrame, Refuse
 from hopring.haul.member import LOG_NAME, MemberPlace, WideMember
 from hopring.haul.member_events import (
     AnswerClient,
+    CheckFile,
     ConnectionId,
     Dialed,
     DialPeer,
     EndConnection,
+    FileChecked,
     FrameArrived,
+    GivePiece,
     HandOver,
     MemberInput,
     MemberOutput,
     PeerConnected,
     PeerConnectionLost,
+    PlaceFile,
     SendFrame,
+    SendPiece,
 )
+from hopring.haul.stored.keeping import piece_message
+from hopring.haul.stored.shelf import DropFile, FileKey, StoreFilePiece
 from hopring.ids import NEVER
 from hopring.links.events import Tick
+from hopring.sim.wide.disks import SimMemberDisk
 from hopring.sim.wide.lan import LanEvent
 
 if TYPE_CHECKING:
@@ -74,38 +82,6 @@ def shown(index: int, epoch: int, data: bytes) -> str:
     return (
         f"epoch {epoch} at {index}" if operation is None else f"{epoch}:{operation.writer}.{operation.number}"
     )
-
-
-@dataclass(slots=True)
-class SimMemberDisk:
-    """The disk of one member, which outlives its processes."""
-
-    synced: list[LogRecord] = field(default_factory=list)
-    writing: tuple[LogRecord, ...] = ()
-    image: LogImage = field(default_factory=LogImage)  # What the synced records amount to.
-
-    def sync(self, records: Sequence[LogRecord]) -> None:
-        """Records that are kept from here on."""
-        self.synced.extend(records)
-        for one in records:
-            self.image.take(one)
-
-    def crash(self, dice: Random) -> tuple[LogRecord, ...]:
-        """Loses what is on its way, or keeps some of its beginning; returns that."""
-        kept = self.writing[: dice.randint(0, len(self.writing))] if dice.random() < 0.5 else ()
-        self.sync(kept)
-        self.writing = ()
-        return kept
-
-    def has(self, client: str, number: int, index: int) -> bool:
-        """Whether a request, which is accepted at an index, is here."""
-        if 0 < index <= self.image.base:
-            return True
-        for one in reversed(self.image.entries):
-            operation = decode_operation(one.data)
-            if operation is not None and (operation.writer, operation.number) == (client, number):
-                return True
-        return False
 
 
 class WatchedReplica(Replica):
@@ -139,7 +115,8 @@ class SimMemberProcess:
         replica = WatchedReplica(place, recovered(disk.synced), self._accepted)
         options = home.options
         clock = replace(options.links, wall_offset_us=-home.skew_of(life))
-        self.core = WideMember(place, replica, f"{name}.{life}", replace(options, links=clock))
+        of = place, replica, f"{name}.{life}", replace(options, links=clock)
+        self.core = WideMember(*of, disk.contents)
         self.skew_us = home.skew_of(life)
         self._bodies: dict[str, set[ParcelId]] = {}
         self._wake_at_us = NEVER
@@ -185,7 +162,7 @@ class SimMemberProcess:
             self.home.note_limits(self)
         for output in outputs:
             self._carry_out(output)
-        wake_at_us = self.core.wake_at_us() - self.skew_us
+        wake_at_us = self.core.wake_at_us - self.skew_us
         if wake_at_us < self._wake_at_us:
             self._wake_at_us = wake_at_us
             world.engine.at(max(world.engine.now_us + 1, wake_at_us), self._tick, wake_at_us)
@@ -207,8 +184,9 @@ class SimMemberProcess:
             case DialPeer(peer):
                 streams.dial(self, peer, lambda connection: self.step(Dialed(peer, connection)))
             case SendFrame(connection, frame):
-                home.note_frame(self, connection, frame)
-                streams.send(self, connection, frame)
+                self._send(connection, frame)
+            case SendPiece(connection, key, offset, size_bytes):
+                self._send(connection, ChunkFrame(key.digest, offset, self.disk.piece(key, offset, size_bytes)))
             case EndConnection(connection, reason):
                 home.note_end_of(reason)
                 streams.send(self, connection, None)
@@ -218,6 +196,30 @@ class SimMemberProcess:
                 home.answer(self, client, number, answer)
             case LogRefused(reason):
                 self._note(MemberRefused(self._now_us, self.host, reason))
+            case StoreFilePiece() | DropFile() | GivePiece() | CheckFile() | PlaceFile():
+                self._carry_out_file(output)
+
+    def _send(self, connection: ConnectionId, frame: LinkFrame) -> None:
+        self.home.note_frame(self, connection, frame)
+        self.home.world.streams.send(self, connection, frame)
+
+    def _carry_out_file(self, output: StoreFilePiece | DropFile | GivePiece | CheckFile | PlaceFile) -> None:
+        home, disk = self.home, self.disk
+        match output:
+            case StoreFilePiece():
+                disk.store(output)
+            case DropFile(key):
+                disk.drop(key)
+            case GivePiece(name, key, offset, size_bytes):
+                home.lan.send(self.host, piece_message(name, key, offset, disk.piece(key, offset, size_bytes)))
+            case CheckFile(key):
+                home.world.engine.after(home.dice.randint(*SYNC_US), self._check, key)
+            case PlaceFile(key, directory, place):
+                disk.placed[f"{directory}/{place}"] = disk.content(key)
+
+    def _check(self, key: FileKey) -> None:
+        fits = sha256(self.disk.content(key)).digest() == key.digest
+        self.step(FileChecked(key, fits))
 
     @property
     def _now_us(self) -> int:
@@ -230,7 +232,7 @@ class SimMemberProcess:
 
     def _write(self, records: tuple[LogRecord, ...]) -> None:
         assert not self.disk.writing, "one write at a time"
-        self.disk.writing = records
+        self.disk.write(records)
         dice = self.home.dice
         takes_us = dice.randint(*SYNC_US)
         if dice.random() < SLOW_SYNCS:
@@ -276,7 +278,8 @@ class SimMemberProcess:
     def _look_at_bodies(self) -> None:
         """Bodies come and go with accepted entries."""
         for name, managed in self.core.app.sets.items():
-            had, have = self._bodies.get(name, set()), managed.bodies.keys()
+            # A parcel is here when its file is.
+            had, have = self._bodies.get(name, set()), managed.bodies.keys() - managed.parked.keys()
             if had == have:
                 continue
             for parcel in sorted(have - had):

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
+from hashlib import sha256
 from typing import Final
 
 from hopring.check.durable_log import DiskEmptied, DurableLogEvent
@@ -22,10 +23,12 @@ from hopring.haul.link.frames import Bye, LinkFrame, Refuse
 from hopring.haul.member import MemberOptions
 from hopring.haul.member_events import ConnectionId, CopySeen, HandOver, RepresentativesChanged
 from hopring.haul.order.events import Parcel
+from hopring.haul.stored.names import directory_of
 from hopring.sim.engine import SimEngine, generator
 from hopring.sim.wide.clients import SimWideClient, nothing
+from hopring.sim.wide.disks import SimMemberDisk
 from hopring.sim.wide.lan import SimLan
-from hopring.sim.wide.processes import SimMemberDisk, SimMemberProcess, founded
+from hopring.sim.wide.processes import SimMemberProcess, founded
 from hopring.sim.wide.streams import SimStreams, StreamEnd
 
 EVENTS_MAX: Final = 2_000_000
@@ -63,6 +66,7 @@ class SimServiceCluster:
         self.accepted_at: dict[tuple[str, int], int] = {}  # The index of each operation.
         self.switched: dict[ClusterId, tuple[str, int]] = {}  # The last request for each link.
         self.highest: Counter[str] = Counter()
+        self.sources: dict[str, str] = {}  # Files on hosts of clients that have been sent: the message of each.
         self._disks = {name: SimMemberDisk() for name in self.names}
         self._lives = 0
         self._copy_us = 0  # When the last multicast in a local group arrives.
@@ -107,10 +111,17 @@ class SimServiceCluster:
     def lose_disk(self, name: str) -> None:
         """A member's disk is lost, with its process, if the others have their whole log."""
         others = [one for one in self._disks if one != name]
-        if others and all(self._disks[one].image.votes for one in others):
+        if others and all(self._disks[one].image.votes for one in others) and self._have_files(others):
             self.crash(name)
             self._disks[name] = SimMemberDisk()
             self.note_log(DiskEmptied(self.world.engine.now_us, name))
+
+    def _have_files(self, others: list[str]) -> bool:
+        """Whether nobody would miss the files of one disk: the others serve, and lack nothing."""
+        if not any(disk.files for disk in self._disks.values()):
+            return True
+        there = [self.processes.get(one) for one in others]
+        return all(one is not None and one.core.serving and not one.core.keeping.lacking for one in there)
 
     def crash_all(self) -> None:
         """Ends all members at one moment."""
@@ -164,8 +175,17 @@ class SimServiceCluster:
             return
         there = [one for host, one in self.clients.items() if self.lan.together(process.host, host)]
         for client in there:
-            client.take(hand)
+            client.take(hand, self._read(process, hand))
         process.step(CopySeen(hand.set, hand.item.number, bool(there)))
+
+    @staticmethod
+    def _read(process: SimMemberProcess, hand: HandOver) -> tuple[str, str] | None:
+        """Path and digest of the file of an item, as the local group finds it."""
+        if hand.item.parcel is None or hand.item.file is None:
+            return None
+        path = f"{directory_of(hand.set)}/{hand.item.file.place}"
+        content = process.disk.placed.get(path)
+        return path, "" if content is None else sha256(content).hexdigest()
 
     def answer(self, process: SimMemberProcess, client: str, number: int, answer: Answer) -> None:
         """An answer to a client's private group."""
@@ -221,6 +241,7 @@ class SimServiceCluster:
         for connection in process.core.links.connections.values():
             for sender in connection.senders.values():
                 self._highest("bytes on a connection", sender.under_way_bytes)
+            self._highest("bytes of files on a connection", connection.files.under_way_bytes)
 
     def _highest(self, what: str, value: int) -> None:
         self.highest[what] = max(self.highest[what], value)
@@ -301,6 +322,9 @@ def kept_by(process: SimMemberProcess) -> tuple[tuple[str, int], ...]:
         ("bodies", sum([len(one.bodies) for one in sets])),
         ("bytes for the group", sum([one.line_bytes for one in sets])),
         ("completions", sum([len(one.notify) for one in sets])),
+        ("parked parcels", sum([len(one.parked) for one in sets])),
+        ("files of the state", sum([len(process.core.app.shelf.files)])),
+        ("files on disk", len(process.disk.files)),
     )
 
 

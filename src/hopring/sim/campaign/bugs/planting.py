@@ -182,6 +182,7 @@ _PARTS: Final = (
     "log",
     "wide",
     "haul",
+    "file",
     "ring",
     "ring_recovery",
     "ring_call",

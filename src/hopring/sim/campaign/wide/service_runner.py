@@ -1,14 +1,16 @@
 """Runs a world of clusters with members, judges it by W1 to W16, and tells its story."""
 
 from collections.abc import Iterable
+from hashlib import sha256
 from typing import Final
 
 from hopring.blocks.log.member import LogSizes
 from hopring.check.properties.property import Verdict, broken
 from hopring.check.wide.history import WideSeen
 from hopring.check.wide.judge import check_wide
-from hopring.haul.ids import ClusterId, clusters_in, clusters_mask, is_in, without
+from hopring.haul.ids import ClusterId, Talk, clusters_in, clusters_mask, is_in, without
 from hopring.haul.link.channel import FRAME_COST_BYTES, WINDOW_BYTES
+from hopring.haul.link.frames import WideFile
 from hopring.haul.link.links import LinkOptions
 from hopring.haul.link.schedule import LinkSchedule, OnDemand, Windows
 from hopring.haul.managed_set import SetOptions
@@ -27,7 +29,7 @@ from hopring.sim.campaign.wide.service_world import (
 )
 from hopring.sim.campaign.wide.wide_world import CUT, directions_of
 from hopring.sim.engine import BudgetSpent, generator
-from hopring.sim.wide.clients import SimWideClient
+from hopring.sim.wide.clients import SimUpload, SimWideClient
 from hopring.sim.wide.service import SimService, SimServiceCluster
 
 ANSWER_US_MAX: Final = 3_000_000
@@ -37,6 +39,12 @@ ENTRIES_WAITED_MAX: Final = 1_600
 
 CLIENTS: Final = 2
 BODY_BYTES: Final = 60
+FILE_WINDOW_BYTES, FILE_PIECE_BYTES = 1_000, 400
+SPOILED: Final = 0.15
+"""The probability that a file changes while it is brought."""
+
+UPLOAD_US: Final = 60_000_000
+"""A file that no parcel names is given up after this time."""
 
 
 class ServiceRun:
@@ -52,6 +60,8 @@ class ServiceRun:
         self.service.when_seen = self._seen
         self.service.in_window = self._in_window
         self._dice = generator(world.seed, "service clients")
+        self._file_dice = generator(world.seed, "service files sent")
+        self._uploads = 0
         self._window_bytes = SMALL_BYTES if world.spool_bytes_max == SMALL_BYTES else WINDOW_BYTES
         for cluster, count in zip(world.every, world.members, strict=True):
             home = self.service.add(cluster, count, self._options(cluster))
@@ -68,8 +78,9 @@ class ServiceRun:
         }
         if world.on_demand:
             schedules |= {one: OnDemand(1_500, 8_000_000) for one in others if one not in schedules}
-        links = LinkOptions("sim", bytes(32), dials, dict(schedules), self._window_bytes)
-        sets = SetOptions(spool_bytes_max=world.spool_bytes_max)
+        windows = self._window_bytes, FILE_WINDOW_BYTES, FILE_PIECE_BYTES
+        links = LinkOptions("sim", bytes(32), dials, dict(schedules), *windows)
+        sets = SetOptions(spool_bytes_max=world.spool_bytes_max, upload_us=UPLOAD_US)
         return MemberOptions(sets, links, LogSizes(world.compact_entries, 10_000_000, 0))
 
     def _in_window(self, one: ClusterId, other: ClusterId) -> bool:
@@ -113,6 +124,7 @@ class ServiceRun:
             # What all clusters together may have under way to this one.
             "bytes for the group": (clusters + 1) * (spool + one),
             "bytes on a connection": self._window_bytes + one,
+            "bytes of files on a connection": FILE_WINDOW_BYTES,
         }
 
     # Faults.
@@ -203,7 +215,24 @@ class ServiceRun:
         others = list(clusters_in(without(talk.participants, me)))
         single = kind is CastKind.CBCAST and others and dice.random() < world.single
         to = dice.choice(others) if single else ClusterId(0)
-        client.send(name, talk, kind, dice.randrange(ENTRIES), to, notify=dice.random() < 0.7)
+        of = name, talk, kind, dice.randrange(ENTRIES), to
+        notify = dice.random() < 0.7
+        if world.with_files and self._file_dice.random() < world.with_files:
+            client.upload(self._upload(of))
+        else:
+            client.send(*of, notify=notify)
+
+    def _upload(self, send: tuple[str, Talk, CastKind, int, ClusterId]) -> SimUpload:
+        """A file for a fixed place, which senders share or not, or for any; some names are impossible."""
+        dice = self._file_dice
+        self._uploads += 1
+        # Some contents come several times.
+        content = f"file {dice.choice([self._uploads, self._uploads, 1])} ".encode() * dice.choice(
+            [0, 1, 60, 400]
+        )
+        names = ["", "", f"seg/{self._uploads}", "latest", "../latest", "/etc/seg"]
+        file = WideFile(dice.choice(names), len(content), sha256(content).digest())
+        return SimUpload(file, content, dice.random() < SPOILED, send)
 
     def _seen(self, client: SimWideClient, _name: str, parcel: Parcel) -> None:
         """A client got a message, and perhaps sends something because of it."""

@@ -52,6 +52,7 @@ class ServiceWorld:
     answers: float
     abcasts: float
     single: float
+    with_files: float  # Of the messages.
     starts_us: tuple[tuple[str, int], ...] = ()
     lasting: tuple[Fault, ...] = ()
 
@@ -94,6 +95,7 @@ def draw_service_world(seed: int) -> ServiceWorld:
         answers=dice.choice([0.0, 0.3, 0.6]),
         abcasts=dice.choice([0.0, 0.3, 0.7]),
         single=dice.choice([0.0, 0.2]),
+        with_files=generator(seed, "service files").choice([0.0, 0.0, 0.3]),
     )
 
 

@@ -1,0 +1,148 @@
+"""What one member has on its disk beside its log, and what it lacks of that: another member gives it.
+
+Below       the disk of this member; the group of the members (`Aside`).
+Above       the member, which hands in what the state asks for.
+Invariants  content on a disk is what the state says of that file, up to its size here: pieces are added at the
+            end, in the order of the log. A member that got the state from another one, as a snapshot, lacks
+            content; it asks the others, one after the other, and everybody else takes what comes, too.
+"""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from hopring.blocks.log.messages import Aside
+from hopring.haul.link.frames import CHUNK_BYTES_MAX
+from hopring.haul.stored.shelf import DropFile, FileKey, StoreFilePiece
+from hopring.ids import NEVER
+
+if TYPE_CHECKING:
+    from hopring.haul.application import ApplicationManager
+
+ASK_OTHER_US: Final = 1_000_000
+"""Another member is asked when the one before has not answered for so long."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreContents:
+    """What is on the disk of a member when it starts."""
+
+    files: dict[FileKey, int] = field(default_factory=dict)  # With their sizes.
+
+
+class PieceWanted(msgspec.Struct, frozen=True, array_like=True, tag="w"):
+    """A member lacks a file from an offset on."""
+
+    to: str  # The member that is asked.
+    key: FileKey
+    offset: int
+
+
+class PieceGiven(msgspec.Struct, frozen=True, array_like=True, tag="g"):
+    """A piece of a file, for whoever lacks it."""
+
+    key: FileKey
+    offset: int
+    data: bytes
+
+
+StoreMessage = PieceWanted | PieceGiven
+_messages: Final = msgspec.msgpack.Decoder(StoreMessage)
+
+
+def piece_message(round_name: str, key: FileKey, offset: int, data: bytes) -> Aside:
+    """The message with a piece of a file, for the group of the members."""
+    return Aside(round_name, msgspec.msgpack.encode(PieceGiven(key, offset, data)))
+
+
+def wanted_message(round_name: str, wanted: PieceWanted) -> Aside:
+    """The message that asks for a piece."""
+    return Aside(round_name, msgspec.msgpack.encode(wanted))
+
+
+def decode_store_message(data: bytes) -> StoreMessage | None:
+    """The message in these bytes; None if there is none."""
+    try:
+        message: StoreMessage = _messages.decode(data)
+    except (msgspec.DecodeError, ValueError):
+        return None
+    return message
+
+
+class MemberFiles:
+    """The files of one member."""
+
+    def __init__(self, app: "ApplicationManager", contents: StoreContents | None = None) -> None:
+        self._app = app
+        self._sizes: dict[FileKey, int] = dict(contents.files) if contents is not None else {}
+        self._asked: FileKey | None = None
+        self._ask_at_us = 0
+        self._turn = 0
+
+    def size_of(self, key: FileKey) -> int:
+        """How much of a file is on this disk."""
+        return self._sizes.get(key, 0)
+
+    @property
+    def lacking(self) -> list[tuple[FileKey, int]]:
+        """The files of the state that are not all here, with what is."""
+        keys = [(FileKey(digest, one.attempt), one.offset) for digest, one in self._app.shelf.files.items()]
+        return [(key, self.size_of(key)) for key, offset in keys if self.size_of(key) < offset]
+
+    # What goes to the disk.
+
+    def store(self, piece: StoreFilePiece) -> list[StoreFilePiece]:
+        """The log has a piece: it is written, unless something before it is missing here."""
+        have = self.size_of(piece.key)
+        if not piece.offset <= have < piece.offset + len(piece.data):
+            return []
+        self._sizes[piece.key] = piece.offset + len(piece.data)
+        return [StoreFilePiece(piece.key, have, piece.data[have - piece.offset :])]
+
+    def drop(self, key: FileKey) -> list[DropFile]:
+        """Nobody needs a file any more."""
+        return [DropFile(key)] if self._sizes.pop(key, None) is not None else []
+
+    def sweep(self) -> list[DropFile]:
+        """The state was replaced: what it does not name goes."""
+        files = self._app.shelf.files
+        known = {FileKey(digest, one.attempt) for digest, one in files.items()}
+        return [one for key in self._sizes.keys() - known for one in self.drop(key)]
+
+    # What is missing.
+
+    def wake_at_us(self) -> int:
+        """When another member is asked."""
+        return self._ask_at_us if self.lacking else NEVER
+
+    def ask(self, me: str, members: tuple[str, ...], now_us: int) -> PieceWanted | None:
+        """What is asked for now, and of whom."""
+        others = [one for one in members if one != me]
+        lacking = self.lacking
+        if not lacking or not others:
+            self._asked = None
+            return None
+        key, offset = lacking[0]
+        if self._asked == key and now_us < self._ask_at_us:
+            return None
+        if self._asked == key:
+            self._turn += 1  # The one that was asked has said nothing.
+        self._asked, self._ask_at_us = key, now_us + ASK_OTHER_US
+        return PieceWanted(others[self._turn % len(others)], key, offset)
+
+    def wanted(self, wanted: PieceWanted) -> tuple[int, int] | None:
+        """Offset and size of the piece that another member gets; None if it is not here."""
+        size = self.size_of(wanted.key) - wanted.offset
+        return (wanted.offset, min(size, CHUNK_BYTES_MAX)) if size > 0 else None
+
+    def given(self, given: PieceGiven) -> list[StoreFilePiece]:
+        """A piece from another member."""
+        kept = self._app.shelf.files.get(given.key.digest)
+        end = given.offset + len(given.data)
+        if kept is None or kept.attempt != given.key.attempt or end > kept.offset:
+            return []
+        stored = self.store(StoreFilePiece(given.key, given.offset, given.data))
+        if stored and self._asked == given.key:
+            self._asked = None  # The next piece is asked for at once.
+        return stored

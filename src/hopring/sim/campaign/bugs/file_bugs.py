@@ -1,0 +1,105 @@
+"""Planted bugs of files that travel with parcels of the long-haul service."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from hopring.haul.ids import ClusterId
+from hopring.haul.link.frames import ParcelFrame, WideFile
+from hopring.haul.managed_set import ManagedSet
+from hopring.haul.order.events import ParcelArrived
+from hopring.haul.stored.keeping import MemberFiles, PieceWanted
+from hopring.haul.stored.shelf import FileKey, FileShelf, FileUser
+from hopring.sim.campaign.bugs.planting import Bug, wide_bug
+
+
+def _arrived_at_once(park: Callable[..., None]) -> Any:
+    del park
+
+    def takes_the_message_for_the_file(
+        self: ManagedSet, peer: ClusterId, frame: ParcelFrame, file: WideFile, now_us: int
+    ) -> None:
+        outputs = self.core.step(ParcelArrived(peer, frame.parcel, frame.descriptors), now_us)
+        self.bodies.setdefault(frame.parcel.id, frame.body)
+        self.parcels[frame.parcel.id] = frame.parcel
+        self._need(frame.parcel.id, file, now_us)
+        self._carry_out(outputs)
+
+    return takes_the_message_for_the_file
+
+
+def _always_fits(verified: Callable[..., bool]) -> Any:
+    def believes_the_size(self: FileShelf, key: FileKey, *, fits: bool) -> bool:
+        del fits
+        return verified(self, key, fits=True)
+
+    return believes_the_size
+
+
+def _any_name(problem: Callable[..., str | None]) -> Any:
+    del problem
+
+    def takes_every_name(name: str) -> str | None:
+        del name
+        return None
+
+    return takes_every_name
+
+
+def _for_the_first(release: Callable[..., None]) -> Any:
+    def drops_it_for_all(self: FileShelf, digest: bytes, user: FileUser) -> None:
+        kept = self.files.get(digest)
+        if kept is not None and user in kept.users:
+            others = kept.users - {user}
+            release(self, digest, user)
+            if others:
+                kept.users.clear()
+                kept.offset, kept.whole = 0, False
+
+    return drops_it_for_all
+
+
+def _never_asks(ask: Callable[..., PieceWanted | None]) -> Any:
+    del ask
+
+    def takes_what_comes(
+        self: MemberFiles, me: str, members: tuple[str, ...], now_us: int
+    ) -> PieceWanted | None:
+        del self, me, members, now_us
+        return None
+
+    return takes_what_comes
+
+
+BUGS: Final[tuple[Bug, ...]] = (
+    wide_bug(
+        "file-early",
+        "long-haul 5.3: a message with a file is delivered when the file is there",
+        "a message counts as arrived before its file is whole",
+        ("hopring.haul.managed_set:ManagedSet._park", _arrived_at_once),
+    ),
+    wide_bug(
+        "digest-unchecked",
+        "property W13: a file that changes while it is taken in is refused",
+        "a file counts as whole when its size fits",
+        ("hopring.haul.stored.shelf:FileShelf.verified", _always_fits),
+    ),
+    wide_bug(
+        "name-unchecked",
+        "property W13: no name leaves the directory of its set",
+        "files go wherever their senders want them",
+        ("hopring.haul.application:name_problem", _any_name),
+        ("hopring.haul.stored.names:name_problem", _any_name),
+    ),
+    wide_bug(
+        "file-dropped-early",
+        "property W7: a file is kept while a parcel needs it",
+        "the first parcel that is done with a file takes it away from the others",
+        ("hopring.haul.stored.shelf:FileShelf.release", _for_the_first),
+    ),
+    wide_bug(
+        "lacking-unasked",
+        "property W7: a member that got the state from others gets what belongs to it, too",
+        "a member whose state came as a snapshot never asks for the files of that state",
+        ("hopring.haul.stored.keeping:MemberFiles.ask", _never_asks),
+    ),
+)
