@@ -8,7 +8,6 @@ Invariants  one write at a time is on its way to the disk, and the next one has 
 
 import asyncio
 import os
-from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from hopring.blocks.log.book import AppliedOperation, LogEntry, StateMachine
+from hopring.blocks.log.disk import LogDisk
 from hopring.blocks.log.errors import ApplyFailed, LogDiskFailed, NoQuorum, NotAccepted, NotAMember
 from hopring.blocks.log.events import (
     LogInput,
@@ -30,15 +30,13 @@ from hopring.blocks.log.events import (
 )
 from hopring.blocks.log.member import AnswerLost, LogMember, LogSizes, MemberOutput, log_member
 from hopring.blocks.log.messages import decode_message, encode_message
-from hopring.blocks.log.records import LogRecord
-from hopring.blocks.log.store import LogStore, MemoryStore, SpoolStore
+from hopring.blocks.log.outbox import SessionOutbox
+from hopring.blocks.log.store import MemoryStore, SpoolStore
 from hopring.client.arguments import check_seconds, got
 from hopring.client.errors import MessageTooLarge, SessionClosed, TimedOut, WrongType, WrongValue
 from hopring.client.events import Event, Message, Reconnected, Transition, View
-from hopring.client.outgoing import OutgoingMessage, checked_plain_group
+from hopring.client.outgoing import checked_plain_group
 from hopring.errors import HopError
-from hopring.services import Service
-from hopring.spool.errors import SpoolError, SyncFailed, WriterClosed
 
 if TYPE_CHECKING:
     from hopring.client.aio import Session
@@ -46,9 +44,6 @@ if TYPE_CHECKING:
 MEMBERS_MAX: Final = 64
 QUORUM_SECONDS: Final = 2.0
 """How long an append waits for a majority, which is also gone for a moment at each change of the view."""
-
-RETRY_SECONDS: Final = 1.0
-"""A write that the disk refused is repeated after this time."""
 
 SPARE_BYTES: Final = 1024
 """An operation is shorter than a message by this: room for what the log adds."""
@@ -117,12 +112,11 @@ class LogDriver:
         self._sizes = sizes
         self._watch = watch  # Called when the list has changed, or whether it serves.
         self._member: LogMember | None = None
-        self._store: LogStore = MemoryStore()
+        self._disk = LogDisk(MemoryStore(), self)
         self._waiting: dict[int, asyncio.Future[LogEntry | None]] = {}
-        self._outgoing: deque[OutgoingMessage] = deque()
+        self._outbox = SessionOutbox(session)
         self._wakers: list[asyncio.Future[None]] = []
         self._task: asyncio.Task[None] | None = None
-        self._write_task: asyncio.Task[None] | None = None
         self._me = ""
 
     @property
@@ -143,9 +137,10 @@ class LogDriver:
         place = self.place
         if place.directory is not None:
             of = place.directory, place.group, place.member, place.members
-            self._store = await asyncio.get_running_loop().run_in_executor(None, SpoolStore, *of)
+            store = await asyncio.get_running_loop().run_in_executor(None, SpoolStore, *of)
+            self._disk = LogDisk(store, self)
         writer = os.urandom(8).hex()
-        of_log = place.group, place.member, place.members, self._store.image, writer
+        of_log = place.group, place.member, place.members, self._disk.image, writer
         try:
             self._member = log_member(*of_log, self._machine, self._sizes)
             self.session._listeners.append(self)
@@ -162,11 +157,7 @@ class LogDriver:
             with suppress(asyncio.CancelledError):
                 await self._task
         self._fail(SessionClosed(f"{self.name} was left"))
-        if self._write_task is not None:
-            self._write_task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._write_task
-        self._store.close()
+        await self._disk.close()
         if self in self.session._listeners:
             self.session._listeners.remove(self)
         if self.session.ended is None and self.name in self.session.joined:
@@ -208,7 +199,7 @@ class LogDriver:
             self._step(LogSignalShown())
         elif isinstance(event, Reconnected):
             self._me = event.private_group
-            self._outgoing.clear()
+            self._outbox.clear()
             self._step(LogSessionLost())
 
     def _step(self, event: LogInput) -> None:
@@ -219,13 +210,11 @@ class LogDriver:
     def _carry_out(self, outputs: Sequence[MemberOutput]) -> None:
         for output in outputs:
             if isinstance(output, SendToGroup):
-                body = encode_message(output.message)
-                group = checked_plain_group(self.name)
-                self._outgoing.append(OutgoingMessage((group,), body, Service.AGREED))
+                self._outbox.append(checked_plain_group(self.name), encode_message(output.message))
             elif isinstance(output, AppliedOperation):
                 self._applied(output)
             elif isinstance(output, WriteRecords):
-                self._write_task = asyncio.create_task(self._write(output.records))
+                self._disk.write(output.records)
             elif isinstance(output, AnswerLost):
                 reason = "it was applied, but this member got the state from another one: its result is lost"
                 self._answer(output.number, NotAccepted((self.name,), reason))
@@ -250,37 +239,26 @@ class LogDriver:
 
     def received(self) -> None:
         """Sends as much as there is room for; called when bytes have arrived."""
-        core = self.session._core
         try:
-            while self._outgoing and core.connected and core.has_room(self._outgoing[0]):
-                core.send(self._outgoing.popleft())
+            self._outbox.flush()
         except HopError as error:
             self._fail(error)
-        if core.ended is None:
-            self.session._flush_soon()
 
     # The disk.
 
-    async def _write(self, records: tuple[LogRecord, ...]) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            written = loop.run_in_executor(None, self._store.write, records)
-            try:
-                await asyncio.shield(written)
-                break
-            except (SyncFailed, WriterClosed) as error:
-                self._fail(LogDiskFailed(self.name, str(error)))
-                return
-            except SpoolError as error:
-                self.disk_failed = LogDiskFailed(self.name, str(error))
-                self._wake()
-                await asyncio.sleep(RETRY_SECONDS)
-            except asyncio.CancelledError:
-                with suppress(SpoolError):
-                    await written  # The store is closed after that.
-                raise
+    def synced(self) -> None:
+        """The records that were given to the disk are on it."""
         self.disk_failed = None
         self._step(RecordsSynced())
+
+    def disk_refuses(self, reason: str) -> None:
+        """The disk does not take the records now."""
+        self.disk_failed = LogDiskFailed(self.name, reason)
+        self._wake()
+
+    def disk_lost(self, reason: str) -> None:
+        """It is not known what the disk has."""
+        self._fail(LogDiskFailed(self.name, reason))
 
     # Calls.
 
