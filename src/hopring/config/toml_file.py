@@ -124,14 +124,15 @@ def load_config(path: str | Path) -> Config:
 
 def parse_config(text: str, file: str = "hop.toml") -> Config:
     """The configuration in a text; `file` is its name in errors."""
-    values = _parse_toml(text, file)
+    values = parse_toml(text, file)
     try:
         return _read(ConfigTable(file, "", values))
     except ConfigError as error:
         raise error.on_line(find_line(text, error.where)) from None
 
 
-def _parse_toml(text: str, file: str) -> dict[str, Any]:
+def parse_toml(text: str, file: str) -> dict[str, Any]:
+    """The values of a TOML file; ConfigError, with the line, if it is none."""
     _check_depth(text, file)
     try:
         return tomllib.loads(text)

@@ -64,13 +64,18 @@ class LinkOptions:
     """What a member knows of the clusters file."""
 
     wide: str = "wide"
-    digest: bytes = bytes(32)
+    digest: bytes = bytes(32)  # Of peers that `digests` does not name.
     dials: ClusterMask = NOBODY  # The peers that this cluster dials.
     schedules: dict[ClusterId, LinkSchedule] = field(default_factory=dict)
     window_bytes: int = WINDOW_BYTES
     file_window_bytes: int = CHUNK_WINDOW_BYTES
     file_piece_bytes: int = CHUNK_BYTES_MAX
     wall_offset_us: int = 0  # The wall clock is this far ahead of `now_us`.
+    digests: dict[ClusterId, bytes] = field(default_factory=dict)  # Of what both ends have to have alike.
+
+    def digest_for(self, peer: ClusterId) -> bytes:
+        """The digest of what this cluster and a peer have to have alike."""
+        return self.digests.get(peer, self.digest)
 
 
 class EntrySubmitter(Protocol):
@@ -213,7 +218,8 @@ class MemberLinks:
 
     def _greet(self, connection: Connection, *, welcome: bool) -> None:
         received = self.app.received_from(connection.peer)
-        of = self.options.wide, self.options.digest, self.app.me, self.incarnation, connection.generation
+        digest = self.options.digest_for(connection.peer)
+        of = self.options.wide, digest, self.app.me, self.incarnation, connection.generation
         connection.told = dict(received)
         self._out.append(SendFrame(connection.id, Greeting(*of, received, (), welcome)))
 
@@ -237,7 +243,7 @@ class MemberLinks:
         self, connection: Connection, greeting: Greeting, opened: LinkOpened
     ) -> tuple[str, str] | None:
         options, app = self.options, self.app
-        if greeting.wide != options.wide or greeting.digest != options.digest:
+        if greeting.wide != options.wide or greeting.digest != options.digest_for(greeting.cluster):
             return "the clusters files differ", "give both clusters the same file"
         if connection.peer and greeting.cluster != connection.peer:
             return f"cluster {greeting.cluster} answers for {connection.peer}", "look at the access points"
