@@ -1,7 +1,8 @@
-"""A plugin of pytest: `hop_cluster` makes clusters of real daemons, `hop_peers` peers; they end with the test.
+"""A plugin of pytest: real daemons by `hop_cluster`, peers by `hop_peers`, joined clusters by `hop_wide`.
 
-pytest loads this file by itself wherever hopring is installed. So it imports nothing before it is used, and it
-is not in the package: importing any part of that chooses between compiled modules and sources.
+All end with the test. Pytest loads this file by itself wherever hopring is installed. So it imports nothing
+before it is used, and it is not in the package: importing any part of that chooses between compiled modules and
+sources.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,9 +16,11 @@ import pytest
 if TYPE_CHECKING:
     from hopring.local.blocking import Cluster
     from hopring.local.blocking_peers import Peers
+    from hopring.wide.local.blocking import LocalWide
 
     HopCluster = Callable[..., Cluster]
     HopPeers = Callable[..., Peers]
+    HopWide = Callable[..., LocalWide]
 
 
 @pytest.fixture
@@ -57,5 +60,26 @@ def hop_peers(tmp_path: Path) -> "Iterator[HopPeers]":
             blocking: Any = import_module("hopring.local.blocking_peers")
             peers: Peers = every.enter_context(blocking.local_peers(*arguments, **options))
             return peers
+
+        yield make
+
+
+@pytest.fixture
+def hop_wide(tmp_path: Path) -> "Iterator[HopWide]":
+    """Makes joined clusters: `world = hop_wide({"hub": 1, "norway": 1}, members=3)`.
+
+    The arguments are those of `hopring.wide.sync.local`. Files and logs are in the test's `tmp_path`, a
+    directory for each call.
+    """
+    with ExitStack() as every:
+        count = 0
+
+        def make(*arguments: Any, **options: Any) -> "LocalWide":
+            nonlocal count
+            count += 1
+            options.setdefault("directory", tmp_path / f"wide{count}")
+            blocking: Any = import_module("hopring.wide.local.blocking")
+            world: LocalWide = every.enter_context(blocking.LocalWide(*arguments, **options))
+            return world
 
         yield make

@@ -101,6 +101,7 @@ PACKAGES = (
         "daemon",
         "peer",
         "local",
+        "wide",
         "sync",
         "spark",
         "cli",

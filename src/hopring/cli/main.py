@@ -36,6 +36,7 @@ COMMANDS: Final = {
     "doctor": "hopring.cli.doctor:doctor",
     "shell": "hopring.cli.shell:shell",
     "up": "hopring.cli.up:up",
+    "wide": "hopring.cli.wide.command:wide",
     "bench": "hopring.bench.command:bench",
     "demo": "hopring.demo.command:demo",
     "sim": "hopring.cli.sim:sim",

@@ -1,0 +1,1 @@
+"""The library of the long-haul service: sets that are joined, conversations, multicasts, and their events."""

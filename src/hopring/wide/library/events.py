@@ -1,0 +1,67 @@
+"""Events of a set that was joined, and what a multicast returns."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from hopring.wide.library.service import WideService
+
+
+class WideId(NamedTuple):
+    """The identity of a message: the cluster that sent it, and its number among those of this cluster."""
+
+    cluster: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.cluster}.{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class WideMessage:
+    """A message of a set."""
+
+    set: str
+    id: WideId
+    sender: str  # The name of the session that sent it.
+    data: bytes
+    number: int  # The delivery number: of the line of this set in this cluster.
+    entry: int  # The entry point.
+    clusters: tuple[str, ...]  # The participants of its conversation.
+    conversation: str  # The name of that; empty without one.
+    to: tuple[str, ...]  # Its destinations.
+    order: int | None  # The place of an abcast in the order of its conversation; None of a cbcast.
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """All destinations have a message of this cluster that was sent with `notify=True`."""
+
+    set: str
+    id: WideId
+    number: int  # The delivery number of this event.
+
+
+@dataclass(frozen=True, slots=True)
+class WideGap:
+    """Items that this session has not got: it was away, or on the other side of a split of its cluster."""
+
+    set: str
+    first: int  # Delivery numbers.
+    last: int
+
+
+WideEvent = WideMessage | Completed | WideGap
+
+
+@dataclass(frozen=True, slots=True)
+class WideReceipt:
+    """A message is accepted: it is on the disks of a majority here, and is delivered whatever happens."""
+
+    set: str
+    id: WideId
+    _service: "WideService" = field(repr=False, compare=False)
+
+    async def everywhere(self, *, timeout_seconds: float | None = None) -> None:
+        """Waits until all destinations have it on disk; NotEverywhere if that is not so in time."""
+        await self._service.until_everywhere(self.set, self.id, timeout_seconds)

@@ -1,0 +1,1 @@
+"""One member of the long-haul service as a process: its session, its disk, its connections."""

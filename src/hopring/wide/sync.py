@@ -1,0 +1,163 @@
+"""The long-haul service without an event loop: `hopring.wide.sync`, with calls that block.
+
+    with sync.join("hop://localhost:4893", "tickets", session={"name": "vendor"}) as tickets:
+        receipt = tickets.cbcast(b"3 left")
+        receipt.everywhere()
+        for event in tickets: ...
+
+Each set has sessions of its own, in a thread of the library.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from hopring.blocks.replicated.in_thread import BlockInThread
+from hopring.client.arguments import ConnectOptions
+from hopring.wide.library import sets
+from hopring.wide.library.events import Completed, WideEvent, WideId, WideMessage, WideReceipt
+from hopring.wide.local.blocking import LocalWide
+
+__all__ = [
+    "BlockingConversation",
+    "BlockingReceipt",
+    "BlockingSender",
+    "BlockingSet",
+    "LocalWide",
+    "join",
+    "local",
+    "sender",
+]
+
+local = LocalWide
+
+
+@dataclass(frozen=True, slots=True)
+class BlockingReceipt:
+    """A message is accepted: it is on the disks of a majority here, and is delivered whatever happens."""
+
+    set: str
+    id: WideId
+    _block: "BlockingSender"
+    _receipt: WideReceipt
+
+    def everywhere(self, *, timeout_seconds: float | None = None) -> None:
+        """Waits until all destinations have it on disk; NotEverywhere if that is not so in time."""
+        self._block._run(self._receipt.everywhere(timeout_seconds=timeout_seconds))
+
+
+class BlockingConversation:
+    """Participants of a set, and the messages among them."""
+
+    def __init__(self, block: "BlockingSender", talk: sets.WideConversation) -> None:
+        """Called by `conversation`, not by applications."""
+        self._block = block
+        self._talk = talk
+
+    def cbcast(
+        self,
+        data: bytes,
+        *,
+        to: str | None = None,
+        entry: int = 0,
+        notify: bool = False,
+        timeout_seconds: float | None = None,
+    ) -> BlockingReceipt:
+        """Sends a message in causal order; see `WideConversation.cbcast`."""
+        options = {"to": to, "entry": entry, "notify": notify, "timeout_seconds": timeout_seconds}
+        return self._block._accepted(self._block._run(self._talk.cbcast(data, **options)))  # type: ignore[arg-type]
+
+    def abcast(
+        self, data: bytes, *, entry: int = 0, notify: bool = False, timeout_seconds: float | None = None
+    ) -> BlockingReceipt:
+        """Sends a message in one order with all other abcasts; see `WideConversation.abcast`."""
+        options = {"entry": entry, "notify": notify, "timeout_seconds": timeout_seconds}
+        return self._block._accepted(self._block._run(self._talk.abcast(data, **options)))  # type: ignore[arg-type]
+
+
+class BlockingSender(BlockInThread[sets.WideSender]):
+    """A set to which a program sends without being its local representative."""
+
+    def conversation(self, *clusters: str, name: str = "") -> BlockingConversation:
+        """A conversation of these clusters; without any, of all of the set."""
+        return BlockingConversation(self, self._inner.conversation(*clusters, name=name))
+
+    def cbcast(
+        self,
+        data: bytes,
+        *,
+        to: str | None = None,
+        entry: int = 0,
+        notify: bool = False,
+        timeout_seconds: float | None = None,
+    ) -> BlockingReceipt:
+        """Sends a message to all of the set, or to one cluster, in causal order."""
+        talk = BlockingConversation(self, self._inner)
+        return talk.cbcast(data, to=to, entry=entry, notify=notify, timeout_seconds=timeout_seconds)
+
+    def abcast(
+        self, data: bytes, *, entry: int = 0, notify: bool = False, timeout_seconds: float | None = None
+    ) -> BlockingReceipt:
+        """Sends a message to all of the set, in one order with all other abcasts to it."""
+        talk = BlockingConversation(self, self._inner)
+        return talk.abcast(data, entry=entry, notify=notify, timeout_seconds=timeout_seconds)
+
+    @property
+    def cluster(self) -> str:
+        """The cluster in which this program is."""
+        return self._inner.cluster
+
+    def _accepted(self, receipt: WideReceipt) -> BlockingReceipt:
+        return BlockingReceipt(receipt.set, receipt.id, self, receipt)
+
+
+class BlockingSet(BlockingSender):
+    """A set that was joined, with its events."""
+
+    @property
+    def _joined(self) -> sets.JoinedSet:
+        inner = self._inner
+        assert isinstance(inner, sets.JoinedSet), "made by `join`"
+        return inner
+
+    def receive(self) -> WideEvent:
+        """The next event of the set; SessionClosed if none can arrive."""
+        return self._run(self._joined.receive())
+
+    def __iter__(self) -> Iterator[WideEvent]:
+        """All events of the set."""
+        while True:
+            yield self.receive()
+
+    def done(self, event: WideMessage | Completed, *, timeout_seconds: float | None = None) -> None:
+        """A durable consumer has done with this event and all before: it does not get them again."""
+        self._run(self._joined.done(event, timeout_seconds=timeout_seconds))
+
+    def end_durable(self, *, timeout_seconds: float | None = None) -> None:
+        """Nothing is kept for this durable consumer any more."""
+        self._run(self._joined.end_durable(timeout_seconds=timeout_seconds))
+
+
+def join(
+    url: str,
+    name: str,
+    *,
+    group: str | None = None,
+    clusters: Sequence[str] | None = None,
+    durable: str | None = None,
+    timeout_seconds: float = sets.JOIN_SECONDS,
+    session: ConnectOptions | None = None,
+) -> BlockingSet:
+    """Joins a set at a daemon: `with sync.join(url, "tickets") as tickets`; see `hopring.wide.join`.
+
+    `session` has further arguments of `connect`, as {"name": "vendor"}.
+    """
+    return BlockingSet(
+        url,
+        session or {},
+        lambda own: sets.JoinedSet(own, name, group, clusters, durable, timeout_seconds),
+    )
+
+
+def sender(url: str, name: str, *, session: ConnectOptions | None = None) -> BlockingSender:
+    """Sends to a set that others have joined in the cluster of this daemon."""
+    return BlockingSender(url, session or {}, lambda own: sets.WideSender(own, name))
