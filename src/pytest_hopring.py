@@ -16,7 +16,7 @@ import pytest
 if TYPE_CHECKING:
     from hopring.local.blocking import Cluster
     from hopring.local.blocking_peers import Peers
-    from hopring.wide.local.blocking import LocalWide
+    from hopring.wide.local_clusters.blocking import LocalWide
 
     HopCluster = Callable[..., Cluster]
     HopPeers = Callable[..., Peers]
@@ -78,7 +78,7 @@ def hop_wide(tmp_path: Path) -> "Iterator[HopWide]":
             nonlocal count
             count += 1
             options.setdefault("directory", tmp_path / f"wide{count}")
-            blocking: Any = import_module("hopring.wide.local.blocking")
+            blocking: Any = import_module("hopring.wide.local_clusters.blocking")
             world: LocalWide = every.enter_context(blocking.LocalWide(*arguments, **options))
             return world
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from tests.support.waiting import until
 
 from hopring.cli.main import cli
-from hopring.wide.local.blocking import LocalWide
+from hopring.wide.local_clusters.blocking import LocalWide
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ from tests.wide.worlds import Member, best, comes, run, serves, texts
 
 from hopring.client.aio import connect
 from hopring.wide.library.sets import link
-from hopring.wide.local.blocking import LocalWide
+from hopring.wide.local_clusters.blocking import LocalWide
 
 pytestmark = pytest.mark.slow
 
@@ -82,5 +82,21 @@ def test_a_request_without_a_majority_is_accepted_when_there_is_one(world: Local
             assert await texts(norway, 1) == ["patience"]
             await receipt.everywhere()
         await asyncio.to_thread(world.restart, "norway")
+
+    run(story())
+
+
+def test_a_member_serves_again_when_its_daemon_is_back(world: LocalWide) -> None:
+    async def story() -> None:
+        async with Member(world, "hub", "daemon") as hub, Member(world, "norway", "daemon") as norway:
+            await norway.cbcast(b"before")
+            assert await texts(hub, 1) == ["before"]
+            daemons = world._core.daemons["hub"]
+            await asyncio.to_thread(daemons.crash, "hub1")
+            await asyncio.to_thread(daemons.restart, "hub1")
+            # The sessions of the program come back as well, and its requests are repeated.
+            await (await hub.cbcast(b"after")).everywhere()
+            assert await texts(norway, 2) == ["before", "after"]
+            assert await texts(hub, 1) == ["after"]
 
     run(story())

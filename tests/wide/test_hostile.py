@@ -16,7 +16,7 @@ from tests.wide.worlds import Member, best, comes, run, texts
 from hopring.credentials.daemon_tls import load_daemon_tls
 from hopring.haul.ids import ClusterId
 from hopring.haul.link.frames import Greeting, LinkGeneration, encode_frame
-from hopring.wide.local.blocking import LocalWide
+from hopring.wide.local_clusters.blocking import LocalWide
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ from hopring.wide import sync
 from hopring.wide.errors import ClustersDiffer, NoLongHaul, NotEverywhere, NotInSet, UnknownCluster
 from hopring.wide.library.events import Completed, WideMessage
 from hopring.wide.library.sets import link, sender
-from hopring.wide.local.blocking import LocalWide
+from hopring.wide.local_clusters.blocking import LocalWide
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 from hopring.client.aio import connect
 from hopring.wide.library.events import WideEvent, WideMessage
 from hopring.wide.library.sets import JoinedSet, join
-from hopring.wide.local.blocking import LocalWide
+from hopring.wide.local_clusters.blocking import LocalWide
 
 STORY_SECONDS: Final = 240.0
 NAMES: Final = ("hub", "norway", "sandiego")

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
         sender,
         status,
     )
-    from hopring.wide.local.aio import AioLocalWide
-    from hopring.wide.local.aio import AioLocalWide as local
+    from hopring.wide.local_clusters.aio import AioLocalWide
+    from hopring.wide.local_clusters.aio import AioLocalWide as local
 
 __all__ = [
     "AioLocalWide",
@@ -68,6 +68,7 @@ __all__ = [
     "status",
 ]
 
+_LOCAL: Final = {"AioLocalWide": "AioLocalWide", "local": "AioLocalWide"}
 _FILE: Final = ("ClustersFile", "WideCluster", "WideLink", "load_clusters")
 _EVENTS: Final = ("Completed", "WideEvent", "WideGap", "WideId", "WideMessage", "WideReceipt")
 _SETS: Final = (
@@ -86,15 +87,13 @@ def __getattr__(name: str) -> object:
     """Imports a name when it is first used."""
     if name not in __all__:
         raise AttributeError(f"module 'hopring.wide' has no attribute {name!r}")
-    if name == "local":
-        return __getattr__("AioLocalWide")
-    module = "local.aio" if name == "AioLocalWide" else "errors"
+    module = "local_clusters.aio" if name in _LOCAL else "errors"
     if name in _FILE:
         module = "clusters_file"
     elif name in _EVENTS:
         module = "library.events"
     elif name in _SETS:
         module = "library.sets"
-    value: object = getattr(import_module(f"hopring.wide.{module}"), name)
+    value: object = getattr(import_module(f"hopring.wide.{module}"), _LOCAL.get(name, name))
     globals()[name] = value
     return value

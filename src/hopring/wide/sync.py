@@ -15,7 +15,7 @@ from hopring.blocks.replicated.in_thread import BlockInThread
 from hopring.client.arguments import ConnectOptions
 from hopring.wide.library import sets
 from hopring.wide.library.events import Completed, WideEvent, WideId, WideMessage, WideReceipt
-from hopring.wide.local.blocking import LocalWide
+from hopring.wide.local_clusters.blocking import LocalWide
 
 __all__ = [
     "BlockingConversation",

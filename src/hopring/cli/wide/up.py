@@ -11,8 +11,8 @@ from hopring.cli.terminal import Failure, say
 from hopring.cli.wide.options import up_place
 from hopring.local.process import ClusterError
 from hopring.wide.clusters_file import FILE_NAME, dump_clusters
-from hopring.wide.local.blocking import LocalWide
-from hopring.wide.local.processes import NotReady
+from hopring.wide.local_clusters.blocking import LocalWide
+from hopring.wide.local_clusters.processes import NotReady
 
 LOOK_SECONDS: Final = 1.0
 CLUSTERS_EXAMPLE: Final = "hub=1,norway=1,sandiego=1"

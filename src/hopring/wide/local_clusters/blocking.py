@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from hopring.client.blocking import Session, connect
 from hopring.wide.clusters_file import ClustersFile
-from hopring.wide.local.processes import START_SECONDS, LocalClusters, wait_ready
+from hopring.wide.local_clusters.processes import START_SECONDS, LocalClusters, wait_ready
 
 
 class LocalWideBase:

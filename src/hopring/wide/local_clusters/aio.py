@@ -5,8 +5,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from hopring.client.aio import Connecting, connect
-from hopring.wide.local.blocking import LocalWideBase
-from hopring.wide.local.processes import START_SECONDS, wait_ready
+from hopring.wide.local_clusters.blocking import LocalWideBase
+from hopring.wide.local_clusters.processes import START_SECONDS, wait_ready
 
 
 class AioLocalWide(LocalWideBase):
