@@ -157,3 +157,21 @@ def test_members_show_what_they_have(world: LocalWide) -> None:
     assert found["serving"]
     assert found["clusters"] == {"hub": 1, "norway": 2, "sandiego": 3}
     assert [one["cluster"] for one in found["links"]] == ["norway", "sandiego"]
+
+
+def test_a_link_with_windows_is_open_in_them_alone(hop_wide: object) -> None:
+    windows = hop_wide({"hub": 1, "norway": 1}, schedules={("hub", "norway"): "every 3s for 1s"})  # type: ignore[operator]
+
+    async def story() -> None:
+        async with Member(windows, "hub", "often") as hub, Member(windows, "norway", "often") as norway:
+            for number in range(2):
+                await hub.cbcast(b"%d" % number)
+                assert await texts(norway, 1) == [str(number)]
+
+                async def closed() -> bool:
+                    return not (await asyncio.to_thread(best, windows, "hub"))["links"][0]["open"]
+
+                await comes(closed)
+        assert "the window is over" in windows.log("hub-m1")
+
+    run(story())

@@ -19,13 +19,13 @@ from hopring.wide.clusters_file import FILE_NAME, ClustersFile, WideCluster, loa
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 PLACE: Final = "hopring-wide"
-"""The directory of this user's clusters of this machine, which `hop wide up` started last."""
+"""The directory with the clusters file of the `hop wide up` of this user that was started last."""
 
 
 def up_place() -> Path:
     """Where `hop wide up` leaves its clusters file for other commands of this user."""
     run = os.environ.get("XDG_RUNTIME_DIR")
-    return (Path(run) if run else Path(tempfile.gettempdir()) / f"hopring-{os.getuid()}") / PLACE
+    return Path(run) / PLACE if run else Path(tempfile.gettempdir()) / f"{PLACE}-{os.getuid()}"
 
 
 def file_option(command: Command) -> Command:
@@ -63,21 +63,26 @@ def chosen_file(path: Path | None) -> tuple[ClustersFile, Path]:
     if path is None:
         here = Path(FILE_NAME)
         running = up_place() / FILE_NAME
-        path = here if here.exists() or not _is_ours(running) else running
+        path = here if here.exists() or not is_ours(running) else running
         if not path.exists():
             remedy = "name one with --file, or start clusters of this machine with `hop wide up`"
             raise Failure(f"there is no {FILE_NAME} here; {remedy}")
     return load_clusters(path), path
 
 
-def _is_ours(path: Path) -> bool:
-    """Whether a file is this user's, in a directory that nobody else can write."""
+def is_ours(path: Path) -> bool:
+    """Whether a file is there and this user's, in a directory that nobody else can write."""
+    return is_private(path.parent) and path.is_file() and path.lstat().st_uid == os.getuid()
+
+
+def is_private(place: Path) -> bool:
+    """Whether a directory is this user's, and nobody else can write in it."""
     try:
-        parent, file = path.parent.lstat(), path.lstat()
+        found = place.lstat()
     except OSError:
         return False
-    owners = {parent.st_uid, file.st_uid}
-    return owners == {os.getuid()} and not stat.S_IMODE(parent.st_mode) & (stat.S_IWGRP | stat.S_IWOTH)
+    others = stat.S_IMODE(found.st_mode) & (stat.S_IWGRP | stat.S_IWOTH)
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not others
 
 
 def chosen_cluster(file: ClustersFile, path: Path, name: str | None) -> WideCluster:

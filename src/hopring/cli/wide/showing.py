@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import click
 
-from hopring.cli.daemon_session import client_errors, json_option
+from hopring.cli.daemon_session import client_errors, identity, identity_options, json_option
 from hopring.cli.terminal import say
 from hopring.cli.wide.options import (
     chosen_cluster,
@@ -50,6 +50,7 @@ def of_cluster(members: list[Status]) -> Status:
     "--cluster", "cluster_name", metavar="NAME", help="This cluster alone.  [default: all of the file]"
 )
 @json_option
+@identity_options
 def status(path: Path | None, cluster_name: str | None, as_json: bool) -> None:
     """Show all clusters of the file: members, links, sets and spools.
 
@@ -79,7 +80,7 @@ async def _one(path: Path, name: str) -> Status:
         async with asyncio.timeout(STATUS_SECONDS):
             file, _ = chosen_file(path)
             at = urls_of(chosen_cluster(file, path, name), None)
-            async with connect(at, membership=False, reconnect=False) as session:
+            async with connect(at, membership=False, reconnect=False, **identity()) as session:
                 return of_cluster(await ask_status(session))
     except (HopError, TimeoutError) as error:
         return {"cluster": name, "serving": False, "error": str(error) or f"no answer in {STATUS_SECONDS:g} s"}

@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 
 from hopring.cli.terminal import Failure, say
-from hopring.cli.wide.options import up_place
+from hopring.cli.wide.options import is_private, up_place
 from hopring.local.process import ClusterError
 from hopring.wide.clusters_file import FILE_NAME, dump_clusters
 from hopring.wide.local_clusters.blocking import LocalWide
@@ -65,39 +65,45 @@ def up(clusters: dict[str, int], members: str, out: Path | None) -> None:
         with LocalWide(clusters, members=int(members), directory=out) as world:
             place = _leave_file(world)
             try:
-                _announce(world)
+                _announce(world, found=place is not None)
                 _hold(world)
             except KeyboardInterrupt:
                 say("hop: ending all members and daemons", err=True)
             finally:
-                if place is not None and place.exists() and str(os.getpid()) in place.read_text():
+                if place is not None and place.exists() and place.read_text().startswith(_mark()):
                     place.unlink()
     except (ClusterError, NotReady, ValueError) as error:
         raise Failure(str(error)) from None
 
 
 def _leave_file(world: LocalWide) -> Path | None:
-    """The clusters file for other commands of this user, if no other `hop wide up` has left one."""
+    """The clusters file for other commands; None if there is no place that is this user's alone."""
     place = up_place()
-    place.mkdir(mode=0o700, parents=True, exist_ok=True)
-    place.chmod(0o700)
+    try:
+        place.mkdir(mode=0o700, exist_ok=True)
+    except OSError:
+        return None
+    if not is_private(place):
+        return None
     path = place / FILE_NAME
-    path.write_text(f"# Of `hop wide up`, process {os.getpid()}.\n{dump_clusters(world.file)}")
+    path.write_text(_mark() + dump_clusters(world.file))
     return path
 
 
-def _announce(world: LocalWide) -> None:
+def _mark() -> str:
+    return f"# Of `hop wide up`, process {os.getpid()}.\n"
+
+
+def _announce(world: LocalWide, *, found: bool) -> None:
     for name in world.clusters:
         status: list[dict[str, Any]] = world.status(name)
         open_links = [one["cluster"] for one in status[0]["links"] if one["open"]] if status else []
         here = ", ".join([str(one["member"]) for one in status])
         say(f"{name}  {here}  at {world.url(name)}  linked to {', '.join(open_links) or 'nobody'}")
-    first = world.clusters[0]
-    say(
-        f"hop: try `hop wide sub news --cluster {first}` and `hop wide send news hello --cluster {first}`",
-        err=True,
-    )
-    say("hop: watch it with `hop wide status`", err=True)
+    first, option = world.clusters[0], "" if found else f" --file {world.path}"
+    where = f"--cluster {first}{option}"
+    say(f"hop: try `hop wide sub news {where}` and `hop wide send news hello {where}`", err=True)
+    say(f"hop: watch it with `hop wide status{option}`", err=True)
     say(f"hop: files are in {world.path.parent}; Ctrl-C ends everything", err=True)
 
 

@@ -168,7 +168,7 @@ class MemberProcess:
         return MemberOptions(links=links)
 
     async def _serve(self) -> None:
-        name = f"{SERVICE_SESSION}{self.setup.cluster.name[:24]}:{self.setup.member[:24]}"
+        name = f"{SERVICE_SESSION}{self.setup.member}"
         reconnect = Reconnect(give_up_seconds=SECONDS_MAX)
         options = {"name": name, "slow": "spill", "reconnect": reconnect, **self.setup.credentials}
         async with connect(self.setup.urls, **options) as session:
