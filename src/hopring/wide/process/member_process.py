@@ -131,6 +131,7 @@ class MemberProcess:
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._serving = False
+        self._following_up = False
 
     # Its life.
 
@@ -282,11 +283,18 @@ class MemberProcess:
             outputs = self.core.step(event, _now_us())
             for output in outputs:
                 self._carry_out(output)
-            self._look_at_groups()
-            self._outbox.flush()
         except Exception as error:  # Whatever it is, the state may be wrong from here on.
             self.fail(error)
             return
+        if not self._following_up:
+            self._following_up = True
+            asyncio.get_running_loop().call_soon(self._follow_up)
+
+    def _follow_up(self) -> None:
+        """After all steps of one turn of the loop: what is needed once for all of them."""
+        self._following_up = False
+        self._look_at_groups()
+        self.received()
         self._note_serving()
         self._set_timer()
 
