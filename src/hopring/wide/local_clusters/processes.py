@@ -28,7 +28,7 @@ from hopring.errors import HopError
 from hopring.haul.ids import ClusterId
 from hopring.local.blocking import Cluster
 from hopring.local.daemons import KEY_DAYS
-from hopring.local.plan import free_base_port
+from hopring.local.ports import ReservedPorts
 from hopring.local.process import ClusterError
 from hopring.wide.clusters_file import (
     FILE_NAME,
@@ -146,6 +146,7 @@ class LocalClusters:
         self.members: dict[str, MemberProcessHandle] = {}  # Those that run.
         self._cuts: set[frozenset[str]] = set()
         self._file: ClustersFile | None = None
+        self._ports: ReservedPorts | None = None  # Of all members, also while some are down.
         self._starts = 0
 
     @property
@@ -187,7 +188,9 @@ class LocalClusters:
 
     def _drawn(self) -> ClustersFile:
         """The clusters file, on ports that are free now."""
-        port = free_base_port(len(self.daemon_counts) * self._members)
+        self._release_ports()
+        self._ports = ReservedPorts(len(self.daemon_counts) * self._members)
+        port = self._ports.base
         clusters: list[WideCluster] = []
         for number, name in enumerate(self.daemon_counts, 1):
             members = tuple([f"{name}-m{one}" for one in range(1, self._members + 1)])
@@ -198,6 +201,10 @@ class LocalClusters:
         links = [WideLink(pair, written=text) for pair, text in self._schedules.items()]
         drawn = ClustersFile(WIDE, tuple(clusters), tuple(links), Path("keys"))
         return parse_clusters(dump_clusters(drawn), str(self.path))
+
+    def _release_ports(self) -> None:
+        if self._ports is not None:
+            self._ports.release()
 
     def ready(self) -> bool:
         """Whether all clusters serve, and links that may be open are; ClusterError if a member has ended."""
@@ -284,6 +291,7 @@ class LocalClusters:
                 handle.begin_to_end()
             for handle in self.members.values():
                 handle.end()
+            self._release_ports()
             self.members = {}
             for cluster in self.daemons.values():
                 cluster.__exit__(None, None, None)
