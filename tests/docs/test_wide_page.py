@@ -10,8 +10,12 @@ from click import Group
 
 from hopring import wide
 from hopring.cli.wide.command import wide as hop_wide
+from hopring.haul.ids import ClusterId, ClusterMask
+from hopring.haul.link.frames import LinkGeneration
+from hopring.haul.status import WideLinkStatus, WideSetStatus, WideSpoolStatus, WideStatus
 from hopring.wide import errors, sync
 from hopring.wide.clusters_file import parse_clusters, read_schedule
+from hopring.wide.process.metrics import metrics_text
 
 PAGE = (Path(__file__).parents[2] / "docs" / "wide.md").read_text()
 
@@ -63,3 +67,18 @@ def test_every_public_name_is_there() -> None:
     assert wide.local is wide.AioLocalWide
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         wide.nothing  # noqa: B018
+
+
+def test_the_table_of_metrics_is_the_page_of_a_member() -> None:
+    link = WideLinkStatus(ClusterId(2), True, False, "", LinkGeneration(0, 0))
+    of_set = WideSetStatus("s", "g", ClusterMask(3), 5, 4, 0, 1, (), "h1", ())
+    spools = [WideSpoolStatus("s", to, True, 1, 153) for to in (ClusterId(2), None)]
+    status = WideStatus(ClusterId(1), "h1", True, 3, ("h1",), (link,), (of_set,), tuple(spools))
+    text = metrics_text("ims", status, lambda one: {1: "hub", 2: "norway"}[one], {"certificate": 2})
+
+    assert 'hopring_wide_info{wide="ims",cluster="hub",member="h1"} 1' in text
+    assert 'hopring_wide_link_open{to="norway"} 0.0' in text
+    assert 'hopring_wide_spool_bytes{set="s",to=""} 153.0' in text
+    assert 'hopring_wide_refused_total{reason="certificate"} 2' in text
+    named = set(re.findall(r"^# TYPE (\w+)", text, re.MULTILINE))
+    assert named == set(re.findall(r"`(hopring_wide_\w+)`", PAGE))

@@ -11,11 +11,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from tests.support.waiting import until
 from tests.wide.worlds import Member, best, comes, run, texts
 
 from hopring.credentials.daemon_tls import load_daemon_tls
 from hopring.haul.ids import ClusterId
 from hopring.haul.link.frames import Greeting, LinkGeneration, encode_frame
+from hopring.local.ports import ReservedPorts
 from hopring.wide.local_clusters.blocking import LocalWide
 
 pytestmark = pytest.mark.slow
@@ -136,7 +138,7 @@ def test_clusters_with_different_files_refuse_each_other_until_these_are_alike(w
             await asyncio.to_thread(world.restart, "norway")
 
             async def is_refused() -> bool:
-                return "the clusters files differ" in world.log("hub-m1") + world.log("norway-m1")
+                return "the clusters files differ" in world.log("norway-m1")  # The hub dials.
 
             await comes(is_refused)
             receipt = await hub.cbcast(b"waits")
@@ -172,6 +174,14 @@ def test_two_members_with_one_directory_do_not_run(world: LocalWide) -> None:
     assert "Traceback" not in second.stderr
 
 
+def test_a_port_that_is_taken_is_named(world: LocalWide, tmp_path: Path) -> None:
+    listen = "{}:{}".format(*access(world, "norway"))
+    taken = start(world, "--cluster", "hub", "--state", str(tmp_path / "state"), "--listen", listen)
+
+    assert taken.returncode == 1
+    assert f"hop: cannot listen at {listen}: Address already in use; end what has the port" in taken.stderr
+
+
 def test_a_file_without_keys_is_for_loopback_only(tmp_path: Path) -> None:
     file = tmp_path / "clusters.toml"
     clusters = [
@@ -184,3 +194,35 @@ def test_a_file_without_keys_is_for_loopback_only(tmp_path: Path) -> None:
 
     assert done.returncode == 7
     assert "192.0.2.1:4990 is beyond this host, and there are no keys; make keys with" in done.stderr
+
+
+def test_pages_are_on_loopback_and_say_whether_a_majority_has_the_log(world: LocalWide) -> None:
+    beyond = start(world, "--cluster", "hub", "--state", "x", "--metrics", "0.0.0.0:9464")
+    assert beyond.returncode == 7
+    assert "use a loopback address" in beyond.stderr
+    world.crash("norway-m1")
+    ports = ReservedPorts(1)
+    port = ports.base
+    command = [sys.executable, "-m", "hopring.cli.main", "wide", "run", "--file", str(world.path)]
+    command += ["--cluster", "norway", "--state", str(world.path.parent / "state" / "norway-m1")]
+    member = subprocess.Popen([*command, "--metrics", str(port)], stderr=subprocess.DEVNULL)
+    try:
+        until(lambda: page(port, "/readyz").startswith("HTTP/1.1 200 "))
+        assert "hopring_wide_serving 1" in page(port, "/metrics")
+        assert page(port, "/healthz").endswith("alive\n")
+        assert page(port, "/nothing").startswith("HTTP/1.1 404 ")
+        assert page(port, " ").startswith("HTTP/1.1 400 ")
+    finally:
+        member.terminate()
+        assert member.wait(60) == 0
+    world.restart("norway")
+    world.settled()
+
+
+def page(port: int, path: str) -> str:
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=60.0) as channel:
+            channel.sendall(f"GET {path} HTTP/1.1\r\nHost: here\r\n\r\n".encode())
+            return channel.makefile().read()
+    except OSError:
+        return ""

@@ -14,11 +14,16 @@ from hopring.cli.daemon_session import client_errors, identity
 from hopring.cli.terminal import BadConfiguration, Failure
 from hopring.cli.wide.options import chosen_cluster, chosen_file, cluster_option, file_option, urls_of
 from hopring.client.arguments import parse_urls
+from hopring.daemon.admin.http_server import parse_place
 from hopring.daemon.log import DaemonLog
 from hopring.spool.errors import SpoolError
 from hopring.wide.clusters_file import AccessPoint
 from hopring.wide.process.member_process import MemberEnded, MemberProcess, MemberSetup
-from hopring.wide.process.transport_security import check_wide_exposure, load_wide_tls
+from hopring.wide.process.transport_security import (
+    check_metrics_exposure,
+    check_wide_exposure,
+    load_wide_tls,
+)
 
 _READ_BYTES: Final = 4_096
 _STDIN: Final = 0
@@ -34,6 +39,16 @@ def read_listen(_context: click.Context, _parameter: click.Parameter, text: str 
     return AccessPoint(host.removeprefix("[").removesuffix("]"), int(port))
 
 
+def read_metrics(
+    _context: click.Context, _parameter: click.Parameter, text: str | None
+) -> tuple[str, int] | None:
+    """Parses an address with its port, or a port of loopback."""
+    try:
+        return None if text is None else parse_place(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
 @click.command()
 @file_option
 @click.option("--member", metavar="NAME", help="Which member of the cluster this is.  [default: the only one]")
@@ -47,6 +62,12 @@ def read_listen(_context: click.Context, _parameter: click.Parameter, text: str 
 @click.option(
     "--listen", metavar="ADDRESS:PORT", callback=read_listen, help="Instead of the access point of the file."
 )
+@click.option(
+    "--metrics",
+    metavar="ADDRESS:PORT",
+    callback=read_metrics,
+    help="Serve /metrics, /healthz and /readyz by HTTP, on loopback; a port alone is enough.",
+)
 @click.option("--dangerous", is_flag=True, help="Let tests cut links to other clusters.")
 @click.option(
     "--cut", "cut_names", metavar="CLUSTER", multiple=True, help="Begin with the link to it cut; for tests."
@@ -58,6 +79,7 @@ def run(
     member: str | None,
     state: Path,
     listen: AccessPoint | None,
+    metrics: tuple[str, int] | None,
     dangerous: bool,
     cut_names: tuple[str, ...],
     end_with_stdin: bool,
@@ -75,12 +97,14 @@ def run(
     if member not in cluster.members:
         raise Failure(f"--member: choose of {', '.join(cluster.members)}, the members of {cluster.name}")
     check_wide_exposure(file, str(path), listen)
+    if metrics is not None:
+        check_metrics_exposure(metrics)
     tls = load_wide_tls(file, cluster.name)
     urls = tuple(parse_urls(urls_of(cluster, url)))
     cut = frozenset([chosen_cluster(file, path, one).id for one in cut_names])
     if cut and not dangerous:
         raise click.UsageError("--cut is for tests: give --dangerous, too")
-    setup = MemberSetup(file, cluster, member, state, urls, tls, listen, identity(), dangerous, cut)
+    setup = MemberSetup(file, cluster, member, state, urls, tls, listen, identity(), dangerous, cut, metrics)
     try:
         with client_errors():
             asyncio.run(_run(setup, end_with_stdin))

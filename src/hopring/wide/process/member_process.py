@@ -69,6 +69,7 @@ from hopring.wide.messages import (
     encode,
 )
 from hopring.wide.process.local_groups import LocalGroups
+from hopring.wide.process.metrics import MemberPages, metrics_text
 from hopring.wide.process.peer_streams import PeerStreams
 from hopring.wide.process.queries import MemberQueries
 
@@ -96,6 +97,7 @@ class MemberSetup:
     credentials: dict[str, Any] = field(default_factory=dict)
     dangerous: bool = False  # Whether tests may cut links.
     cut: frozenset[ClusterId] = frozenset()
+    metrics: tuple[str, int] | None = None  # Where the pages are served.
 
 
 class MemberEnded(HopError):
@@ -130,6 +132,7 @@ class MemberProcess:
         self._clients: dict[str, str] = {}  # The private group of each, by its name.
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._pages = MemberPages(self._metrics, lambda: self.core.serving)
         self._serving = False
         self._following_up = False
 
@@ -147,15 +150,29 @@ class MemberProcess:
             place = MemberPlace(setup.cluster.id, setup.file.peers_of(setup.cluster.name), setup.member, names)
             writer = f"{setup.member}.{os.urandom(8).hex()}"
             self.core = WideMember(place, replica, writer, self._options())
-            self.streams.listen(setup.listen or setup.cluster.access_of(setup.member))
+            await self._listen()
             await self._serve()
         finally:
             if self._timer is not None:
                 self._timer.cancel()
             for task in list(self._tasks):
                 task.cancel()
+            self._pages.close()
             await self.streams.close()
             await self._disk.close()
+
+    async def _listen(self) -> None:
+        """Takes the address for other clusters, and that of the pages; MemberEnded if one cannot be had."""
+        setup = self.setup
+        at = setup.listen or setup.cluster.access_of(setup.member)
+        try:
+            self.streams.listen(at)
+            if setup.metrics is not None:
+                at = AccessPoint(*setup.metrics)
+                await self._pages.open(setup.metrics)
+        except OSError as error:
+            reason = f"cannot listen at {at}: {os.strerror(error.errno or 0)}"
+            raise MemberEnded(reason, "end what has the port, or choose another address", setup=False) from None
 
     def _options(self) -> MemberOptions:
         file, name = self.setup.file, self.setup.cluster.name
@@ -194,6 +211,10 @@ class MemberProcess:
                     await following
                 with suppress(HopError):
                     self._outbox.flush()
+
+    def _metrics(self) -> str:
+        file = self.setup.file
+        return metrics_text(file.wide, self.core.snapshot(), file.name_of, self.streams.refused)
 
     def fail(self, error: Exception) -> None:
         """Ends the process with an error."""

@@ -31,6 +31,14 @@ def check_wide_exposure(file: ClustersFile, path: str, listen: AccessPoint | Non
             raise ConfigError(path, where, f"{at} is beyond this host, and there are no keys", remedy)
 
 
+def check_metrics_exposure(address: tuple[str, int]) -> None:
+    """ConfigError if pages would be served without encryption beyond loopback."""
+    if not is_loopback(address[0]):
+        problem = f"pages are served without encryption beyond this host at {address[0]}"
+        remedy = "use a loopback address, and a proxy or tunnel with encryption"
+        raise ConfigError("--metrics", "", problem, remedy)
+
+
 def is_loopback(host: str) -> bool:
     """Whether an address is one of this host alone."""
     try:
