@@ -8,7 +8,7 @@ from hopring import sync
 from hopring.compat import fl, sp
 from hopring.compat.constants import AGREED_MESS, FIFO_MESS, ILLEGAL_GROUP, SAFE_MESS
 
-WAIT_S = 30.0
+WAIT_S = 60.0
 
 pytestmark = pytest.mark.slow
 

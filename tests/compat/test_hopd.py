@@ -24,7 +24,7 @@ from hopring import sync
 from hopring.compat import sp, spread
 
 ROOT = Path(__file__).parents[2]
-WAIT_S = 30.0
+WAIT_S = 60.0
 SERVED = "spread" in inspect.signature(sync.local_cluster).parameters
 
 numbers = count()

@@ -30,4 +30,4 @@ def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
         yield DaemonEngine(request.getfixturevalue("daemons"), mark)
         return
     yield PeerEngine(mark)
-    until(lambda: not [one for one in threading.enumerate() if one.name == "hopring-peer"], seconds=10)
+    until(lambda: not [one for one in threading.enumerate() if one.name == "hopring-peer"])

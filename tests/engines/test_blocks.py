@@ -33,11 +33,11 @@ def test_a_lock_waits_for_its_holder_and_fences_rise(engine: Engine) -> None:
         async with session(engine, 0, True) as ann, session(engine, 1, True) as bob:
             ours, theirs = await ann.join(group_of(engine)), await bob.join(group_of(engine))
             await next_of(theirs, View, lambda view: view.primary)
-            async with ours.lock("row", timeout_seconds=20) as first:
+            async with ours.lock("row", timeout_seconds=60) as first:
                 with pytest.raises(LockTimedOut):
                     await theirs.lock("row", timeout_seconds=0.2)
-                waiting = asyncio.ensure_future(theirs.lock("row", timeout_seconds=20).__aenter__())
-                other = await theirs.lock("other", timeout_seconds=20)
+                waiting = asyncio.ensure_future(theirs.lock("row", timeout_seconds=60).__aenter__())
+                other = await theirs.lock("other", timeout_seconds=60)
                 assert other > first
                 assert not waiting.done()
             second = await waiting
@@ -46,9 +46,9 @@ def test_a_lock_waits_for_its_holder_and_fences_rise(engine: Engine) -> None:
                 await theirs.unlock("row", first)
             await theirs.unlock("row", second)
             await theirs.unlock("other", other)
-            async with theirs.elect(timeout_seconds=20) as leader:
+            async with theirs.elect(timeout_seconds=60) as leader:
                 assert leader > second
-                claim = asyncio.ensure_future(ours.elect(timeout_seconds=20).__aenter__())
+                claim = asyncio.ensure_future(ours.elect(timeout_seconds=60).__aenter__())
             assert await claim > leader
 
     asyncio.run(asyncio.wait_for(story(), SECONDS_MAX))
@@ -58,7 +58,7 @@ def test_holders_of_locks_are_listed(engine: Engine) -> None:
     with (
         sync.connect(engine.url(0, True), name="ann") as ann,
         ann.join(group_of(engine)) as group,
-        group.lock("row", timeout_seconds=20) as fence,
+        group.lock("row", timeout_seconds=60) as fence,
     ):
         (listed,) = ann.locks(group_of(engine))
         assert (listed.name, listed.fence, listed.waiting) == ("row", fence, 0)
@@ -72,13 +72,13 @@ def test_a_lock_goes_on_when_its_holder_closes_and_fences_are_above_those_of_ear
     with sync.connect(engine.url(1, True), name="bob") as bob:
         with sync.connect(engine.url(0, True), name="ann") as ann:
             ours = ann.join(group_of(engine))
-            old = ours.lock("row", timeout_seconds=20).acquire()
+            old = ours.lock("row", timeout_seconds=60).acquire()
             theirs = bob.join(group_of(engine))
-        fence = theirs.lock("row", timeout_seconds=20).acquire()
+        fence = theirs.lock("row", timeout_seconds=60).acquire()
         assert fence > old
         bob.leave(group_of(engine))
     with sync.connect(engine.url(0, True), name="cat") as cat:
-        assert cat.join(group_of(engine)).lock("row", timeout_seconds=20).acquire() > fence
+        assert cat.join(group_of(engine)).lock("row", timeout_seconds=60).acquire() > fence
 
 
 def test_requests_are_answered_by_as_many_servers_as_are_wanted(engine: Engine) -> None:
@@ -86,7 +86,7 @@ def test_requests_are_answered_by_as_many_servers_as_are_wanted(engine: Engine) 
         async with session(engine, 0) as ann, session(engine, 1) as bob, session(engine, 2) as cat:
             group = group_of(engine)
             with pytest.raises(NoResponders):
-                await cat.request(group, b"x", timeout_seconds=20)
+                await cat.request(group, b"x", timeout_seconds=60)
 
             def shout(request: Request) -> bytes:
                 if request.data == b"bad":
@@ -94,22 +94,22 @@ def test_requests_are_answered_by_as_many_servers_as_are_wanted(engine: Engine) 
                 return request.data.upper()
 
             async with ann.serve(group, shout), bob.serve(group, shout):
-                one = await cat.request(group, b"word", headers={"k": "v"}, timeout_seconds=20)
+                one = await cat.request(group, b"word", headers={"k": "v"}, timeout_seconds=60)
                 assert one.data == b"WORD"
                 for wait in (2, MAJORITY, ALL):
-                    replies = await cat.request(group, b"word", wait=wait, timeout_seconds=20)
+                    replies = await cat.request(group, b"word", wait=wait, timeout_seconds=60)
                     assert sorted(reply.server for reply in replies) == sorted(
                         [ann.private_group, bob.private_group]
                     )
                 with pytest.raises(RequestFailed, match="no such word"):
-                    await cat.request(group, b"bad", timeout_seconds=20)
+                    await cat.request(group, b"bad", timeout_seconds=60)
                 members = await cat.join(group)
                 await members.multicast(b"before")
-                await ann.request(group, b"y", wait=ALL, reply_to="group", timeout_seconds=20)
+                await ann.request(group, b"y", wait=ALL, reply_to="group", timeout_seconds=60)
                 heard = [(await next_of(members, Message)).data for _ in range(3)]
                 assert heard[0] == b"before"
                 assert heard[1:] == [b"Y", b"Y"]
-                many = await asyncio.gather(*[cat.request(group, b"x", timeout_seconds=20) for _ in range(100)])
+                many = await asyncio.gather(*[cat.request(group, b"x", timeout_seconds=60) for _ in range(100)])
                 assert [one.data for one in many] == [b"X"] * 100
 
     asyncio.run(asyncio.wait_for(story(), SECONDS_MAX))
@@ -157,12 +157,12 @@ def test_a_member_without_view_synchrony_is_not_waited_for_and_gets_the_messages
             assert names(await next_of(synchronous, View)) == ["ann"]
             joining = asyncio.ensure_future(bob.join(group, synchrony="view"))
             request = await next_of(synchronous, FlushRequest)
-            await ann.multicast_wait(group, b"one", timeout_seconds=20)
+            await ann.multicast_wait(group, b"one", timeout_seconds=60)
             await ann.multicast_many(group, [b"two", b"three"])
             await ann.flush_ok(request)
             theirs = await joining
             assert names(await next_of(theirs, View)) == ["ann", "bob"]
-            receipt = await theirs.multicast_wait(b"four", timeout_seconds=20)
+            receipt = await theirs.multicast_wait(b"four", timeout_seconds=60)
             assert receipt.groups == (group,)
             assert [(await next_of(synchronous, Message)).data for _ in range(4)] == [
                 b"one",
@@ -254,11 +254,11 @@ def test_the_holder_of_a_handler_lock_answers_and_the_next_one_takes_over(engine
             first = ann.serve(group, answer("ann"), handler=1)
             await first
             second = bob.serve(group, answer("bob"), handler=1)
-            one = (await cat.request(group, b"x", handler=1, timeout_seconds=20)).data.split()
+            one = (await cat.request(group, b"x", handler=1, timeout_seconds=60)).data.split()
             assert one[0] == b"ann"
             await ann.close()
             await second
-            two = (await cat.request(group, b"x", handler=1, timeout_seconds=20)).data.split()
+            two = (await cat.request(group, b"x", handler=1, timeout_seconds=60)).data.split()
             assert two[0] == b"bob"
             assert int(two[1]) > int(one[1])
 

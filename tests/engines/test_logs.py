@@ -42,7 +42,7 @@ def test_a_log_of_named_members_is_one_list(engine: Engine, tmp_path: Path) -> N
             async with together(*logs):
                 entries = await asyncio.gather(
                     *[
-                        log.append(f"{number}".encode(), timeout_seconds=20)
+                        log.append(f"{number}".encode(), timeout_seconds=60)
                         for number, log in enumerate(logs * 5)
                     ]
                 )
@@ -65,7 +65,7 @@ def test_jobs_of_a_queue_are_done_once_by_some_worker(engine: Engine, tmp_path: 
             ]
             async with together(*queues):
                 for number in range(6):
-                    await queues[0].put(b"%d" % number, timeout_seconds=20)
+                    await queues[0].put(b"%d" % number, timeout_seconds=60)
                 done: list[bytes] = []
 
                 async def work(queue: WorkQueue) -> None:
@@ -107,7 +107,7 @@ def test_a_spool_is_written_and_a_joiner_elsewhere_gets_the_past_and_then_the_pr
         until(lambda: len(ann.members(group).members) == 1)
         for number in range(200):
             ann.multicast(group, b"%d" % number)
-        ann.multicast_wait(group, b"last", timeout_seconds=20)
+        ann.multicast_wait(group, b"last", timeout_seconds=60)
         with (
             sync.connect(engine.url(1), name="bob") as bob,
             bob.join(group, since=0, timeout_seconds=SECONDS_MAX) as past,
@@ -115,7 +115,7 @@ def test_a_spool_is_written_and_a_joiner_elsewhere_gets_the_past_and_then_the_pr
             ann.multicast(group, b"live")
             got: list[bytes] = []
             while not got or got[-1] != b"live":
-                event = past.receive(timeout_seconds=20)
+                event = past.receive(timeout_seconds=60)
                 if isinstance(event, Message):
                     got.append(event.data)
             assert got == [*[b"%d" % number for number in range(200)], b"last", b"live"]

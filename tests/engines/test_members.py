@@ -50,9 +50,9 @@ def test_a_session_is_in_many_groups_and_each_has_its_own_events(engine: Engine)
     with sync.connect(engine.url(0), name="ann") as ann:
         groups = [ann.join(f"{group_of(engine)}.{number}") for number in range(20)]
         for number, group in enumerate(groups):
-            group.multicast_wait(b"%d" % number, timeout_seconds=20)
+            group.multicast_wait(b"%d" % number, timeout_seconds=60)
         for number, group in enumerate(groups):
-            events = [group.receive(timeout_seconds=20) for _ in range(2)]
+            events = [group.receive(timeout_seconds=60) for _ in range(2)]
             assert isinstance(events[0], View)
             assert events[1].data == b"%d" % number  # type: ignore[union-attr]
         listed = {one.name: one.members for one in ann.groups()}
@@ -89,7 +89,7 @@ def test_a_group_whose_first_member_wants_more_is_suspended_until_they_are_there
             await bob.join(group)
             both = await next_of(ours, View)
             assert (names(both), both.suspended) == (["ann", "bob"], False)
-            receipt = await ours.multicast_wait(b"goes", timeout_seconds=20)
+            receipt = await ours.multicast_wait(b"goes", timeout_seconds=60)
             assert receipt.members == 2
 
     asyncio.run(asyncio.wait_for(story(), SECONDS_MAX))

@@ -35,7 +35,7 @@ def test_messages_of_all_ordered_services_have_one_order_and_others_that_of_thei
                     for group in groups:
                         body = f"{group.session.name} {service.value} {number}".encode()
                         await group.multicast(body, service=service)
-            receipts = [await one.multicast_wait(b"last", service=SAFE, timeout_seconds=20) for one in groups]
+            receipts = [await one.multicast_wait(b"last", service=SAFE, timeout_seconds=60) for one in groups]
             assert [one.members for one in receipts] == [2, 2]
             seen = [await until_both_ended(one) for one in groups]
             orders = [[one.data for one in some if one.service.total] for some in seen]
@@ -71,7 +71,7 @@ def test_many_messages_come_as_columns_and_the_sender_may_leave_its_own_out(engi
             await next_of(theirs, View)
             bodies = [b"%d" % number for number in range(3_000)]
             await ours.multicast_many(bodies, self_discard=True)
-            await theirs.multicast_wait(b"end", timeout_seconds=20)
+            await theirs.multicast_wait(b"end", timeout_seconds=60)
             got: list[bytes] = []
             runs = 0
             while len(got) < 3_001:
@@ -112,7 +112,7 @@ def test_a_member_gets_messages_of_the_domains_that_it_wants_alone(engine: Engin
                 headers = None if domain is None else {"domain": domain}
                 await everything.multicast(b"%d" % number, headers=headers)
             await everything.multicast_many([b"x"] * 50)
-            await everything.multicast_wait(b"end", headers={"domain": "eu"}, timeout_seconds=20)
+            await everything.multicast_wait(b"end", headers={"domain": "eu"}, timeout_seconds=60)
             await bob.multicast(bob.private_group, b"private")
             got: list[bytes] = []
             while b"end" not in got:
@@ -133,7 +133,7 @@ def test_a_sender_that_is_no_member_gets_a_receipt_and_a_private_answer(engine: 
     async def story() -> None:
         async with session(engine, 0) as ann, session(engine, 1) as bob:
             group = await ann.join(group_of(engine))
-            receipt = await bob.multicast_wait(group_of(engine), b"question", timeout_seconds=20)
+            receipt = await bob.multicast_wait(group_of(engine), b"question", timeout_seconds=60)
             assert receipt.members == 1
             question = await next_of(group, Message)
             await ann.multicast(question.sender, b"answer")
@@ -154,9 +154,9 @@ def test_resilient_messages_share_the_order_where_there_is_a_primary_view(engine
                     for level in (0, 1, MAJORITY):
                         await group.multicast(b"%d" % number, resilience=level)
             for group in groups:
-                plain = await group.multicast_wait(b"plain", timeout_seconds=20)
+                plain = await group.multicast_wait(b"plain", timeout_seconds=60)
                 assert plain.holders is None
-                receipt = await group.multicast_wait(b"last", resilience=MAJORITY, timeout_seconds=20)
+                receipt = await group.multicast_wait(b"last", resilience=MAJORITY, timeout_seconds=60)
                 assert receipt.members == 2
                 assert receipt.holders is not None
                 assert receipt.holders >= 2, "more than half of two or three"
@@ -173,7 +173,7 @@ def test_a_batch_counts_once(engine: Engine) -> None:
             await ann.join(group_of(engine))
             group = await bob.join(group_of(engine))
             for _ in range(2):
-                receipt = await group.multicast_batch([b"a", b"b"], app="etl", batch=1, timeout_seconds=20)
+                receipt = await group.multicast_batch([b"a", b"b"], app="etl", batch=1, timeout_seconds=60)
                 assert receipt is not None
             await group.multicast(b"end")
             got: list[bytes] = []
@@ -194,10 +194,10 @@ def test_a_message_that_is_too_large_is_refused_and_the_longest_one_arrives(engi
         most = ann.message_bytes_max
         with pytest.raises(MessageTooLarge):
             ann.multicast(group_of(engine), bytes(most + 1))
-        ann.multicast_wait(group_of(engine), b"x" * most, timeout_seconds=20)
+        ann.multicast_wait(group_of(engine), b"x" * most, timeout_seconds=60)
         got: Message | None = None
         while got is None:
-            event = group.receive(timeout_seconds=20)
+            event = group.receive(timeout_seconds=60)
             got = event if isinstance(event, Message) else None
         assert got.data == b"x" * most
 

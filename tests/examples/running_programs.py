@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-SECONDS_MAX = 120.0
+SECONDS_MAX = 240.0
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from hopring.config import Config, dump_toml
 
 ROOT = Path(__file__).parents[2]
 LOOK_SECONDS = 0.2
-GOODBYE_SECONDS = 20.0
+GOODBYE_SECONDS = 60.0
 
 
 class GrowingTrace:
@@ -188,7 +188,7 @@ class DaemonProcesses:
         self.load(0)
         self.come_to_rest(seconds, 1.0)
 
-    def come_to_rest(self, seconds: float = 10.0, look_seconds: float = 0.1) -> None:
+    def come_to_rest(self, seconds: float = 60.0, look_seconds: float = 0.1) -> None:
         """Waits until no property is broken: the end of a client that disconnected may not be ordered yet."""
         until(lambda: self.verdict() is None, self.verdict, seconds, look_seconds)
 

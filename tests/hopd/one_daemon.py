@@ -10,7 +10,7 @@ from tests.support.waiting import until
 
 from hopring.config import Config, dump_toml
 
-SECONDS_MAX = 30.0
+SECONDS_MAX = 90.0
 
 
 class OneDaemon:

@@ -24,7 +24,7 @@ RING = RingTuning(token_loss_us=1_500_000)
 LINK = LinkTuning(silence_us=2_000_000)
 
 
-SECONDS_MAX = 40.0
+SECONDS_MAX = 90.0
 
 
 def cluster() -> Config:

@@ -16,7 +16,7 @@ from hopring.check.judge import first_broken
 from hopring.check.trace_files import read_json_lines
 from hopring.config import dump_toml, local_config
 
-SECONDS_MAX = 20.0
+SECONDS_MAX = 60.0
 
 
 def hopd(*arguments: object) -> subprocess.Popen[str]:

@@ -46,7 +46,7 @@ def try_to_start(tmp_path: Path, config: Config, *options: str) -> subprocess.Co
     file.write_text(dump_toml(config))
     words = [sys.executable, "-m", "hopring.daemon.hopd", str(file), "--name", "eu1", *options]
     state = ["--state", str(tmp_path)]
-    return subprocess.run([*words, *state], capture_output=True, text=True, timeout=20, check=False)
+    return subprocess.run([*words, *state], capture_output=True, text=True, timeout=60, check=False)
 
 
 def elsewhere(address: str) -> Config:

@@ -36,10 +36,10 @@ def test_a_foreign_file_in_the_place_of_the_spread_socket_costs_that_socket_only
     arguments = ["--spread-sockets", str(sockets), "--metrics", str(page), "--admin", str(tmp_path / "admin")]
     with alone(config, tmp_path, "eu1", *arguments) as eu1:
         eu1.wait_for_log("size=1")
-        socket.create_connection(("127.0.0.1", own.spread_port), timeout=5).close()
+        socket.create_connection(("127.0.0.1", own.spread_port), timeout=60).close()
         with sync.connect(f"hop://127.0.0.1:{own.client_port}") as anna:
             assert anna.daemon == "eu1"
-        with urlopen(f"http://127.0.0.1:{page}/readyz", timeout=5) as answer:
+        with urlopen(f"http://127.0.0.1:{page}/readyz", timeout=60) as answer:
             assert str(foreign) in answer.read().decode()
         (problem,) = status(tmp_path / "admin")["problems"]
         assert str(foreign) in problem

@@ -102,15 +102,22 @@ def test_a_flood_of_queries_does_not_delay_other_clients(served: ServedCluster) 
             group = await anna.join("g")
             await group.receive()
             await asyncio.gather(*[anna.join(f"g{number}") for number in range(1000)])
+
+            async def slowest_seconds() -> float:
+                took = []
+                for _ in range(20):
+                    begin = time.monotonic()
+                    await group.multicast(b"now")
+                    await group.receive()
+                    took.append(time.monotonic() - begin)
+                return max(took)
+
+            on_this_machine = await slowest_seconds()
             rude._core.outgoing.out.append(
                 b"".join([encode_control(QueryRequest(one, "groups")) for one in range(4000)])
             )
             rude._flush_soon()
-            for _ in range(20):
-                begin = time.monotonic()
-                await group.multicast(b"now")
-                await group.receive()
-                assert time.monotonic() - begin < 1.0
+            assert await slowest_seconds() < 1.0 + 20 * on_this_machine
 
     asyncio.run(story())
 

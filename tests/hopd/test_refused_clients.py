@@ -31,7 +31,7 @@ class Place:
 
     def say(self, said: bytes) -> int:
         """Connects a client that sends this and reads to the end; returns its port."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=20) as sock:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=60) as sock:
             sock.sendall(said)
             while sock.recv(4096):
                 pass

@@ -18,7 +18,7 @@ from hopring.config import local_config
 
 pytestmark = pytest.mark.slow
 
-SECONDS_MAX = 40.0
+SECONDS_MAX = 90.0
 
 
 @pytest.fixture

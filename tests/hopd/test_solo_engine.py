@@ -20,7 +20,7 @@ from hopring.config import Config, local_config
 
 pytestmark = pytest.mark.slow
 
-SECONDS_MAX = 40.0
+SECONDS_MAX = 90.0
 
 
 class Solo:

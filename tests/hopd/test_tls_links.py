@@ -42,7 +42,7 @@ def test_a_daemon_with_tcp_links_does_not_start_without_its_certificate(tmp_path
     (make_keys(tmp_path / "keys").root / "daemons" / f"eu1.{suffix}").unlink()
     words = hopd(tmp_path, over_tcp(), "eu1")
 
-    ended = subprocess.run(words, capture_output=True, text=True, timeout=20, check=False)
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
 
     assert ended.returncode == 7
     assert f"eu1.{suffix}: does not exist; `hop keys daemon eu1 " in ended.stderr
@@ -68,4 +68,4 @@ def test_daemons_of_different_authorities_refuse_each_other_and_their_logs_say_w
         for process in processes:
             process.terminate()
         for process in processes:
-            process.communicate(timeout=20)
+            process.communicate(timeout=60)

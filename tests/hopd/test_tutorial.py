@@ -14,7 +14,7 @@ from tests.support.waiting import until
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "tutorial.md").read_text()
 README = (ROOT / "README.md").read_text()
-SECONDS_MAX = 40.0
+SECONDS_MAX = 90.0
 
 pytestmark = pytest.mark.slow
 

@@ -259,7 +259,7 @@ def half_open_handshakes(scenes: Scenes) -> None:
         victim.wait_for_log("size=1")
         memory_bytes = _memory_bytes(victim)
         for count in range(HALF_OPEN):
-            one = socket.create_connection((us1.address, us1.port), timeout=20)
+            one = socket.create_connection((us1.address, us1.port), timeout=60)
             held.append(one)
             with contextlib.suppress(ConnectionError):
                 one.sendall(first[: count % len(first)] if count % 8 else first)
@@ -287,9 +287,9 @@ def no_descriptors_left(scenes: Scenes) -> None:
     ):
         eu1.wait_for_log("size=1")
         for _ in range(2 * FEW_DESCRIPTORS):
-            held.enter_context(socket.create_connection(("127.0.0.1", port), timeout=5))
+            held.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
         eu1.wait_for_log("client_delayed")
-        with urlopen(f"http://127.0.0.1:{page}/healthz", timeout=5) as answer:
+        with urlopen(f"http://127.0.0.1:{page}/healthz", timeout=60) as answer:
             assert answer.read().startswith(b"ok")
         before = _cpu_seconds(eu1)
         time.sleep(1.0)

@@ -175,7 +175,7 @@ def test_a_cut_that_expires_is_healed_by_the_daemons_themselves(cluster: Cluster
     # No command is sent from here on.
     wait(lambda: members(cluster) == dict.fromkeys(NAMES, NAMES))
     assert hop(cluster, "review").stdout == "eu1 eu2 us1\n"
-    assert 'healed=eu1,eu2 why="the time of the cut is over"' in cluster.log("us1")
+    wait(lambda: 'healed=eu1,eu2 why="the time of the cut is over"' in cluster.log("us1"))
 
 
 def test_a_wait_that_times_out_names_the_unexpected_views(cluster: Cluster) -> None:
@@ -270,9 +270,9 @@ def test_terminate_ends_a_daemon_in_an_orderly_way(cluster: Cluster) -> None:
     result = hop(cluster, "terminate", "us1")
 
     assert (result.exit_code, result.stdout) == (0, "us1  ok\n")
-    assert cluster.log("us1").splitlines()[-1].endswith("us1 end")
+    wait(lambda: cluster.log("us1").splitlines()[-1].endswith("us1 end"))
     wait(lambda: members(cluster) == {"eu1": ["eu1", "eu2"], "eu2": ["eu1", "eu2"]})
-    assert 'cause="us1 leaves"' in cluster.log("eu1")
+    wait(lambda: 'cause="us1 leaves"' in cluster.log("eu1"))
     assert "cannot be asked from here: us1" in hop(cluster, "status").stderr
     cluster.stop("us1")
     cluster.restart("us1")

@@ -95,7 +95,7 @@ class Peers:
         for peer in self.programs.values():
             assert peer.process.stdout is not None
             try:
-                peer.process.wait(20)
+                peer.process.wait(60)
             except subprocess.TimeoutExpired:
                 peer.process.kill()
                 peer.process.wait()

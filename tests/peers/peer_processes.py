@@ -69,7 +69,7 @@ def peer_programs(url: str, *names: str) -> Iterator[list[PeerProgram]]:
                 peer.process.stdin.close()
         for peer in peers:
             try:
-                peer.process.wait(20)
+                peer.process.wait(60)
             except subprocess.TimeoutExpired:
                 peer.process.kill()
                 peer.process.wait()

@@ -15,7 +15,7 @@ async def main(url: str, name: str) -> None:
     loop = asyncio.get_running_loop()
     lines = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
-    async with connect(url, name=name) as session:
+    async with connect(url, name=name, timeout_seconds=60) as session:
         group = await session.join("g")
         say(joined=name, private=session.private_group)
 
@@ -32,7 +32,7 @@ async def main(url: str, name: str) -> None:
         showing = asyncio.create_task(show())
         while line := (await lines.readline()).decode().strip():
             if line == "safe":
-                receipt = await group.multicast_wait(b"safe", service=SAFE, timeout_seconds=20)
+                receipt = await group.multicast_wait(b"safe", service=SAFE, timeout_seconds=60)
                 say(receipt=receipt.members)
             elif line.startswith("many "):
                 count = int(line.split()[1])

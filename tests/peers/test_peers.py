@@ -51,7 +51,7 @@ def test_two_sessions_talk_wherever_their_peers_run(domain: str, host: str) -> N
                 "desk 7",
                 anna.private_group,
             )
-            receipt = await group.multicast_wait(b"close", service=SAFE, timeout_seconds=10)
+            receipt = await group.multicast_wait(b"close", service=SAFE, timeout_seconds=60)
             assert receipt.members == 2
             assert bytes((await message(bert)).data) == b"close"
             await bert.multicast(anna.private_group, b"only you")
@@ -84,10 +84,10 @@ def test_messages_of_each_service_between_blocking_sessions(domain: str, service
         bert.join("g")
         for number in range(100):
             anna.multicast("g", str(number).encode(), service=service)
-        anna.multicast_wait("g", b"last", timeout_seconds=20)
+        anna.multicast_wait("g", b"last", timeout_seconds=60)
         got: list[bytes] = []
         while b"last" not in got:
-            event = bert.receive(timeout_seconds=20)
+            event = bert.receive(timeout_seconds=60)
             if isinstance(event, Message):
                 got.append(bytes(event.data))
     expected = [str(number).encode() for number in range(100)]
@@ -102,10 +102,10 @@ def test_a_sender_that_has_not_joined_reaches_the_members_and_is_in_no_view(doma
     url = f"rmp:///{domain}"
     with sync.connect(url, name="anna") as anna, sync.connect(url, name="bert") as bert:
         anna.join("g")
-        receipt = bert.multicast_wait("g", b"from outside", timeout_seconds=20)
+        receipt = bert.multicast_wait("g", b"from outside", timeout_seconds=60)
         assert receipt.members == 1
         assert [one.name for one in bert.members("g").members] == ["anna"]
-        events = [anna.receive(timeout_seconds=20) for _ in range(2)]
+        events = [anna.receive(timeout_seconds=60) for _ in range(2)]
     assert isinstance(events[0], View)
     assert isinstance(events[1], Message)
     assert bytes(events[1].data) == b"from outside"
@@ -116,14 +116,14 @@ def test_what_rings_do_not_offer_is_refused_and_the_session_goes_on(domain: str)
     with sync.connect(url, name="anna") as anna:
         anna.join("g")
         with pytest.raises(NotOffered, match="several groups"):
-            anna.multicast_wait(["g", "h"], b"x", timeout_seconds=10)
+            anna.multicast_wait(["g", "h"], b"x", timeout_seconds=60)
         with pytest.raises(NotOffered, match="private groups"):
-            anna.multicast_wait("#bert#127.0.0.1:9", b"x", timeout_seconds=10)
+            anna.multicast_wait("#bert#127.0.0.1:9", b"x", timeout_seconds=60)
         with pytest.raises(NotOffered, match="retained"):
-            anna.multicast_wait("g", b"x", retain=True, timeout_seconds=10)
+            anna.multicast_wait("g", b"x", retain=True, timeout_seconds=60)
         with pytest.raises(NotPrimary):
-            anna.multicast_wait("g", b"x", resilience=MAJORITY, timeout_seconds=10)
-        assert anna.multicast_wait("g", b"x", timeout_seconds=10).members == 1
+            anna.multicast_wait("g", b"x", resilience=MAJORITY, timeout_seconds=60)
+        assert anna.multicast_wait("g", b"x", timeout_seconds=60).members == 1
 
 
 def test_a_ring_without_majority_grants_locks_to_those_who_accept_it_with_negative_fences(domain: str) -> None:
@@ -133,10 +133,10 @@ def test_a_ring_without_majority_grants_locks_to_those_who_accept_it_with_negati
     ):
         ours, theirs = anna.join("g"), bert.join("g")
         with pytest.raises(NotPrimary):
-            ours.lock("row", timeout_seconds=10).acquire()
-        first = ours.lock("row", partial=True, timeout_seconds=10).acquire()
+            ours.lock("row", timeout_seconds=60).acquire()
+        first = ours.lock("row", partial=True, timeout_seconds=60).acquire()
         ours.unlock("row", first)
-        second = theirs.lock("row", partial=True, timeout_seconds=10).acquire()
+        second = theirs.lock("row", partial=True, timeout_seconds=60).acquire()
         assert -(2**63) <= first < second < 0
         (listed,) = anna.locks("g")
         assert (listed.fence, listed.holder.name) == (second, "bert")  # type: ignore[union-attr]
@@ -147,10 +147,10 @@ def test_a_session_that_requires_a_primary_list_needs_a_minimum_in_its_url(domai
         sync.connect(f"rmp:///{domain}", require="primary")
     with sync.connect(f"rmp:///{domain}?minimum=majority&found=yes", require="primary") as anna:
         anna.join("g")
-        first = anna.receive(timeout_seconds=20)
+        first = anna.receive(timeout_seconds=60)
         assert isinstance(first, View)
         assert first.primary
-        receipt = anna.multicast_wait("g", b"x", resilience=MAJORITY, timeout_seconds=20)
+        receipt = anna.multicast_wait("g", b"x", resilience=MAJORITY, timeout_seconds=60)
         assert receipt.members == 1
 
 
@@ -173,7 +173,7 @@ def test_peers_of_different_domains_have_nothing_in_common(domain: str) -> None:
     with sync.connect(f"rmp:///{domain}a") as one, sync.connect(f"rmp:///{domain}b") as other:
         one.join("g")
         other.join("g")
-        views = [session.receive(timeout_seconds=20) for session in (one, other)]
+        views = [session.receive(timeout_seconds=60) for session in (one, other)]
     assert [len(event.members) for event in views if isinstance(event, View)] == [1, 1]
 
 

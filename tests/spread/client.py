@@ -15,7 +15,7 @@ REG_MEMB, TRANSITION = 0x1000, 0x2000
 JOIN, LEAVE, KILL = 0x10000, 0x20000, 0x40000
 MARKER = 0x80000080
 NULL = b"NULL".ljust(90, b"\0")
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = 60.0
 
 
 def padded(name: str | bytes) -> bytes:

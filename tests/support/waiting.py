@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-SECONDS_MAX: Final = 60.0
+SECONDS_MAX: Final = 120.0
 LOOK_SECONDS: Final = 0.01
 
 

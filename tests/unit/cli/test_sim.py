@@ -204,7 +204,7 @@ def test_an_interrupt_ends_all_processes_and_is_exit_code_130() -> None:
         try:
             workers = wait_for_children(process.pid, 2)
             process.send_signal(signal.SIGINT)
-            out, err = process.communicate(timeout=30)
+            out, err = process.communicate(timeout=60)
         finally:
             process.kill()
 

@@ -358,7 +358,7 @@ def has(of: object, call: str, argument: str) -> bool:
 @pytest.mark.parametrize(("call", "argument", "case"), CASES)
 def test_asyncio(server: FakeServer, call: str, argument: str, case: Case) -> None:
     async def story() -> None:
-        async with asyncio.timeout(10), connect(server.url, name="anna", membership=False) as session:
+        async with asyncio.timeout(60), connect(server.url, name="anna", membership=False) as session:
             group = await session.join("g")
             for one in (session, group):
                 if has(one, call, argument):
@@ -383,7 +383,7 @@ def test_blocking(server: FakeServer, call: str, argument: str, case: Case) -> N
                     call_of(one, call, argument, case[0])()
                 check(caught.value, case)
         session.multicast(session.private_group, b"after")
-        event = session.receive(timeout_seconds=10)
+        event = session.receive(timeout_seconds=60)
         assert isinstance(event, Message)
         assert event.data == b"after"
 

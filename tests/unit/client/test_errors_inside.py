@@ -43,7 +43,7 @@ async def read_batches(stream: Session | Group) -> None:
 def test_loops_of_other_tasks_end_with_a_block_that_fails(server: FakeServer) -> None:
     async def story() -> None:
         async with (
-            asyncio.timeout(10),
+            asyncio.timeout(60),
             asyncio.TaskGroup() as tasks,
             slow_exit(),
             connect(server.url) as anna,
@@ -66,7 +66,7 @@ def test_a_task_that_nobody_awaits_says_nothing(server: FakeServer) -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
         reading: list[asyncio.Task[None]] = []
         try:
-            async with asyncio.timeout(10), connect(server.url) as anna, anna.join("g") as group:
+            async with asyncio.timeout(60), connect(server.url) as anna, anna.join("g") as group:
                 reading.append(asyncio.create_task(read(group)))
                 await asyncio.sleep(0)
                 raise Mine
@@ -86,7 +86,7 @@ def test_calls_of_other_tasks_name_the_error_as_the_cause(
     reading: list[asyncio.Task[None]] = []
 
     async def fail() -> None:
-        async with asyncio.timeout(10), connect(server.url) as anna:
+        async with asyncio.timeout(60), connect(server.url) as anna:
             reading.append(asyncio.create_task(reader(anna)))
             await asyncio.sleep(0)
             raise Mine
@@ -109,7 +109,7 @@ def test_an_error_in_the_block_of_a_join_is_the_one_that_comes_out(server: FakeS
             raise Mine
 
     async def story() -> None:
-        async with asyncio.timeout(10), connect(server.url) as anna:
+        async with asyncio.timeout(60), connect(server.url) as anna:
             reading = asyncio.create_task(read_by_calls(anna))
             with pytest.raises(Mine):
                 await fail(anna)

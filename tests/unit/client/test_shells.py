@@ -32,7 +32,7 @@ SOON = Reconnect(delay_seconds_min=0.01, delay_seconds_max=0.05)
 
 def test_a_group_ends_with_the_block_that_joined_it(server: FakeServer) -> None:
     async def story() -> list[str]:
-        async with asyncio.timeout(10), connect(server.url, name="anna") as anna:
+        async with asyncio.timeout(60), connect(server.url, name="anna") as anna:
             async with anna.join("g") as group:
                 await group.multicast(b"one")
                 await anna.multicast([anna.private_group, "g"], b"two", type=3)
@@ -46,7 +46,7 @@ def test_a_group_ends_with_the_block_that_joined_it(server: FakeServer) -> None:
 
 def test_errors_of_requests_reach_their_caller(server: FakeServer) -> None:
     async def story() -> None:
-        async with asyncio.timeout(10), connect(server.url) as anna:
+        async with asyncio.timeout(60), connect(server.url) as anna:
             await anna.join("g")
             with pytest.raises(AlreadyMember, match="leave it first"):
                 await anna.join("g")
@@ -56,7 +56,7 @@ def test_errors_of_requests_reach_their_caller(server: FakeServer) -> None:
 
 def test_cancelling_a_receive_loses_nothing(server: FakeServer) -> None:
     async def story() -> bytes:
-        async with asyncio.timeout(10), connect(server.url, membership=False) as anna:
+        async with asyncio.timeout(60), connect(server.url, membership=False) as anna:
             await anna.join("g")
             for _ in range(3):
                 with pytest.raises(TimeoutError):
@@ -93,7 +93,7 @@ def test_the_fast_path_does_not_overtake_a_replay(server: FakeServer) -> None:
 
 def test_more_than_the_window_is_sent_without_a_reader(server: FakeServer) -> None:
     async def story() -> int:
-        async with asyncio.timeout(20), connect(server.url, window_bytes=100_000) as anna:
+        async with asyncio.timeout(60), connect(server.url, window_bytes=100_000) as anna:
             await anna.join("g")
             for _ in range(40):
                 await anna.multicast("g", bytes(100_000))
@@ -109,7 +109,7 @@ def test_more_than_the_window_is_sent_without_a_reader(server: FakeServer) -> No
 
 def test_a_connection_that_breaks_is_an_error_for_everybody_who_waits(server: FakeServer) -> None:
     async def story() -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             anna = await connect(server.url, reconnect=False)
             waiting = asyncio.ensure_future(anna.receive())
             await asyncio.sleep(0)
@@ -126,7 +126,7 @@ def test_a_connection_that_breaks_is_an_error_for_everybody_who_waits(server: Fa
 
 def test_a_session_reconnects_by_itself_and_continues(server: FakeServer) -> None:
     async def story() -> list[str]:
-        async with asyncio.timeout(20), connect(server.url, name="anna", reconnect=SOON) as anna:
+        async with asyncio.timeout(60), connect(server.url, name="anna", reconnect=SOON) as anna:
             group = await anna.join("g")
             assert isinstance(await group.receive(), View)
             waiting = asyncio.ensure_future(group.receive())
@@ -144,12 +144,12 @@ def test_a_session_reconnects_by_itself_and_continues(server: FakeServer) -> Non
 
 def test_the_blocking_session_reconnects_by_itself_and_continues(server: FakeServer) -> None:
     with sync.connect(server.url, name="anna", reconnect=SOON) as anna, anna.join("g") as group:
-        assert isinstance(group.receive(timeout_seconds=10), View)
+        assert isinstance(group.receive(timeout_seconds=60), View)
         before = anna.fileno()
         server.cut()
-        assert isinstance(group.receive(timeout_seconds=10), Reconnected)
+        assert isinstance(group.receive(timeout_seconds=60), Reconnected)
         group.multicast(b"again")
-        assert isinstance(group.receive(timeout_seconds=10), View)
+        assert isinstance(group.receive(timeout_seconds=60), View)
         assert next(group.messages()).data == b"again"
         assert anna.fileno() != before or anna.connected
 
@@ -157,7 +157,7 @@ def test_the_blocking_session_reconnects_by_itself_and_continues(server: FakeSer
 def test_calls_wait_while_there_is_no_connection_and_can_be_cancelled(server: FakeServer) -> None:
     async def story() -> bytes:
         late = Reconnect(delay_seconds_min=0.1, delay_seconds_max=0.1)
-        async with asyncio.timeout(20), connect(server.url, name="anna", reconnect=late) as anna:
+        async with asyncio.timeout(60), connect(server.url, name="anna", reconnect=late) as anna:
             group = await anna.join("g")
             await group.receive()
             server.cut()
@@ -193,7 +193,7 @@ def test_a_call_of_the_blocking_session_ends_in_time_without_a_connection(server
 def test_closing_and_aborting_end_a_session_that_is_reconnecting(server: FakeServer) -> None:
     async def story() -> None:
         slowly = Reconnect(delay_seconds_min=30.0, delay_seconds_max=30.0)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             for end in ("close", "abort"):
                 anna = await connect(server.url, reconnect=slowly)
                 server.cut()
@@ -226,7 +226,7 @@ def test_the_second_daemon_is_used_if_the_first_is_unreachable(server: FakeServe
 
 def test_the_blocking_shell_does_the_same(server: FakeServer) -> None:
     with sync.connect(server.url, name="anna") as anna, anna.join("g") as group:
-        assert isinstance(group.receive(timeout_seconds=10), View)
+        assert isinstance(group.receive(timeout_seconds=60), View)
         for number in range(20):
             group.multicast(b"%d" % number * 10_000)
         assert [event.data[:1] for event, _ in zip(group.messages(), range(3), strict=False)] == [
@@ -278,7 +278,7 @@ def test_closing_is_an_error_if_messages_are_in_doubt(server: FakeServer) -> Non
     assert caught.value.in_doubt == 1
 
     async def story() -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             bert = await connect(server.url, name="bert")
             await bert.multicast("g", b"?")
             closing = asyncio.ensure_future(bert.close())

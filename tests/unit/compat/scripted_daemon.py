@@ -8,7 +8,7 @@ from struct import pack
 from threading import Thread
 from typing import NamedTuple
 
-WAIT_S = 10.0
+WAIT_S = 60.0
 
 HELLO = bytes.fromhex("05 00 01 01 05") + b"alice"
 OFFER = b"\x05NULL "

@@ -107,13 +107,13 @@ def test_a_counter_that_leaps_takes_the_mark_with_it(path: Path) -> None:
 def test_a_slow_disk_does_not_block_the_daemon(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     go_on = Event()
     file = CounterFile(path)
-    monkeypatch.setattr(os, "fsync", lambda _handle: go_on.wait(30))
+    monkeypatch.setattr(os, "fsync", lambda _handle: go_on.wait(60))
     began_s = monotonic()
 
     for counter in range(3 * BLOCK):
         file.reserve(counter)
 
-    assert monotonic() - began_s < 5
+    assert monotonic() - began_s < 30
     assert mark(path) == 1 + BLOCK
     go_on.set()
     file.wait_until_written()
@@ -125,12 +125,12 @@ def test_a_disk_that_hangs_does_not_keep_the_daemon_from_starting(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go_on = Event()
-    monkeypatch.setattr(os, "fsync", lambda _handle: go_on.wait(30))
+    monkeypatch.setattr(os, "fsync", lambda _handle: go_on.wait(60))
     began_s = monotonic()
 
     file = CounterFile(path)
 
-    assert monotonic() - began_s < START_WAIT_S + 5
+    assert monotonic() - began_s < START_WAIT_S + 30
     go_on.set()
     file.wait_until_written()
 

@@ -36,15 +36,15 @@ def test_the_page_has_all_figures_and_ends_with_its_block() -> None:
     counters.alerts(5)
     with CountersPage("0", counters) as page:
         url = f"http://127.0.0.1:{page.port}"
-        with urllib.request.urlopen(f"{url}/metrics", timeout=10) as answer:
+        with urllib.request.urlopen(f"{url}/metrics", timeout=60) as answer:
             assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
             found = samples(answer.read().decode())
         with pytest.raises(urllib.error.HTTPError, match="404"):
-            urllib.request.urlopen(f"{url}/", timeout=10)
+            urllib.request.urlopen(f"{url}/", timeout=60)
         with pytest.raises(SparkError, match=r"Address already in use; choose another place for --metrics"):
             CountersPage(str(page.port), counters)
     with pytest.raises(urllib.error.URLError):
-        urllib.request.urlopen(f"{url}/metrics", timeout=10)
+        urllib.request.urlopen(f"{url}/metrics", timeout=60)
 
     assert found == {
         ("hopring_pipeline_records_total", "eu"): 42,
