@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from select import select
 from struct import pack
 
@@ -147,11 +147,18 @@ def test_invalid_timeouts_are_refused(time_out_s: float) -> None:
     assert sp.SP_connect_timeout("1@127.0.0.1", time_out_s=time_out_s).ret == sp.ILLEGAL_TIME
 
 
-def test_connecting_to_a_silent_daemon_times_out() -> None:
-    with daemon(Hear(HELLO), AwaitEnd(b"")) as name:
-        assert sp.SP_connect_timeout(name, "alice", 0, 1, 0.05).ret == sp.CONNECTION_CLOSED
-    with daemon(Hear(HELLO), Say(OFFER), Hear(CHOICE), Say(WELCOME[:7]), AwaitEnd(b"")) as name:
-        assert sp.SP_connect_timeout(name, "alice", 0, 1, 0.05).ret == sp.CONNECTION_CLOSED
+@pytest.mark.parametrize("steps", [[Hear(HELLO)], [Hear(HELLO), Say(OFFER), Hear(CHOICE), Say(WELCOME[:7])]])
+def test_connecting_to_a_silent_daemon_times_out(steps: list[Step]) -> None:
+    answers = []
+    # A busy machine may not come to the silence in so short a time; the daemon says so.
+    for time_out_s in (0.05, 0.5, 5.0):
+        with suppress(AssertionError, OSError):
+            with daemon(*steps, AwaitEnd(b"")) as name:
+                answers.append(sp.SP_connect_timeout(name, "alice", 0, 1, time_out_s).ret)
+            break
+    else:
+        raise AssertionError("the silence was not reached")
+    assert set(answers) == {sp.CONNECTION_CLOSED}
 
 
 def test_the_timeout_applies_to_connecting_only() -> None:
