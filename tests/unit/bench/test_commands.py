@@ -19,7 +19,7 @@ from hopring.cli.terminal import Failure
 
 def run_bench(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "hopring.cli.main", "bench", *arguments, "--json"]
-    return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
 
 
 def bench(*arguments: str) -> dict[str, Any]:

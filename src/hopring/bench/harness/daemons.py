@@ -31,9 +31,9 @@ from hopring.client.aio import Session, connect
 from hopring.config import SecurityTuning, dump_toml, local_config
 from hopring.credentials.directory import KeyDirectory
 from hopring.local.plan import ClusterPlan, with_ports
-from hopring.local.ports import free_base_port
+from hopring.local.ports import ReservedPorts, free_base_port
 
-START_SECONDS: Final = 30.0
+START_SECONDS: Final = 60.0
 START_SECONDS_EACH: Final = 1.0
 """Added for each daemon, because many processes may share few processors."""
 
@@ -53,7 +53,11 @@ def sites_of(daemons: int, sites: int) -> dict[str, int]:
 
 def ports_for(sites: Mapping[str, int]) -> int:
     """The first of free ports for all daemons of these sites."""
-    return free_base_port(_PORTS_EACH * sum(sites.values()))
+    return free_base_port(_ports_of(sites))
+
+
+def _ports_of(sites: Mapping[str, int]) -> int:
+    return _PORTS_EACH * sum(sites.values())
 
 
 class BenchDaemons:
@@ -83,10 +87,11 @@ class BenchDaemons:
         """Whether workers that are started from now on use TLS."""
         self._say = say
         self._directory = TemporaryDirectory(prefix="hop-bench-")
+        self._ports = ReservedPorts(_ports_of(sites) if base_port is None else 0)
+        base_port = self._ports.base if base_port is None else base_port
         if patience:
-            config = ClusterPlan(sites, patience=patience).config()
+            config = ClusterPlan(sites, patience=patience).config(base_port)
         else:
-            base_port = base_port or ports_for(sites)
             config = local_config(sites, base_port=base_port)
         self.names = [daemon.name for daemon in config.daemons]
         keys = KeyDirectory(Path(self._directory.name) / "keys")
@@ -94,7 +99,6 @@ class BenchDaemons:
             keys.create(config.cluster, self.names if tls else [], datetime.now(UTC), _KEY_DAYS, _KEY_DAYS)
             config = replace(config, security=SecurityTuning(str(keys.root)))
         if tls:
-            assert base_port is not None, "there is no patience"
             for at, name in enumerate(self.names):
                 config = with_ports(config, name, tls_port=base_port + 2 * len(self.names) + at)
         self._ca = str(keys.authority_path)
@@ -177,6 +181,7 @@ class BenchDaemons:
 
     def _end(self) -> None:
         terminate_all(self._processes.values())
+        self._ports.release()
         self._directory.cleanup()
 
 
@@ -227,11 +232,12 @@ def in_clear_and_sealed(
 
     `measure` is called with running daemons and the number of the run.
     """
-    base_port = ports_for(sites)
+    ports = ReservedPorts(_ports_of(sites))
     results: dict[str, list[Measured]] = {CLEAR: [], SEALED: []}
     for number in range(runs):
         for kind, some in results.items():
             told = with_run_number(with_prefix(say, kind), number, runs)
-            with BenchDaemons(sites, say=told, sealed=kind == SEALED, base_port=base_port) as daemons:
+            with BenchDaemons(sites, say=told, sealed=kind == SEALED, base_port=ports.base) as daemons:
                 some.append(measure(daemons, number))
+    ports.release()
     return results
