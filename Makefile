@@ -92,7 +92,7 @@ part-compiled:
 part-sources:
 	$(SOURCES) -n 4 --dist worksteal -m '$(EVERYWHERE) and (not slow or interpreted or both)'
 
-# tests/campaign has the worlds before these, and long-seeds those behind them.
+# tests/campaign has the worlds before these, and long-seeds those behind both.
 part-seeds:
 	$(BIN)/hop sim --start 41 --seeds 160
 	$(BIN)/hop sim --clients --start 21 --seeds 40
@@ -112,6 +112,8 @@ long-seeds:
 	$(BIN)/hop sim --resilient --clients --start 31 --seeds 10
 	$(BIN)/hop sim --world rmp --start 61 --seeds 40
 	$(BIN)/hop sim --world wide --start 71 --seeds 20
+	$(BIN)/hop sim --calls --start 11 --seeds 10
+	for kind in flush handlers locks log minimum state values; do $(BIN)/hop sim --blocks $$kind --start 9 --seeds 8 || exit 1; done
 
 part-spark:
 	$(SOURCES) -m 'spark and not long' $(SPARK_IN)

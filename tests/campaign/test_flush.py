@@ -36,7 +36,7 @@ CAUGHT = {
 @pytest.mark.slow
 def test_a_short_campaign_finds_nothing_broken() -> None:
     """Once, only some members delivered a Reliable message of one that was left behind (1041, 1198)."""
-    reports = list(run_many([*range(1, 17), 1041, 1198, 1208, 1256], JOBS, None, WITH_FLUSH))
+    reports = list(run_many([*range(1, 9), 1041, 1198, 1208, 1256], JOBS, None, WITH_FLUSH))
 
     assert [(report.seed, report.broken) for report in reports if report.failed] == []
 

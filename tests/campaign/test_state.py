@@ -26,7 +26,7 @@ CAUGHT = {
 @pytest.mark.slow
 def test_a_short_campaign_finds_nothing_broken() -> None:
     """Once, a member with an old state went on with a transfer of an earlier view (12)."""
-    reports = list(run_many(range(1, 17), JOBS, None, WITH_STATE))
+    reports = list(run_many([*range(1, 9), 12], JOBS, None, WITH_STATE))
 
     assert [(report.seed, report.broken) for report in reports if report.failed] == []
 
