@@ -17,6 +17,9 @@ from hopring.wire.rmp.ids import Ballot
 from hopring.wire.rmp.lists import MEMBERS_MAX, MINIMUM_MAJORITY, ListId, PeerList
 from hopring.wire.rmp.packets import ListChange, ListChangeRequest, NewListKind, NewListPacket, SyncPoint
 
+ASKED_MAX = 8
+"""Limit of the rings whose requests are remembered."""
+
 DEFERRED_MAX = 2
 """How often a process leaves it to others, which ask too, to found a ring."""
 
@@ -34,7 +37,8 @@ class Joiner:
     rings: dict[Ballot, PeerList] = field(default_factory=dict)  # Those that answered.
     chosen: PeerList | None = None
     request: ListChangeRequest | None = None
-    asked: tuple[Ballot, ListChangeRequest] | None = None  # Where it asked last, and has not entered.
+    asked: dict[Ballot, ListChangeRequest] = field(default_factory=dict)
+    """By epoch, the request to join that it has sent there, since it was a member last."""
     tries: int = 0
     heard: bool = False  # Some ring of this name is heard: it is not founded anew.
     known: PeerList | None = (
@@ -102,10 +106,11 @@ class Joiner:
         self.chosen, self.tries = chosen, 0
         self.state.phase = RingPhase.JOINING
         epoch = chosen.id.epoch
-        if self.asked is None or self.asked[0] != epoch:
-            self.asked = epoch, self._join_request()
-        # The ring may have carried the request out already, and wait for this member.
-        self.request = self.asked[1]
+        # The ring may have carried its request out already, and wait for this member, which asked others since.
+        self.request = self.asked.pop(epoch, None) or self._join_request()
+        self.asked[epoch] = self.request
+        while len(self.asked) > ASKED_MAX:
+            del self.asked[next(iter(self.asked))]
         self._ask_to_join(now_us)
 
     def _join_request(self) -> ListChangeRequest:

@@ -420,7 +420,7 @@ class GroupRing:
             self.state.learn_gone(packet.sync)
         self.state.phase = RingPhase.IN
         self.delivery.begin(packet.list)
-        self.joiner.due_us, self.joiner.asked = NEVER, None
+        self.joiner.due_us, self.joiner.asked = NEVER, {}
         self.intake.learn(packet)
 
     # Timers.
