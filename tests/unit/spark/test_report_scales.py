@@ -10,7 +10,7 @@ pa = pytest.importorskip("pyarrow", reason="needs pyarrow: make arrow")
 
 from hopring.spark.report import texts
 from hopring.spark.report.gold import BucketRow, LatencyRow
-from hopring.spark.report.latency import BUCKETS_MAX, hills, thinned
+from hopring.spark.report.latency import BUCKETS_MAX, LETTER_PX, hills, thinned, tick_labels
 from hopring.spark.report.scales import LinearScale, LogScale, log_ticks, rounded_up, ticks, time_ticks
 from hopring.spark.report.throughput import (
     OTHERS,
@@ -164,3 +164,16 @@ def test_buckets_of_several_runs_are_summed_and_their_percentiles_are_not_marked
 
     assert [one.messages for one in hill.buckets] == [7]
     assert hill.latency is None
+
+
+def test_labels_of_the_latency_axis_do_not_overlap() -> None:
+    for exponent in range(8, 80):
+        labels = tick_labels(LogScale(100.0, 100.0 * 2 ** (exponent / 4), 8.0, 340.0))
+        width = [LETTER_PX * len(label) for _, label, _ in labels]
+        begins = [
+            x - {"": 0.0, " end": wide, " middle": wide / 2}[side]
+            for (x, _, side), wide in zip(labels, width, strict=True)
+        ]
+        ends = [begin + wide for begin, wide in zip(begins, width, strict=True)]
+        assert all(end < begin for end, begin in zip(ends, begins[1:], strict=False))
+        assert len(labels) >= 2

@@ -1,5 +1,6 @@
 """Queries of a stream at a server: their batches are taken in once, and upkeep runs between two of them."""
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,10 @@ from tests.unit.spark.spooling import fill
 
 pytest.importorskip("pyspark", reason="needs Spark: make spark")
 
+from pyspark.errors import PySparkException
+
 from hopring.spark.pipeline import PipelineOptions, Store, named_spools
-from hopring.spark.pipeline.queries import ServedQueries, fenced
+from hopring.spark.pipeline.queries import STARTS_MAX, ServedQueries, fenced
 from hopring.spark.pipeline.upkeep import SpoolUpkeep
 
 
@@ -27,17 +30,19 @@ class Query:
         self.isActive = False
         self._seen.append("stop")
 
+    def exception(self) -> Exception | None:
+        return self.error
+
     def awaitTermination(self) -> None:
         if self.error is not None:
             raise self.error
 
 
-def test_batches_are_taken_once_and_no_query_runs_during_upkeep(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: list[str] = []
+def streamed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: list[str], due: set[int]
+) -> tuple[ServedQueries, list[Query], Callable[[int], None]]:
+    """Queries of one spool, those that were started, and what commits a batch."""
     started: list[Query] = []
-    due: set[int] = {3}
 
     def start(_self: Any, _spool: Any) -> Query:
         started.append(Query(seen))
@@ -62,7 +67,15 @@ def test_batches_are_taken_once_and_no_query_runs_during_upkeep(
     def take(spool: str, batch: int) -> None:
         seen.append(f"{spool} {batch}")
 
-    queries = ServedQueries(nothing, options, store, "me", nullcontext(), take)
+    return ServedQueries(nothing, options, store, "me", nullcontext(), take), started, commit
+
+
+def test_batches_are_taken_once_and_no_query_runs_during_upkeep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+    queries, started, commit = streamed(tmp_path, monkeypatch, seen, due={3})
+
     queries.look()
     commit(0)
     queries.look()
@@ -78,6 +91,29 @@ def test_batches_are_taken_once_and_no_query_runs_during_upkeep(
         queries.look()
 
     assert seen == ["start", "eu 0", "eu 2", "stop", "upkeep 3", "start"]
+
+
+def test_a_query_whose_process_did_not_start_in_time_is_started_again_a_few_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+    queries, started, commit = streamed(tmp_path, monkeypatch, seen, due=set())
+
+    def fail(times: int) -> None:
+        for _ in range(times):
+            started[-1].isActive = False
+            started[-1].error = PySparkException("Python worker failed to connect back.")
+            assert not queries.are_idle()
+            queries.look()
+
+    fail(STARTS_MAX - 1)
+    commit(0)
+    queries.look()
+    fail(STARTS_MAX - 1)
+    with pytest.raises(PySparkException, match="connect back"):
+        fail(1)
+
+    assert seen == ["start"] * STARTS_MAX + ["eu 0"] + ["start"] * (STARTS_MAX - 1)
 
 
 def test_a_query_that_another_stream_has_followed_writes_nothing(tmp_path: Path) -> None:

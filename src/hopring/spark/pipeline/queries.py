@@ -16,6 +16,7 @@ Limit       of two streams into one directory at the same time the later one goe
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
 from uuid import uuid4
@@ -34,7 +35,7 @@ TRIGGER: Final = "5 seconds"
 """The interval between batches while records arrive; each batch is a directory."""
 
 STARTS_MAX: Final = 5
-"""Attempts to start a query at a server: Spark gives the process for its batches ten seconds to begin."""
+"""Attempts to run a query without a batch in between: Spark gives each Python process ten seconds to begin."""
 
 _SLOW_WORKER: Final = "failed to connect back"
 
@@ -70,6 +71,57 @@ def start_queries(
     return OwnQueries(spark, options, store, turn, take)
 
 
+class _Query:
+    """The query of one spool, which is started again if Spark could not start a process for it in time.
+
+    It then goes on behind its last batch; that one is repeated, as after any crash.
+    """
+
+    def __init__(self, start: Callable[[], Any]) -> None:
+        self._start = start
+        self._failures = 0
+        self._running = self._started()
+
+    def _started(self) -> Any:
+        while True:
+            try:
+                return self._start()
+            except PySparkException as error:
+                self._must_be_slow(error)
+
+    def _must_be_slow(self, error: PySparkException) -> None:
+        self._failures += 1
+        if self._failures >= STARTS_MAX or _SLOW_WORKER not in str(error):
+            raise error
+
+    @property
+    def is_through(self) -> bool:
+        """Whether it has ended by itself, without an error."""
+        return not self._running.isActive and self._running.exception() is None
+
+    def look(self) -> None:
+        """Raises the error that ended the query, if it is not started again."""
+        if self._running.isActive:
+            return
+        try:
+            self._running.awaitTermination()
+        except PySparkException as error:
+            self._must_be_slow(error)
+            self._running = self._started()
+
+    def goes_on(self) -> None:
+        """Notes that it has made a batch: earlier failures do not count any more."""
+        self._failures = 0
+
+    def stop(self) -> None:
+        """Ends the query, which may be started again."""
+        self._running.stop()
+
+    def restart(self) -> None:
+        """Starts it again after it was stopped."""
+        self._running = self._started()
+
+
 class OwnQueries:
     """A query for each spool in this process's Java, as long as the stream runs."""
 
@@ -81,22 +133,29 @@ class OwnQueries:
         turn: AbstractContextManager[Any],
         take: Take,
     ) -> None:
-        self._queries = []
-        for spool in options.spools:
-            write = _in_turn(spool, store, turn, take, _upkeep(spool, options, store))
+        def started(spool: SpoolRoot) -> Any:
+            write = _in_turn(spool, store, turn, taken, _upkeep(spool, options, store))
             writer = _writer(spark, spool, options, store).foreachBatch(write)
-            self._queries.append(writer.trigger(**_trigger(options)).start())
+            return writer.trigger(**_trigger(options)).start()
+
+        def taken(spool: str, batch: int) -> None:
+            take(spool, batch)
+            if spool in self._queries:  # A first batch may come before the constructor has ended.
+                self._queries[spool].goes_on()
+
+        self._queries: dict[str, _Query] = {}
+        for spool in options.spools:
+            self._queries[spool.name] = _Query(partial(started, spool))
 
     def look(self) -> None:
-        for query in self._queries:
-            if not query.isActive:
-                query.awaitTermination()  # Raises the error that ended the query.
+        for query in self._queries.values():
+            query.look()
 
     def are_idle(self) -> bool:
-        return not any(query.isActive for query in self._queries)
+        return all(query.is_through for query in self._queries.values())
 
     def stop(self) -> None:
-        for query in self._queries:
+        for query in self._queries.values():
             query.stop()
 
 
@@ -120,18 +179,18 @@ class ServedQueries:
         self._take = take
         self._upkeep = {spool.name: _upkeep(spool, options, store) for spool in options.spools}
         self._taken = {spool.name: -1 for spool in options.spools}
-        self._queries = {spool.name: self._started(spool) for spool in options.spools}
+        self._queries = {spool.name: _Query(partial(self._started, spool)) for spool in options.spools}
 
     def look(self) -> None:
         for spool in self._options.spools:
             query = self._queries[spool.name]
-            if not query.isActive:
-                query.awaitTermination()
+            query.look()
             last = ingest.last_committed(self._store, spool.name)
             if last > self._taken[spool.name]:
                 with self._turn:
                     self._take(spool.name, last)
                 self._taken[spool.name] = last
+                query.goes_on()
                 self._keep_up(spool)
 
     def _keep_up(self, spool: SpoolRoot) -> None:
@@ -143,21 +202,15 @@ class ServedQueries:
         last = ingest.last_committed(self._store, spool.name)
         with self._turn:
             upkeep.keep_up(self._spark, last + 1, time.time_ns() // 1000)
-        self._queries[spool.name] = self._started(spool)
+        query.restart()
 
     def _started(self, spool: SpoolRoot) -> Any:
         write = fenced(str(_place(spool, self._store)), str(self._store.checkpoints / OWNER), self._owner)
         writer = _writer(self._spark, spool, self._options, self._store).foreachBatch(write)
-        for attempt in range(STARTS_MAX):
-            try:
-                return writer.trigger(**_trigger(self._options)).start()
-            except PySparkException as error:
-                if attempt + 1 == STARTS_MAX or _SLOW_WORKER not in str(error):
-                    raise
-        raise AssertionError("the last attempt returns or raises")
+        return writer.trigger(**_trigger(self._options)).start()
 
     def are_idle(self) -> bool:
-        if any(query.isActive for query in self._queries.values()):
+        if not all(query.is_through for query in self._queries.values()):
             return False
         return all(ingest.last_committed(self._store, name) == last for name, last in self._taken.items())
 

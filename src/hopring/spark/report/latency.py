@@ -28,6 +28,7 @@ WIDTH_PX: Final = 348.0
 ROW_PX: Final = 62.0
 HILL_PX: Final = 28.0
 SIDE_PX: Final = 8.0
+LETTER_PX: Final = 6.0
 BUCKETS_MAX: Final = 48
 BUCKETS_PER_OCTAVE: Final = 3  # If there are more than BUCKETS_MAX, they are merged into these.
 LOW_US: Final = 1.0
@@ -127,8 +128,8 @@ def _panel(pair: Pair, found: Sequence[Hill], scale: LogScale) -> str:
     for value in log_ticks(scale.low, scale.high, 7):
         x = scale.at(value)
         parts.append(line(x, 0, x, bottom + 4, "level"))
-        side = "" if x < 18 else " end" if x > scale.end - 30 else " middle"
-        parts.append(text(x, bottom + 17, texts.span(value), f"small faint{side}"))
+    for x, label, side in tick_labels(scale):
+        parts.append(text(x, bottom + 17, label, f"small faint{side}"))
     for number, hill in enumerate(rows):
         parts += _hill(hill, scale, ROW_PX * (number + 1))
     parts.append(line(scale.begin, bottom, scale.end, bottom, "axis"))
@@ -137,6 +138,21 @@ def _panel(pair: Pair, found: Sequence[Hill], scale: LogScale) -> str:
     picture = svg(WIDTH_PX, bottom + 24, f"Latency from {here} to {there}. {caption}", parts)
     title = f"{here} → {there}" if here != there else f"within {here}"
     return figure(title, "", picture)
+
+
+def tick_labels(scale: LogScale) -> list[tuple[float, str, str]]:
+    """The labels of the axis with their places and alignments, without those that would overlap others."""
+    found: list[tuple[float, str, str]] = []
+    free_x = 0.0
+    for value in log_ticks(scale.low, scale.high, 7):
+        x, label = scale.at(value), texts.span(value)
+        side = "" if x < 18 else " end" if x > scale.end - 30 else " middle"
+        width = LETTER_PX * len(label)
+        begin = x - {"": 0.0, " end": width, " middle": width / 2}[side]
+        if begin >= free_x:
+            found.append((x, label, side))
+            free_x = begin + width + LETTER_PX
+    return found
 
 
 def _description(hill: Hill) -> str:

@@ -325,7 +325,10 @@ def gaps_section(gold: GoldTables) -> tuple[str, str, str, str] | None:
     if gold.gaps is None:
         return None
     if not gold.gaps.num_rows:
-        return "gaps", "Gaps", "", paragraph("No gaps: every spool has all that the others have.", "empty")
+        nothing = "No gaps: every spool has all that the others have."
+        if gold.summary.get("records") == 0:
+            nothing = "No records of spools were read."
+        return "gaps", "Gaps", "", paragraph(nothing, "empty")
     caption = "The missing records of each spool, and the reasons."
     if unexplained(gold.gaps) == 0:
         caption += " All of it is explained: a spool on one side of a split has nothing of the other side."
