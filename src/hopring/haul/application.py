@@ -64,6 +64,7 @@ from hopring.haul.managed_set import ManagedSet, SetOptions, managed_set_from
 from hopring.haul.order.events import AskForParcel, Cast, CastKind, ChannelChanged, ParcelWanted
 from hopring.haul.order.wide_set import ENTRY_MAX, WideSet
 from hopring.haul.states import ClientState, LinkStateRecord, ManagerState
+from hopring.haul.stored.bodies import BodyKey
 from hopring.haul.stored.names import name_problem
 from hopring.haul.stored.shelf import FileAct, FileKey, FileShelf, KeptFile
 from hopring.links.events import Tick
@@ -121,7 +122,14 @@ class PeerRefused:
     reason: str
 
 
-Act = RequestAnswered | AskPeer | PeerRefused | FileAct
+@dataclass(frozen=True, slots=True)
+class BodyDropped:
+    """Nobody needs the body of a parcel any more."""
+
+    key: BodyKey
+
+
+Act = RequestAnswered | AskPeer | PeerRefused | FileAct | BodyDropped
 
 
 class ApplicationManager:
@@ -133,6 +141,7 @@ class ApplicationManager:
         self.me = me
         self.peers = peers
         self.options = options or SetOptions()
+        self.bodies_beside = False  # Whether the member has files for bodies, which then are in no snapshot.
         self._clear()
 
     def _clear(self) -> None:
@@ -172,6 +181,8 @@ class ApplicationManager:
                 one.step(Tick(), self.now_us)
             self._acts += [AskPeer(one.name, ask) for ask in one.asks]
             one.asks.clear()
+            self._acts += [BodyDropped((one.name, parcel)) for parcel in one.dropped]
+            one.dropped.clear()
         self.shelf.expire(self.now_us)
         self._acts += self.shelf.take()
         acts, self._acts = self._acts, []
@@ -486,7 +497,7 @@ class ApplicationManager:
         ]
         clients = [ClientState(name, list(answers.items())) for name, answers in self.answers.items()]
         shares = list(self.managers.items()), list(self.forwarders.items())
-        sets = [one.state() for one in self.sets.values()]
+        sets = [one.state(with_bodies=not self.bodies_beside) for one in self.sets.values()]
         files = self.shelf.attempts, self.shelf.state()
         state = ManagerState(self.now_us, self.epoch, self.members, *shares, sets, links, clients, *files)
         return msgspec.msgpack.encode(state)
@@ -494,12 +505,16 @@ class ApplicationManager:
     def restore(self, state: bytes) -> None:
         """Replaces the state by that of a snapshot."""
         found = _states.decode(state)
+        had = {(one.name, parcel): body for one in self.sets.values() for parcel, body in one.bodies.items()}
         self._clear()
         self.now_us, self.epoch, self.members = found.now_us, found.epoch, found.members
         self.managers, self.forwarders = dict(found.managers), dict(found.forwarders)
         self.shelf.restore(found.file_attempts, found.files)
         for one in found.sets:
             self.sets[one.name] = managed_set_from(self.me, one, self.options, self.shelf)
+        for (name, parcel), body in had.items():
+            if name in self.sets and parcel in self.sets[name].kept:
+                self.sets[name].bodies[parcel] = body
         for link in found.links:
             of = link.dialer, link.generation, link.member, link.incarnation
             self.links[link.peer] = LinkState(link.is_on, link.is_open, *of, dict(link.seen), link.drains)

@@ -13,7 +13,7 @@ from typing import Final
 
 from hopring.haul.application import ApplicationManager
 from hopring.haul.entries import HandedOver
-from hopring.haul.managed_set import LineItem
+from hopring.haul.managed_set import LineItem, ManagedSet
 from hopring.haul.member_events import HandOver, PlaceFile
 from hopring.haul.stored.keeping import MemberFiles
 from hopring.haul.stored.names import directory_of
@@ -76,15 +76,26 @@ class Handing:
             last = min(one.seen + HANDED_MAX, managed.delivered)
             for item in managed.items(one.at, last):
                 place = self._place(managed.name, item)
-                if place is None:
-                    break  # This member does not have the file yet: another one gives it.
+                if place is None or not self._has_body(managed, item):
+                    break  # This member does not have it yet: another one gives it.
                 out += place
-                body = b"" if item.parcel is None else managed.bodies[item.parcel.id]
-                out.append(HandOver(managed.name, managed.group, item, body, managed.rewinds))
+                out.append(self._hand(managed, item))
                 one.at = item.number
             else:
                 one.at = max(one.at, last)
         return out
+
+    def _has_body(self, managed: ManagedSet, item: LineItem) -> bool:
+        return item.parcel is None or self._keeping.has_body(managed.name, item.parcel.id)
+
+    @staticmethod
+    def _hand(managed: ManagedSet, item: LineItem) -> HandOver:
+        parcel = item.parcel
+        body = b"" if parcel is None else managed.bodies.get(parcel.id)
+        of = managed.name, managed.group, item
+        if parcel is None or body is not None:
+            return HandOver(*of, body or b"", managed.rewinds)
+        return HandOver(*of, b"", managed.rewinds, (managed.name, parcel.id))
 
     def _place(self, name: str, item: LineItem) -> list[PlaceFile] | None:
         """How the file of an item comes to its place; None if it is not here."""

@@ -8,8 +8,10 @@ Invariants  it changes by entries of the log alone. A body is kept while a desti
             group here does. Delivery numbers rise by one, and each has one item for ever. A parcel with a file
             counts as arrived when its file is whole; until then it is parked, and nothing else waits for it
             but what depends on it.
-Deviations  bodies are in the state, and so in its snapshot; a limit of bytes for each peer and for the group
-            holds back what is more. The paper has spools of their own on disk.
+            The state has their sizes; the bodies themselves are in memory from their entry to the next
+            snapshot of the member, and then in files beside its log (stored/keeping.py).
+Deviations  one copy of a body serves all spools. A limit of bytes for each peer and for the group holds back
+            what is more.
 """
 
 from collections import deque
@@ -42,7 +44,7 @@ from hopring.haul.states import ChannelState, FileOfParcel, KeptParcel, LineFile
 from hopring.haul.stored.names import check_file, place_of
 from hopring.haul.stored.shelf import FILES_BYTES_MAX, UPLOAD_US, FileShelf
 
-SPOOL_BYTES_MAX: Final = 256 * 1024 * 1024
+SPOOL_BYTES_MAX: Final = 10 * 1024**3
 """What one cluster may have under way to another one, and what may wait for the group here, of one set.
 
 It is counted from end to end. If channels had limits of their own, coordinators could wait for each other.
@@ -107,7 +109,9 @@ class ManagedSet:
         self.options = options
         self.group = ""  # The local representative; empty until somebody joins.
         self.channels = {one: Channel() for one in clusters_in(without(core.clusters, me))}
-        self.bodies: dict[ParcelId, bytes] = {}
+        self.kept: dict[ParcelId, int] = {}  # The parcels whose bodies are kept, with their sizes.
+        self.bodies: dict[ParcelId, bytes] = {}  # Those that are not on this member's disk beside the log.
+        self.dropped: list[ParcelId] = []  # Taken by the application manager after each entry.
         self.parcels: dict[ParcelId, Parcel] = {}  # Those of the bodies, as they are sent on.
         self.line: deque[LineItem] = deque()  # What the group, or a durable consumer, still has to get.
         self.handed = 0  # The group has everything up to this delivery number.
@@ -115,6 +119,7 @@ class ManagedSet:
         self.rewinds = 0  # How often handing over began again for a durable consumer.
         self.delivered = 0  # The number of the last item.
         self.line_bytes = 0
+        self.line_files_bytes = 0  # Of the files that the group here still has to get.
         self.notify: set[int] = set()  # Parcels of this cluster whose completion the group is told.
         self.disputed: dict[ClusterId, ClusterMask] = {}  # Peers that have the set with other clusters.
         self.sizes = ParcelSizes()
@@ -169,12 +174,6 @@ class ManagedSet:
         run = self.core.descriptors.find(parcel)
         return run is not None and is_in(peer, run.missing) and parcel not in self.parked
 
-    @property
-    def line_files_bytes(self) -> int:
-        """The bytes of files that the group here still has to get."""
-        files = [one.file for one in self.line if one.parcel is not None]
-        return sum([one.size_bytes for one in files if one is not None])
-
     def under_way_to(self, cluster: ClusterId) -> tuple[int, int]:
         """The parcels of this cluster that another one has not got, as far as is known: bytes and number."""
         runs = [one for one in self.core.descriptors.runs[self.me].runs if is_in(cluster, one.missing)]
@@ -183,13 +182,16 @@ class ManagedSet:
 
     # Snapshots.
 
-    def state(self) -> SetState:
-        """All of it, for a snapshot."""
+    def state(self, *, with_bodies: bool) -> SetState:
+        """All of it, for a snapshot; the bodies may be beside it."""
         channels = [
             ChannelState(peer, one.sent, one.acked, one.received, list(one.waiting))
             for peer, one in self.channels.items()
         ]
-        kept = [KeptParcel(one, body, self.parcels.get(one)) for one, body in self.bodies.items()]
+        kept = [
+            KeptParcel(one, size, self.bodies.get(one) if with_bodies else None, self.parcels.get(one))
+            for one, size in self.kept.items()
+        ]
         line = [(one.number, one.parcel, one.everywhere, one.file) for one in self.line]
         handing = self.handed, list(self.durable.items()), self.rewinds
         numbers = self.delivered, *handing, self.line_bytes, self.sizes.base, self.sizes.sums
@@ -215,8 +217,8 @@ class ManagedSet:
     ) -> ParcelId:
         """A client's parcel; its arguments are checked, and its file is whole."""
         parcel = ParcelId(self.me, self.core.descriptors.known[self.me] + 1)
-        self.bodies[parcel] = body
-        self.sizes.append(parcel.number, cost_of_body(body))
+        self._keep(parcel, body)
+        self.sizes.append(parcel.number, cost_of(len(body)))
         if notify:
             self.notify.add(parcel.number)
         if file is not None:
@@ -252,7 +254,7 @@ class ManagedSet:
                 self._park(peer, frame, file, now_us)
                 return
         outputs = self.core.step(ParcelArrived(peer, parcel, frame.descriptors), now_us)
-        self.bodies.setdefault(parcel.id, frame.body)
+        self._keep(parcel.id, frame.body)
         if file is not None:
             self._need(parcel.id, file, now_us)
         if parcel.id not in self.parcels or parcel.order:
@@ -261,6 +263,11 @@ class ManagedSet:
         # All destinations had it before: nobody asks for it any more.
         if self.core.descriptors.find(parcel.id) is None:
             self._drop(parcel.id)
+
+    def _keep(self, parcel: ParcelId, body: bytes) -> None:
+        if parcel not in self.kept:
+            self.kept[parcel] = len(body)
+            self.bodies[parcel] = body
 
     def _need(self, parcel: ParcelId, file: WideFile, now_us: int) -> None:
         self.files[parcel] = file
@@ -276,7 +283,7 @@ class ManagedSet:
         if peer not in parked.sources:
             parked.sources.append(peer)
         self.core.parked.add(parcel.id)
-        self.bodies.setdefault(parcel.id, frame.body)
+        self._keep(parcel.id, frame.body)
         self._need(parcel.id, file, now_us)
         self._carry_out(outputs)
 
@@ -324,7 +331,8 @@ class ManagedSet:
             item = self.line.popleft()
             if item.parcel is not None:
                 parcel = item.parcel.id
-                self.line_bytes -= cost_of_body(self.bodies[parcel])
+                self.line_bytes -= cost_of(self.kept[parcel])
+                self.line_files_bytes -= item.file.size_bytes if item.file is not None else 0
                 self._in_line.discard(parcel)
                 if self.core.descriptors.find(parcel) is None:
                     self._drop(parcel)
@@ -360,7 +368,7 @@ class ManagedSet:
         for part in before:
             self.channels[to].append(0, descriptors=part)
         if parcel is not None:
-            self.channels[to].append(len(self.bodies[parcel.id]), parcel, last)
+            self.channels[to].append(self.kept[parcel.id], parcel, last)
         elif last:
             self.channels[to].append(0, descriptors=last)
 
@@ -374,7 +382,8 @@ class ManagedSet:
         self.line.append(LineItem(self.delivered, parcel, everywhere, file))
         if parcel is not None:
             self._in_line.add(parcel.id)
-            self.line_bytes += cost_of_body(self.bodies[parcel.id])
+            self.line_bytes += cost_of(self.kept[parcel.id])
+            self.line_files_bytes += file.size_bytes if file is not None else 0
 
     def _complete(self, first: int, last: int) -> None:
         for number in sorted([one for one in self.notify if first <= one <= last]):
@@ -393,7 +402,9 @@ class ManagedSet:
         """Drops a body unless the group here still has to get it."""
         if parcel in self._in_line:
             return  # It goes when it is handed over.
-        self.bodies.pop(parcel, None)
+        if self.kept.pop(parcel, None) is not None:
+            self.bodies.pop(parcel, None)
+            self.dropped.append(parcel)
         self.parcels.pop(parcel, None)
         file = self.files.pop(parcel, None)
         if file is not None:
@@ -402,9 +413,9 @@ class ManagedSet:
                 self.sources.pop(parcel.number, None)
 
 
-def cost_of_body(body: bytes) -> int:
+def cost_of(body_bytes: int) -> int:
     """The bytes that count for a parcel that waits for the group here."""
-    return len(body) + FRAME_COST_BYTES
+    return body_bytes + FRAME_COST_BYTES
 
 
 def _parts(descriptors: tuple[DescriptorRun, ...]) -> Iterator[tuple[DescriptorRun, ...]]:
@@ -423,12 +434,16 @@ def managed_set_from(me: ClusterId, state: SetState, options: SetOptions, shelf:
         numbers = one.sent, one.acked, one.received
         found.channels[one.peer] = Channel(*numbers, deque(one.waiting), waiting_bytes)
     for kept in state.kept:
-        found.bodies[kept.id] = kept.body
+        found.kept[kept.id] = kept.size_bytes
+        if kept.body is not None:
+            found.bodies[kept.id] = kept.body
         if kept.parcel is not None:
             found.parcels[kept.id] = kept.parcel
     found.line = deque([LineItem(*one) for one in state.line])
     found._in_line = {one.parcel.id for one in found.line if one.parcel is not None}
     found.delivered, found.line_bytes = state.delivered, state.line_bytes
+    files = [one.file for one in found.line if one.parcel is not None]
+    found.line_files_bytes = sum([one.size_bytes for one in files if one is not None])
     found.handed, found.durable, found.rewinds = state.handed, dict(state.durable), state.rewinds
     found.sizes = ParcelSizes(state.sizes_base, list(state.sizes))
     found.notify, found.disputed = set(state.notify), dict(state.disputed)

@@ -10,7 +10,7 @@ Invariants  nothing is sent, acknowledged, handed over or answered that is not a
             one stopped, and what is done twice has a number by which it is known.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Final
 
@@ -28,8 +28,9 @@ from hopring.blocks.log.events import (
 from hopring.blocks.log.member import AnswerLost, LogMember, LogSizes
 from hopring.blocks.log.member import MemberOutput as LogMemberOutput
 from hopring.blocks.log.messages import Aside, LogMessage, Operation
+from hopring.blocks.log.records import SnapshotRecord
 from hopring.blocks.log.replica import Replica
-from hopring.haul.application import Act, ApplicationManager, AskPeer, PeerRefused, RequestAnswered
+from hopring.haul.application import Act, ApplicationManager, AskPeer, BodyDropped, PeerRefused, RequestAnswered
 from hopring.haul.entries import (
     ClientRequest,
     EntryBody,
@@ -51,6 +52,7 @@ from hopring.haul.member_events import (
     Dialed,
     FileChecked,
     FrameArrived,
+    GiveBody,
     GivePiece,
     MemberInput,
     MemberOutput,
@@ -59,11 +61,15 @@ from hopring.haul.member_events import (
     RepresentativesChanged,
 )
 from hopring.haul.status import WideStatus, status_of
+from hopring.haul.stored.bodies import BodyKey
 from hopring.haul.stored.keeping import (
+    BodiesWanted,
+    BodyGiven,
     MemberFiles,
     PieceGiven,
     PieceWanted,
     StoreContents,
+    body_message,
     decode_store_message,
     wanted_message,
 )
@@ -73,6 +79,9 @@ from hopring.links.events import Tick
 
 LOG_NAME: Final = "hopring.wide"
 """The group of a cluster's members, and the name of their log."""
+
+MEMORY_SPOOL_BYTES_MAX: Final = 256 * 1024 * 1024
+"""The limit of what waits where bodies are in the memory of the members."""
 
 GRACE_US: Final = 3_000_000
 """A member that does not serve for so long ends its connections: others take over."""
@@ -108,9 +117,14 @@ class WideMember:
         options: MemberOptions,
         contents: StoreContents | None = None,
     ) -> None:
-        """`replica` and `contents` have what is on disk; `writer` names this life of the process alone."""
+        """`replica` and `contents` have what is on disk; `writer` names this life of the process alone.
+
+        Without `contents` the members of this cluster have no files beside their logs: bodies stay in memory
+        and in snapshots, with a lower limit, and no files are taken.
+        """
         self.place = place
-        self.app = ApplicationManager(place.cluster, place.peers, options.sets)
+        sets = options.sets if contents is not None else in_memory(options.sets)
+        self.app = ApplicationManager(place.cluster, place.peers, sets)
         self.log = LogMember(replica, writer, self.app, options.sizes)
         self.keeping = MemberFiles(self.app, contents)
         self.links = MemberLinks(place.name, self.app, options.links, self, self.keeping)
@@ -154,6 +168,7 @@ class WideMember:
             case Tick():
                 pass
         self._act()
+        self._out += self.keeping.bodies.take()
         out, self._out = self._out, []
         return out
 
@@ -222,7 +237,11 @@ class WideMember:
     def _take(self, outputs: list[LogMemberOutput]) -> None:
         for output in outputs:
             match output:
-                case SendToGroup() | WriteRecords() | LogRefused():
+                case WriteRecords(records):
+                    if any(isinstance(one, SnapshotRecord) for one in records):
+                        self._out += self.keeping.store_bodies()
+                    self._out.append(output)
+                case SendToGroup() | LogRefused():
                     self._out.append(output)
                 case AppliedOperation():
                     self._applied(output)
@@ -251,6 +270,8 @@ class WideMember:
                 self._out += self.keeping.store(act)
             case DropFile(key):
                 self._out += self.keeping.drop(key)
+            case BodyDropped(body):
+                self.keeping.bodies.drop(body)
             case AskPeer(name, ask):
                 if self.serving:
                     self.links.ask(name, ask)
@@ -307,8 +328,10 @@ class WideMember:
     def _look_after_files(self, round_name: str) -> None:
         """Asks other members for what is missing here; one of them checks files that are complete."""
         wanted = self.keeping.ask(self.place.name, self.app.members, self._now_us)
-        if wanted is not None:
-            self._out.append(SendToGroup(wanted_message(round_name, wanted)))
+        bodies = self.keeping.ask_for_bodies(self.place.name, self.app.members, self._now_us)
+        for one in (wanted, bodies):
+            if one is not None:
+                self._out.append(SendToGroup(wanted_message(round_name, one)))
         for digest, kept in self.app.shelf.files.items():
             key = FileKey(digest, kept.attempt)
             mine = self.log.replica.keeps_time and self.keeping.size_of(key) == kept.size_bytes
@@ -335,6 +358,19 @@ class WideMember:
                     self._out.append(GivePiece(at.round, wanted.key, *found))
             case PieceGiven() as given:
                 self._out += self.keeping.given(given)
+            case BodiesWanted(to, keys) if to == self.place.name:
+                for key in keys:
+                    self._give_body(at.round, key)
+            case BodyGiven() as body:
+                self._out += self.keeping.body_given(body)
+
+    def _give_body(self, round_name: str, key: BodyKey) -> None:
+        managed = self.app.sets.get(key[0])
+        body = None if managed is None else managed.bodies.get(key[1])
+        if body is not None:
+            self._out.append(SendToGroup(body_message(round_name, key, body)))
+        elif key in self.keeping.bodies.there:
+            self._out.append(GiveBody(round_name, key))
 
     def _look_whether_over(self) -> None:
         """Without a majority nothing is sent; after a while the connections end."""
@@ -346,6 +382,12 @@ class WideMember:
         elif self._now_us >= self._unserved_us:
             self._unserved_us = NEVER
             self.links.end_all("this member does not serve any more", self._now_us)
+
+
+def in_memory(sets: SetOptions) -> SetOptions:
+    """The options of sets at members without files beside their logs."""
+    spool_bytes_max = min(sets.spool_bytes_max, MEMORY_SPOOL_BYTES_MAX)
+    return replace(sets, spool_bytes_max=spool_bytes_max, files_bytes_max=0)
 
 
 def incarnation_of(log_id: str) -> int:

@@ -15,8 +15,9 @@ from hopring.blocks.log.events import (
 )
 from hopring.haul.entries import Answer
 from hopring.haul.ids import ClusterId
-from hopring.haul.link.frames import LinkFrame
+from hopring.haul.link.frames import LinkFrame, ParcelFrame
 from hopring.haul.managed_set import LineItem
+from hopring.haul.stored.bodies import BodyKey, ForgetBodies, StoreBodies
 from hopring.haul.stored.shelf import DropFile, FileKey, StoreFilePiece
 from hopring.links.events import Tick
 
@@ -136,6 +137,24 @@ class HandOver:
     item: LineItem
     body: bytes
     rewinds: int
+    stored: BodyKey | None = None  # The body is on this disk, under this key.
+
+
+@dataclass(frozen=True, slots=True)
+class SendStored:
+    """Sends a frame to a peer, with the body of its parcel from this disk."""
+
+    connection: ConnectionId
+    frame: ParcelFrame
+    key: BodyKey
+
+
+@dataclass(frozen=True, slots=True)
+class GiveBody:
+    """Reads a body from this disk and multicasts it to the members, by `body_message`."""
+
+    round: str
+    key: BodyKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +214,10 @@ MemberOutput = (
     | EndConnection
     | HandOver
     | AnswerClient
+    | StoreBodies
+    | ForgetBodies
+    | SendStored
+    | GiveBody
     | StoreFilePiece
     | DropFile
     | SendPiece
@@ -203,4 +226,4 @@ MemberOutput = (
     | PlaceFile
 )
 """What is written to files is on the disk before the records of a later `WriteRecords`, and whatever reads a
-file sees it at once. A `DropFile` may take effect at any later time."""
+file sees it at once. `DropFile` and `ForgetBodies` may take effect at any later time."""

@@ -48,10 +48,11 @@ class ParkedParcel(msgspec.Struct, array_like=True):
 
 
 class KeptParcel(msgspec.Struct, array_like=True):
-    """A body, and the parcel as it is sent on."""
+    """A parcel whose body is kept, and how it is sent on."""
 
     id: ParcelId
-    body: bytes
+    size_bytes: int
+    body: bytes | None  # None: beside the snapshot.
     parcel: Parcel | None
 
 

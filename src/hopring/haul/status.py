@@ -2,14 +2,15 @@
 
 The spools of the paper (4.1.1) are views of the state: an interLAN spool is what waits in the channel to a
 peer, a wSpool what the local group still has to get. It is on while the peer, or the group, is away, and until
-what has waited is gone.
+what has waited is gone. Bodies that wait for long are on the disk of the member (stored/bodies.py).
 """
 
 from dataclasses import dataclass
 
 from hopring.haul.application import ApplicationManager
-from hopring.haul.ids import ClusterId, ClusterMask
+from hopring.haul.ids import ClusterId, ClusterMask, ParcelId
 from hopring.haul.link.frames import LinkGeneration
+from hopring.haul.managed_set import ManagedSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,7 @@ class WideSpoolStatus:
     is_on: bool
     messages: int
     size_bytes: int
+    on_disk: int  # Messages whose bodies are in files beside the log, and not in memory.
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +98,15 @@ def _spools(app: ApplicationManager, present: set[str]) -> list[WideSpoolStatus]
     out: list[WideSpoolStatus] = []
     for one in app.sets.values():
         for peer, channel in one.channels.items():
-            messages = sum([frame.parcel is not None for frame in channel.waiting])
-            is_on = messages > 0 or not app.links[peer].is_open
-            out.append(WideSpoolStatus(one.name, peer, is_on, messages, channel.waiting_bytes))
-        messages = sum([item.parcel is not None for item in one.line])
-        is_on = messages > 0 or one.group not in present
-        out.append(WideSpoolStatus(one.name, None, is_on, messages, one.line_bytes))
+            waiting = [frame.parcel.id for frame in channel.waiting if frame.parcel is not None]
+            is_on = bool(waiting) or not app.links[peer].is_open
+            counts = len(waiting), channel.waiting_bytes, _on_disk(one, waiting)
+            out.append(WideSpoolStatus(one.name, peer, is_on, *counts))
+        waiting = [item.parcel.id for item in one.line if item.parcel is not None]
+        is_on = bool(waiting) or one.group not in present
+        out.append(WideSpoolStatus(one.name, None, is_on, len(waiting), one.line_bytes, _on_disk(one, waiting)))
     return out
+
+
+def _on_disk(managed: ManagedSet, waiting: list[ParcelId]) -> int:
+    return sum([one in managed.kept and one not in managed.bodies for one in waiting])

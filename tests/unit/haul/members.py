@@ -10,6 +10,7 @@ from hopring.blocks.log.events import (
     SendToGroup,
     WriteRecords,
 )
+from hopring.blocks.log.member import LogSizes
 from hopring.blocks.log.messages import Operation
 from hopring.blocks.log.records import LogImage, recovered
 from hopring.blocks.log.replica import Replica
@@ -35,7 +36,10 @@ from hopring.haul.member_events import (
     PeerConnected,
     RepresentativesChanged,
     SendFrame,
+    SendStored,
 )
+from hopring.haul.stored.bodies import ForgetBodies, StoreBodies
+from hopring.haul.stored.keeping import StoreContents
 from hopring.ids import DaemonId, Incarnation, ViewId
 from hopring.links.events import Tick
 
@@ -49,7 +53,11 @@ class OneMember:
         others: tuple[int, ...],
         dials: tuple[int, ...] = (),
         schedule: LinkSchedule | None = None,
+        compact_entries: int | None = None,
     ) -> None:
+        """With `compact_entries` it takes snapshots so often, and has files beside its log."""
+        self.files: list[StoreBodies | ForgetBodies | WriteRecords] = []  # What goes to the disk, in order.
+        self.stored: list[SendStored] = []
         self.me = ClusterId(me)
         self.now_us = 0
         self.disk_holds = False
@@ -65,7 +73,10 @@ class OneMember:
         schedules = {} if schedule is None else {ClusterId(one): schedule for one in others}
         options = LinkOptions("ims", bytes(32), clusters_mask([ClusterId(one) for one in dials]), schedules)
         replica = Replica(LOG_NAME, "m", ("m",), self._image())
-        self.core = WideMember(place, replica, f"writer {me}", MemberOptions(links=options))
+        sizes = LogSizes(compact_entries or 10_000, keep=0)
+        contents = None if compact_entries is None else StoreContents()
+        of = place, replica, f"writer {me}", MemberOptions(links=options, sizes=sizes)
+        self.core = WideMember(*of, contents)
         self._view = 0
 
     def _image(self) -> LogImage:
@@ -114,7 +125,12 @@ class OneMember:
         match output:
             case SendToGroup(message):
                 self.step(LogMessageShown(self._address, message))
+            case StoreBodies() | ForgetBodies():
+                self.files.append(output)
+            case SendStored():
+                self.stored.append(output)
             case WriteRecords(records):
+                self.files.append(output)
                 self.records.append(records)
                 if not self.disk_holds:
                     self.sync()

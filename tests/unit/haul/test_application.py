@@ -53,7 +53,7 @@ def test_what_was_handed_over_is_dropped_when_all_have_it() -> None:
     apply(app, HandedOver("tickets", 1))
 
     assert not managed.line
-    assert ParcelId(HUB, 1) in managed.bodies  # Norway has not got it.
+    assert ParcelId(HUB, 1) in managed.kept  # Norway has not got it.
 
 
 def test_another_list_of_clusters_is_refused_with_both() -> None:

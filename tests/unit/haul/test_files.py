@@ -19,6 +19,7 @@ from hopring.haul.application import ApplicationManager, PeerRefused
 from hopring.haul.entries import Accepted, FilePieceRequest, FileTaken, FileVerified, WideRequestRefused
 from hopring.haul.ids import ClusterMask, ParcelId, Talk
 from hopring.haul.link.frames import ChunkFrame, LinkGeneration, ParcelFrame, SetFrame, WideFile
+from hopring.haul.managed_set import SetOptions
 from hopring.haul.order.events import CastKind, Parcel
 from hopring.haul.order.runs import DescriptorRun
 from hopring.haul.states import LineFile
@@ -129,8 +130,7 @@ def test_an_item_names_the_place_of_its_file() -> None:
 
 
 def test_files_have_a_limit() -> None:
-    app = hub()
-    app.shelf._bytes_max = 9
+    app = ApplicationManager(HUB, ClusterMask(2), SetOptions(files_bytes_max=9))
 
     refused = answer(apply(app, piece(2, 0, b"")))
 

@@ -2,8 +2,8 @@
 
 from hopring.haul.application import ApplicationManager
 from hopring.haul.ids import ClusterId, clusters_mask
+from hopring.haul.stored.bodies import ASK_OTHER_US
 from hopring.haul.stored.keeping import (
-    ASK_OTHER_US,
     MemberFiles,
     PieceGiven,
     PieceWanted,
@@ -41,6 +41,13 @@ def test_others_are_asked_one_after_the_other() -> None:
     assert one.ask("m1", MEMBERS, 0) == PieceWanted("m2", KEY, 3)
     assert one.ask("m1", MEMBERS, ASK_OTHER_US - 1) is None
     assert one.ask("m1", MEMBERS, ASK_OTHER_US) == PieceWanted("m3", KEY, 3)
+
+
+def test_a_member_that_is_alone_looks_again_later() -> None:
+    one = keeping(3)
+
+    assert one.ask("m1", ("m1",), 100) is None
+    assert one.wake_at_us() == 100 + ASK_OTHER_US
 
 
 def test_a_piece_from_another_member_is_stored_and_the_next_one_asked_for_at_once() -> None:

@@ -12,6 +12,7 @@ Deviations  the paper has one channel for all. Here each set has its own: number
 """
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -91,8 +92,8 @@ class ChannelSender:
     under_way: deque[tuple[int, int]] = field(default_factory=deque)  # Numbers with their bytes.
     under_way_bytes: int = 0
 
-    def take(self, channel: Channel) -> list[ChannelFrame]:
-        """The frames that may be sent now; they count as sent."""
+    def take(self, channel: Channel, has: Callable[[ChannelFrame], bool]) -> list[ChannelFrame]:
+        """The frames that may be sent now, up to one whose body is not here; they count as sent."""
         while self.under_way and self.under_way[0][0] <= channel.acked:
             self.under_way_bytes -= self.under_way.popleft()[1]
         out: list[ChannelFrame] = []
@@ -100,6 +101,8 @@ class ChannelSender:
         while self.at < channel.sent:
             frame = channel.waiting[self.at - channel.acked]
             if self.under_way and self.under_way_bytes + frame.cost_bytes > self.window_bytes:
+                break
+            if not has(frame):
                 break
             out.append(frame)
             self.at = frame.number

@@ -8,6 +8,7 @@ Invariants  it sends what the channels of the replicated state have, from where 
             nothing else; it holds what arrives until the log has taken it.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
@@ -15,7 +16,7 @@ from typing import Final
 from hopring.errors import Drop, PeerError
 from hopring.haul.application import NO_CLUSTER, NO_GENERATION
 from hopring.haul.entries import LinkOpened
-from hopring.haul.ids import SETS_MAX, ClusterId
+from hopring.haul.ids import SETS_MAX, ClusterId, ParcelId
 from hopring.haul.link.channel import (
     WINDOW_BYTES,
     Channel,
@@ -56,6 +57,10 @@ BLOCKED_US: Final = 5_000_000
 
 EXTRAS_MAX: Final = 10_000
 """Frames without a number that wait for the log; above the limit the connection ends."""
+
+
+HasBody = Callable[[str, ParcelId], bool]
+"""Whether the body of a parcel of a set is here."""
 
 
 class ConnectionPhase(Enum):
@@ -169,13 +174,16 @@ class Connection:
 
     # Sending.
 
-    def due(self, sets: dict[str, ManagedSet], now_us: int) -> list[LinkFrame]:
-        """What is to be sent now: frames of channels, acknowledgements, or a sign of life."""
+    def due(self, sets: dict[str, ManagedSet], has_body: HasBody, now_us: int) -> list[LinkFrame]:
+        """What is to be sent now: frames of channels, acknowledgements, or a sign of life.
+
+        A frame whose body is not in memory is without it, and is sent with what the disk has.
+        """
         out: list[LinkFrame] = []
         for managed in sets.values():
             channel = managed.channels.get(self.peer)
             if channel is not None:
-                out += self._channel_frames(managed, channel)
+                out += self._channel_frames(managed, channel, has_body)
         if out:
             self.busy_us = now_us
         out += self._acknowledgements(sets, now_us)
@@ -185,11 +193,16 @@ class Connection:
             self.sent_us = now_us
         return out
 
-    def _channel_frames(self, managed: ManagedSet, channel: Channel) -> list[LinkFrame]:
+    def _channel_frames(self, managed: ManagedSet, channel: Channel, has_body: HasBody) -> list[LinkFrame]:
         sender = self.senders.get(managed.name)
         if sender is None:
             sender = self.senders[managed.name] = ChannelSender(channel.acked, self.window_bytes)
-        frames = sender.take(channel)
+
+        def has(frame: ChannelFrame) -> bool:
+            parcel = frame.parcel
+            return parcel is None or parcel.id not in managed.kept or has_body(managed.name, parcel.id)
+
+        frames = sender.take(channel, has)
         if frames:
             self.told[managed.name] = channel.received
         return [link_frame(managed, frame, channel.received) for frame in frames]
@@ -216,8 +229,7 @@ def link_frame(managed: ManagedSet, frame: ChannelFrame, received: int) -> Numbe
     """The frame as it is sent; without its body if all destinations have that by now."""
     if frame.clusters is not None:
         return SetFrame(managed.name, frame.number, received, frame.clusters)
-    body = None if frame.parcel is None else managed.bodies.get(frame.parcel.id)
-    if frame.parcel is None or body is None:
+    if frame.parcel is None or frame.parcel.id not in managed.kept:
         return DescriptorsFrame(managed.name, frame.number, received, frame.descriptors)
-    file = managed.files.get(frame.parcel.id)
+    body, file = managed.bodies.get(frame.parcel.id, b""), managed.files.get(frame.parcel.id)
     return ParcelFrame(managed.name, frame.number, received, frame.parcel, frame.descriptors, body, file)

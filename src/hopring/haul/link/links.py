@@ -29,6 +29,7 @@ from hopring.haul.link.frames import (
     Greeting,
     LinkFrame,
     LinkGeneration,
+    ParcelFrame,
     Refuse,
     WantFrame,
     encode_frame,
@@ -43,6 +44,7 @@ from hopring.haul.member_events import (
     MemberOutput,
     SendFrame,
     SendPiece,
+    SendStored,
 )
 from hopring.haul.order.events import AskForParcel
 from hopring.haul.stored.keeping import MemberFiles
@@ -364,9 +366,14 @@ class MemberLinks:
             if frames:
                 of = peer, connection.dialer, connection.generation
                 self._log.submit(key, FramesReceived(*of, tuple(frames)))
-        for frame in connection.due(self.app.sets, now_us):
-            self._out.append(SendFrame(connection.id, frame))
+        for frame in connection.due(self.app.sets, self.keeping.has_body, now_us):
+            self._out.append(self._send(connection, frame))
         self._look_after_files(connection, now_us)
+
+    def _send(self, connection: Connection, frame: LinkFrame) -> SendFrame | SendStored:
+        if isinstance(frame, ParcelFrame) and frame.parcel.id not in self.app.sets[frame.set].bodies:
+            return SendStored(connection.id, frame, (frame.set, frame.parcel.id))
+        return SendFrame(connection.id, frame)
 
     def _look_after_files(self, connection: Connection, now_us: int) -> None:
         """Asks for files, and sends pieces of those that the other end has asked for."""

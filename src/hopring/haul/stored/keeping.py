@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from hopring.blocks.log.messages import Aside
+from hopring.haul.ids import ParcelId
 from hopring.haul.link.frames import CHUNK_BYTES_MAX
+from hopring.haul.stored.bodies import ASK_OTHER_US, BodyFiles, BodyKey, StoreBodies
 from hopring.haul.stored.shelf import DropFile, FileKey, StoreFilePiece
 from hopring.ids import NEVER
 
 if TYPE_CHECKING:
     from hopring.haul.application import ApplicationManager
-
-ASK_OTHER_US: Final = 1_000_000
-"""Another member is asked when the one before has not answered for so long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +28,7 @@ class StoreContents:
     """What is on the disk of a member when it starts."""
 
     files: dict[FileKey, int] = field(default_factory=dict)  # With their sizes.
+    bodies: frozenset[BodyKey] = frozenset()
 
 
 class PieceWanted(msgspec.Struct, frozen=True, array_like=True, tag="w"):
@@ -47,7 +47,21 @@ class PieceGiven(msgspec.Struct, frozen=True, array_like=True, tag="g"):
     data: bytes
 
 
-StoreMessage = PieceWanted | PieceGiven
+class BodiesWanted(msgspec.Struct, frozen=True, array_like=True, tag="W"):
+    """A member lacks bodies of parcels."""
+
+    to: str  # The member that is asked.
+    keys: tuple[BodyKey, ...]
+
+
+class BodyGiven(msgspec.Struct, frozen=True, array_like=True, tag="G"):
+    """The body of a parcel, for whoever lacks it."""
+
+    key: BodyKey
+    body: bytes
+
+
+StoreMessage = PieceWanted | PieceGiven | BodiesWanted | BodyGiven
 _messages: Final = msgspec.msgpack.Decoder(StoreMessage)
 
 
@@ -56,8 +70,13 @@ def piece_message(round_name: str, key: FileKey, offset: int, data: bytes) -> As
     return Aside(round_name, msgspec.msgpack.encode(PieceGiven(key, offset, data)))
 
 
-def wanted_message(round_name: str, wanted: PieceWanted) -> Aside:
-    """The message that asks for a piece."""
+def body_message(round_name: str, key: BodyKey, body: bytes) -> Aside:
+    """The message with the body of a parcel, for the group of the members."""
+    return Aside(round_name, msgspec.msgpack.encode(BodyGiven(key, body)))
+
+
+def wanted_message(round_name: str, wanted: PieceWanted | BodiesWanted) -> Aside:
+    """The message that asks for what is missing."""
     return Aside(round_name, msgspec.msgpack.encode(wanted))
 
 
@@ -71,11 +90,13 @@ def decode_store_message(data: bytes) -> StoreMessage | None:
 
 
 class MemberFiles:
-    """The files of one member."""
+    """What one member has in files beside its log."""
 
     def __init__(self, app: "ApplicationManager", contents: StoreContents | None = None) -> None:
         self._app = app
         self._sizes: dict[FileKey, int] = dict(contents.files) if contents is not None else {}
+        self.bodies = BodyFiles(contents.bodies if contents is not None else ())
+        app.bodies_beside = contents is not None
         self._asked: FileKey | None = None
         self._ask_at_us = 0
         self._turn = 0
@@ -89,6 +110,11 @@ class MemberFiles:
         """The files of the state that are not all here, with what is."""
         keys = [(FileKey(digest, one.attempt), one.offset) for digest, one in self._app.shelf.files.items()]
         return [(key, self.size_of(key)) for key, offset in keys if self.size_of(key) < offset]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all that the state names is here."""
+        return not self.lacking and not self.bodies.lacking
 
     # What goes to the disk.
 
@@ -108,20 +134,48 @@ class MemberFiles:
         """The state was replaced: what it does not name goes."""
         files = self._app.shelf.files
         known = {FileKey(digest, one.attempt) for digest, one in files.items()}
+        sets = self._app.sets.values()
+        kept = {(one.name, parcel) for one in sets for parcel in one.kept}
+        self.bodies.look(kept, {(one.name, parcel) for one in sets for parcel in one.bodies})
         return [one for key in self._sizes.keys() - known for one in self.drop(key)]
+
+    # Bodies.
+
+    def has_body(self, name: str, parcel: ParcelId) -> bool:
+        """Whether a body that the state keeps is here, in memory or on the disk."""
+        return parcel in self._app.sets[name].bodies or (name, parcel) in self.bodies.there
+
+    def store_bodies(self) -> list[StoreBodies]:
+        """All bodies in memory go to the disk: a snapshot without them follows."""
+        if not self._app.bodies_beside:
+            return []
+        bodies: dict[BodyKey, bytes] = {}
+        for managed in self._app.sets.values():
+            bodies |= {(managed.name, parcel): body for parcel, body in managed.bodies.items()}
+            managed.bodies.clear()
+        return self.bodies.store(bodies)
+
+    def body_given(self, given: BodyGiven) -> list[StoreBodies]:
+        """A body from another member."""
+        return self.bodies.store({given.key: given.body}) if given.key in self.bodies.lacking else []
 
     # What is missing.
 
     def wake_at_us(self) -> int:
         """When another member is asked."""
-        return self._ask_at_us if self.lacking else NEVER
+        return min(self._ask_at_us if self.lacking else NEVER, self.bodies.wake_at_us)
+
+    def ask_for_bodies(self, me: str, members: tuple[str, ...], now_us: int) -> BodiesWanted | None:
+        """Which bodies are asked for now, and of whom."""
+        found = self.bodies.ask([one for one in members if one != me], now_us)
+        return None if found is None else BodiesWanted(*found)
 
     def ask(self, me: str, members: tuple[str, ...], now_us: int) -> PieceWanted | None:
-        """What is asked for now, and of whom."""
+        """Which piece of a file is asked for now, and of whom."""
         others = [one for one in members if one != me]
         lacking = self.lacking
         if not lacking or not others:
-            self._asked = None
+            self._asked, self._ask_at_us = None, now_us + ASK_OTHER_US
             return None
         key, offset = lacking[0]
         if self._asked == key and now_us < self._ask_at_us:

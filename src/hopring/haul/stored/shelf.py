@@ -107,7 +107,7 @@ class FileShelf:
     def has_room(self, size_bytes: int) -> bool:
         """Whether a client may bring a file of this size."""
         total = sum([one.size_bytes for one in self.files.values()])
-        return len(self.files) < FILES_MAX and total + size_bytes <= self._bytes_max
+        return len(self.files) < FILES_MAX and total + max(1, size_bytes) <= self._bytes_max
 
     def begin(self, digest: bytes, size_bytes: int, now_us: int) -> KeptFile:
         """The file of a digest, which is made if it is new."""

@@ -78,7 +78,7 @@ class SimUpload:
     def piece(self) -> bytes:
         """The next piece that is to be brought."""
         piece = self.content[self.offset : self.offset + UPLOAD_BYTES]
-        return bytes(reversed(piece)) if self.spoils and self.offset else piece
+        return bytes(reversed(piece)) if self.spoils else piece
 
 
 @dataclass(slots=True)

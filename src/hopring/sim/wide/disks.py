@@ -6,6 +6,7 @@ from random import Random
 
 from hopring.blocks.log.messages import decode_operation
 from hopring.blocks.log.records import LogImage, LogRecord
+from hopring.haul.stored.bodies import BodyKey
 from hopring.haul.stored.keeping import StoreContents
 from hopring.haul.stored.shelf import FileKey, StoreFilePiece
 
@@ -19,7 +20,8 @@ class SimMemberDisk:
     image: LogImage = field(default_factory=LogImage)  # What the synced records amount to.
     files: dict[FileKey, bytearray] = field(default_factory=dict)
     placed: dict[str, bytes] = field(default_factory=dict)  # By path: what the local groups find.
-    _unsynced: list[tuple[FileKey, int]] = field(default_factory=list)  # Files with their size before.
+    bodies: dict[BodyKey, bytes] = field(default_factory=dict)
+    _unsynced: list[tuple[FileKey | BodyKey, int]] = field(default_factory=list)  # With their size before.
     _before: int = 0  # How many of them come before the records that are being written.
 
     def write(self, records: tuple[LogRecord, ...]) -> None:
@@ -43,8 +45,10 @@ class SimMemberDisk:
         self.writing = ()
         lost = dice.randint(0, len(self._unsynced)) if self._unsynced else 0
         for key, size in reversed(self._unsynced[len(self._unsynced) - lost :]):
-            if key in self.files:
-                del self.files[key][size:]
+            if isinstance(key, FileKey):
+                del self.files.get(key, bytearray())[size:]
+            else:
+                self.bodies.pop(key, None)
         self._unsynced.clear()
         return kept
 
@@ -63,7 +67,20 @@ class SimMemberDisk:
     @property
     def contents(self) -> StoreContents:
         """What a process that starts finds."""
-        return StoreContents({key: len(data) for key, data in self.files.items()})
+        sizes = {key: len(data) for key, data in self.files.items()}
+        return StoreContents(sizes, frozenset(self.bodies))
+
+    def store_bodies(self, bodies: tuple[tuple[BodyKey, bytes], ...]) -> None:
+        """Adds bodies that are not there."""
+        for key, body in bodies:
+            assert key not in self.bodies, "a body is stored once"
+            self._unsynced.append((key, 0))
+            self.bodies[key] = body
+
+    def forget_bodies(self, keys: tuple[BodyKey, ...]) -> None:
+        """Removes bodies that are there."""
+        for key in keys:
+            del self.bodies[key]
 
     def store(self, piece: StoreFilePiece) -> None:
         """Adds a piece to a file at its end."""

@@ -48,6 +48,7 @@ from hopring.haul.member_events import (
     EndConnection,
     FileChecked,
     FrameArrived,
+    GiveBody,
     GivePiece,
     HandOver,
     MemberInput,
@@ -57,8 +58,10 @@ from hopring.haul.member_events import (
     PlaceFile,
     SendFrame,
     SendPiece,
+    SendStored,
 )
-from hopring.haul.stored.keeping import piece_message
+from hopring.haul.stored.bodies import ForgetBodies, StoreBodies
+from hopring.haul.stored.keeping import body_message, piece_message
 from hopring.haul.stored.shelf import DropFile, FileKey, StoreFilePiece
 from hopring.ids import NEVER
 from hopring.links.events import Tick
@@ -190,12 +193,15 @@ class SimMemberProcess:
             case EndConnection(connection, reason):
                 home.note_end_of(reason)
                 streams.send(self, connection, None)
-            case HandOver():
-                home.hand_over(self, output)
+            case HandOver(stored=key):
+                whole = output if key is None else replace(output, body=self.disk.bodies[key], stored=None)
+                home.hand_over(self, whole)
             case AnswerClient(client, number, answer):
                 home.answer(self, client, number, answer)
             case LogRefused(reason):
                 self._note(MemberRefused(self._now_us, self.host, reason))
+            case StoreBodies() | ForgetBodies() | GiveBody() | SendStored():
+                self._carry_out_body(output)
             case StoreFilePiece() | DropFile() | GivePiece() | CheckFile() | PlaceFile():
                 self._carry_out_file(output)
 
@@ -216,6 +222,18 @@ class SimMemberProcess:
                 home.world.engine.after(home.dice.randint(*SYNC_US), self._check, key)
             case PlaceFile(key, directory, place):
                 disk.placed[f"{directory}/{place}"] = disk.content(key)
+
+    def _carry_out_body(self, output: StoreBodies | ForgetBodies | GiveBody | SendStored) -> None:
+        disk = self.disk
+        match output:
+            case StoreBodies(bodies):
+                disk.store_bodies(bodies)
+            case ForgetBodies(keys):
+                disk.forget_bodies(keys)
+            case GiveBody(name, key):
+                self.home.lan.send(self.host, body_message(name, key, disk.bodies[key]))
+            case SendStored(connection, frame, key):
+                self._send(connection, replace(frame, body=disk.bodies[key]))
 
     def _check(self, key: FileKey) -> None:
         fits = sha256(self.disk.content(key)).digest() == key.digest
@@ -279,7 +297,7 @@ class SimMemberProcess:
         """Bodies come and go with accepted entries."""
         for name, managed in self.core.app.sets.items():
             # A parcel is here when its file is.
-            had, have = self._bodies.get(name, set()), managed.bodies.keys() - managed.parked.keys()
+            had, have = self._bodies.get(name, set()), managed.kept.keys() - managed.parked.keys()
             if had == have:
                 continue
             for parcel in sorted(have - had):

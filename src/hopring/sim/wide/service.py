@@ -111,17 +111,24 @@ class SimServiceCluster:
     def lose_disk(self, name: str) -> None:
         """A member's disk is lost, with its process, if the others have their whole log."""
         others = [one for one in self._disks if one != name]
-        if others and all(self._disks[one].image.votes for one in others) and self._have_files(others):
+        if others and all(self._disks[one].image.votes for one in others) and self._have_files(name, others):
             self.crash(name)
             self._disks[name] = SimMemberDisk()
             self.note_log(DiskEmptied(self.world.engine.now_us, name))
 
-    def _have_files(self, others: list[str]) -> bool:
-        """Whether nobody would miss the files of one disk: the others serve, and lack nothing."""
-        if not any(disk.files for disk in self._disks.values()):
-            return True
-        there = [self.processes.get(one) for one in others]
-        return all(one is not None and one.core.serving and not one.core.keeping.lacking for one in there)
+    def _have_files(self, name: str, others: list[str]) -> bool:
+        """Whether others have what one disk has beside the log, or in theirs."""
+        mine, theirs = self._disks[name], [self._disks[one] for one in others]
+        cores = [process.core for process in self.processes.values() if process.host in others]
+        bodies = all(
+            any(key in disk.bodies for disk in theirs)
+            or any(key[0] in core.app.sets and core.keeping.has_body(*key) for core in cores)
+            for key in mine.bodies
+        )
+        return bodies and all(
+            any(len(disk.files.get(key, b"")) >= len(content) for disk in theirs)
+            for key, content in mine.files.items()
+        )
 
     def crash_all(self) -> None:
         """Ends all members at one moment."""
@@ -319,8 +326,10 @@ def kept_by(process: SimMemberProcess) -> tuple[tuple[str, int], ...]:
         ("delayed parcels", sum([len(one.core.delayed.delayed) for one in sets])),
         ("frames", sum([len(channel.waiting) for one in sets for channel in one.channels.values()])),
         ("items", sum([len(one.line) for one in sets])),
-        ("bodies", sum([len(one.bodies) for one in sets])),
+        ("bodies", sum([len(one.kept) for one in sets])),
+        ("bodies on disk", len(process.disk.bodies)),
         ("bytes for the group", sum([one.line_bytes for one in sets])),
+        ("bytes of files for the group", sum([one.line_files_bytes for one in sets])),
         ("completions", sum([len(one.notify) for one in sets])),
         ("parked parcels", sum([len(one.parked) for one in sets])),
         ("files of the state", sum([len(process.core.app.shelf.files)])),

@@ -7,7 +7,8 @@ from hopring.haul.ids import ClusterId
 from hopring.haul.link.frames import ParcelFrame, WideFile
 from hopring.haul.managed_set import ManagedSet
 from hopring.haul.order.events import ParcelArrived
-from hopring.haul.stored.keeping import MemberFiles, PieceWanted
+from hopring.haul.stored.bodies import StoreBodies
+from hopring.haul.stored.keeping import BodiesWanted, MemberFiles, PieceWanted
 from hopring.haul.stored.shelf import FileKey, FileShelf, FileUser
 from hopring.sim.campaign.bugs.planting import Bug, wide_bug
 
@@ -19,7 +20,7 @@ def _arrived_at_once(park: Callable[..., None]) -> Any:
         self: ManagedSet, peer: ClusterId, frame: ParcelFrame, file: WideFile, now_us: int
     ) -> None:
         outputs = self.core.step(ParcelArrived(peer, frame.parcel, frame.descriptors), now_us)
-        self.bodies.setdefault(frame.parcel.id, frame.body)
+        self._keep(frame.parcel.id, frame.body)
         self.parcels[frame.parcel.id] = frame.parcel
         self._need(frame.parcel.id, file, now_us)
         self._carry_out(outputs)
@@ -59,15 +60,38 @@ def _for_the_first(release: Callable[..., None]) -> Any:
 
 
 def _never_asks(ask: Callable[..., PieceWanted | None]) -> Any:
-    del ask
+    def asks_nobody(self: MemberFiles, me: str, members: tuple[str, ...], now_us: int) -> PieceWanted | None:
+        del members
+        return ask(self, me, (), now_us)
 
-    def takes_what_comes(
-        self: MemberFiles, me: str, members: tuple[str, ...], now_us: int
-    ) -> PieceWanted | None:
-        del self, me, members, now_us
-        return None
+    return asks_nobody
 
-    return takes_what_comes
+
+def _never_asks_for_bodies(ask: Callable[..., BodiesWanted | None]) -> Any:
+    def asks_nobody(self: MemberFiles, me: str, members: tuple[str, ...], now_us: int) -> BodiesWanted | None:
+        del members
+        return ask(self, me, (), now_us)
+
+    return asks_nobody
+
+
+def _only_forgets(store: Callable[..., list[StoreBodies]]) -> Any:
+    def leaves_nothing_behind(self: MemberFiles) -> list[StoreBodies]:
+        store(self)
+        self.bodies.there.clear()
+        return []
+
+    return leaves_nothing_behind
+
+
+def _for_the_first_peer(acknowledge: Callable[..., None]) -> Any:
+    def forgets_what_one_peer_has(self: ManagedSet, peer: ClusterId, number: int) -> None:
+        frames = [one for one in self.channels[peer].waiting if one.number <= number]
+        acknowledge(self, peer, number)
+        parcels = [one.parcel.id for one in frames if one.parcel is not None]
+        self.dropped += [one for one in parcels if one in self.kept and one not in self.bodies]
+
+    return forgets_what_one_peer_has
 
 
 BUGS: Final[tuple[Bug, ...]] = (
@@ -101,5 +125,18 @@ BUGS: Final[tuple[Bug, ...]] = (
         "property W7: a member that got the state from others gets what belongs to it, too",
         "a member whose state came as a snapshot never asks for the files of that state",
         ("hopring.haul.stored.keeping:MemberFiles.ask", _never_asks),
+        ("hopring.haul.stored.keeping:MemberFiles.ask_for_bodies", _never_asks_for_bodies),
+    ),
+    wide_bug(
+        "snapshot-alone",
+        "long-haul 4.1.1: what waits is on stable storage",
+        "bodies are forgotten with the entries that a snapshot replaces, and are not stored",
+        ("hopring.haul.stored.keeping:MemberFiles.store_bodies", _only_forgets),
+    ),
+    wide_bug(
+        "spool-emptied-early",
+        "property W7: a body is kept until all have it",
+        "what is on the disk goes when the first peer has it, though others and the group wait for it",
+        ("hopring.haul.managed_set:ManagedSet.acknowledge", _for_the_first_peer),
     ),
 )

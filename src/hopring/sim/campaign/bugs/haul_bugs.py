@@ -13,7 +13,7 @@ from hopring.haul.handing import Handing
 from hopring.haul.ids import ClusterId, ClusterMask
 from hopring.haul.link.connection import Connection
 from hopring.haul.link.frames import LinkFrame, LinkGeneration, ReceivedFrame, SetReceived
-from hopring.haul.managed_set import ManagedSet, cost_of_body
+from hopring.haul.managed_set import ManagedSet, cost_of
 from hopring.haul.member import WideMember
 from hopring.haul.member_events import HandOver
 from hopring.sim.campaign.bugs.log_bugs import (
@@ -163,7 +163,7 @@ def _own_clock(shared: property) -> Any:
 def _with_delayed(full: property) -> Any:
     def counts_what_waits_for_causes(self: ManagedSet) -> bool:
         assert full.fget is not None, "a property that can be read"
-        size_bytes = sum([cost_of_body(self.bodies[one]) for one in self.core.delayed.delayed])
+        size_bytes = sum([cost_of(self.kept[one]) for one in self.core.delayed.delayed])
         return bool(full.fget(self)) or self.line_bytes + size_bytes >= self.options.spool_bytes_max
 
     return property(counts_what_waits_for_causes)

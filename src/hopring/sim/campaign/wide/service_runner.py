@@ -40,7 +40,7 @@ ENTRIES_WAITED_MAX: Final = 1_600
 CLIENTS: Final = 2
 BODY_BYTES: Final = 60
 FILE_WINDOW_BYTES, FILE_PIECE_BYTES = 1_000, 400
-SPOILED: Final = 0.15
+SPOILED: Final = 0.2
 """The probability that a file changes while it is brought."""
 
 UPLOAD_US: Final = 60_000_000
@@ -227,9 +227,7 @@ class ServiceRun:
         dice = self._file_dice
         self._uploads += 1
         # Some contents come several times.
-        content = f"file {dice.choice([self._uploads, self._uploads, 1])} ".encode() * dice.choice(
-            [0, 1, 60, 400]
-        )
+        content = f"file {dice.choice([self._uploads, 1])} ".encode() * dice.choice([0, 1, 60, 400])
         names = ["", "", f"seg/{self._uploads}", "latest", "../latest", "/etc/seg"]
         file = WideFile(dice.choice(names), len(content), sha256(content).digest())
         return SimUpload(file, content, dice.random() < SPOILED, send)

@@ -95,7 +95,7 @@ def draw_service_world(seed: int) -> ServiceWorld:
         answers=dice.choice([0.0, 0.3, 0.6]),
         abcasts=dice.choice([0.0, 0.3, 0.7]),
         single=dice.choice([0.0, 0.2]),
-        with_files=generator(seed, "service files").choice([0.0, 0.0, 0.3]),
+        with_files=generator(seed, "file worlds").choice([0.0, 0.0, 0.3]),
     )
 
 
