@@ -72,7 +72,7 @@ def test_every_public_name_is_there() -> None:
 def test_the_table_of_metrics_is_the_page_of_a_member() -> None:
     link = WideLinkStatus(ClusterId(2), True, False, "", LinkGeneration(0, 0))
     of_set = WideSetStatus("s", "g", ClusterMask(3), 5, 4, 0, 1, (), "h1", ())
-    spools = [WideSpoolStatus("s", to, True, 1, 153) for to in (ClusterId(2), None)]
+    spools = [WideSpoolStatus("s", to, True, 1, 153, 0) for to in (ClusterId(2), None)]
     status = WideStatus(ClusterId(1), "h1", True, 3, ("h1",), (link,), (of_set,), tuple(spools))
     text = metrics_text("ims", status, lambda one: {1: "hub", 2: "norway"}[one], {"certificate": 2})
 
