@@ -37,7 +37,7 @@ def _no_duplication_query(_m: Masks) -> str:
     SELECT /*+ BROADCAST(h) */ h.run, s.process, h.message, max(d.position) AS position,
            min(d.position) AS before
     FROM (SELECT DISTINCT run, place, message FROM audit_holdings WHERE twice) h
-         JOIN audit_deliveries d ON d.place = h.place JOIN audit_stays s ON s.id = d.stay_id
+         JOIN audit_wrong_deliveries d ON d.place = h.place JOIN audit_stays s ON s.id = d.stay_id
     GROUP BY h.run, s.process, h.place, h.message HAVING count(*) > 1
     """
 

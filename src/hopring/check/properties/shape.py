@@ -76,7 +76,7 @@ def _one_life_query(_m: Masks) -> str:
     FROM audit_stays WHERE misplaced_signal IS NOT NULL AND stay > 0
     UNION ALL
     SELECT h.run, s.process, d.position, 'names another view than it is in'
-    FROM audit_holdings h JOIN audit_deliveries d ON d.place = h.place AND d.view_id = h.view_id
+    FROM audit_holdings h JOIN audit_wrong_deliveries d ON d.place = h.place AND d.view_id = h.view_id
          JOIN audit_stays s ON s.id = d.stay_id
     WHERE h.misplaced AND h.view IS NOT NULL AND d.misplaced
     """

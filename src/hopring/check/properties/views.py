@@ -52,7 +52,7 @@ def _too_soon(event: MessageDelivered | Signalled, names: HistoryNames) -> str:
 def _initial_view_query(_m: Masks) -> str:
     return """
     SELECT h.run, s.process, d.position
-    FROM audit_holdings h JOIN audit_deliveries d ON d.place = h.place AND d.view_id = h.view_id
+    FROM audit_holdings h JOIN audit_wrong_deliveries d ON d.place = h.place AND d.view_id = h.view_id
          JOIN audit_stays s ON s.id = d.stay_id
     WHERE h.view IS NULL AND h.misplaced AND d.misplaced
     UNION ALL

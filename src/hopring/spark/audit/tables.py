@@ -140,6 +140,31 @@ _PARTITIONS: Final = "spark.sql.shuffle.partitions"
 _COMPRESSED: Final = "spark.sql.inMemoryColumnarStorage.compressed"
 
 
+NEAR_PROCESSES_MAX: Final = 64
+NEAR_POSITIONS_MAX: Final = 10
+"""More positions of one process are a range: Spark gives a longer list to Parquet as one, too."""
+
+
+def near(trace: "DataFrame", places: Iterable[tuple[str, int]]) -> "DataFrame":
+    """The events at these processes and positions, with some others; all, if that saves nothing.
+
+    By such a condition most of a Parquet file is skipped, while a join reads all of it.
+    """
+    from pyspark.sql import functions as F  # noqa: PLC0415  An extra, and slow to load.
+
+    positions: dict[str, set[int]] = {}
+    for process, position in places:
+        positions.setdefault(process, set()).add(position)
+    if len(positions) > NEAR_PROCESSES_MAX:
+        return trace
+    found = F.lit(False)
+    for process, its in sorted(positions.items()):
+        at = F.col("position")
+        there = at.isin(*sorted(its)) if len(its) <= NEAR_POSITIONS_MAX else at.between(min(its), max(its))
+        found |= (F.col("process") == process) & there
+    return trace.where(found)
+
+
 class Tables:
     """The tables of one audit."""
 

@@ -19,6 +19,7 @@ from hopring.check.properties.property import EVS_C, WITNESSES_MAX
 from hopring.check.properties.sql import WORD_BITS
 from hopring.check.trace_row import read_group_view, read_message_id, read_process, read_view
 from hopring.printable import printable
+from hopring.spark.audit.tables import near
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -188,7 +189,8 @@ class Witnesses:
         if not places:
             return
         wanted = spark.createDataFrame(places, "run string, process string, position bigint")
-        rows = spark.table("audit_trace").join(wanted.hint("broadcast"), ["run", "process", "position"])
+        trace = near(spark.table("audit_trace"), [place[1:] for place in places])
+        rows = trace.join(wanted.hint("broadcast"), ["run", "process", "position"])
         named = "run", "process", "position", "kind", "time_us", "group_name", "view", "message"
         for row in rows.select(*[name for name in named if name in rows.columns]).collect():
             self._events[row["run"], row["process"], row["position"]] = row.asDict()

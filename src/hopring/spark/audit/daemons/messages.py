@@ -146,19 +146,27 @@ WHERE nth = 1
 """
 """The first send of each message; doubtful ones with columns that tell those of one stamp apart."""
 
+SENT_NAMES = f"SELECT {KEY} AS key, run, message, view, file, row FROM audit_trace WHERE kind = 'send'"
+"""The names of all sends, without what else is known of these."""
+
 NAMES = """
-SELECT n.key, n.run, n.message, n.view FROM audit_named_sends n LEFT ANTI JOIN audit_twice t ON t.key = n.key
+SELECT n.key, n.run, n.message, n.view FROM audit_sent_names n LEFT ANTI JOIN audit_twice t ON t.key = n.key
 UNION ALL
 SELECT key, run, message, view
 FROM (SELECT *, row_number() OVER (PARTITION BY key ORDER BY file, row) AS nth
-      FROM (SELECT n.* FROM audit_named_sends n LEFT SEMI JOIN audit_twice t ON t.key = n.key))
+      FROM (SELECT n.* FROM audit_sent_names n LEFT SEMI JOIN audit_twice t ON t.key = n.key))
 WHERE nth = 1
 """
 """The name of each message, by its first send."""
 
+MISSING_AT = """
+SELECT s.process, m.position FROM audit_missing m JOIN audit_stays s ON s.id = m.stay_id
+"""
+"""Where messages that nobody sent were delivered."""
+
 STRANGE_ROWS = """
 SELECT /*+ BROADCAST(w) */ t.*
-FROM (SELECT * FROM audit_trace WHERE kind = 'deliver') t
+FROM (SELECT * FROM audit_near_trace WHERE kind = 'deliver') t
      LEFT SEMI JOIN (SELECT s.run, s.process, m.position
                      FROM audit_missing m JOIN audit_stays s ON s.id = m.stay_id) w
      ON w.run = t.run AND w.process = t.process AND w.position = t.position
@@ -317,6 +325,27 @@ FROM audit_delivered
 """
 """The same with decoded columns."""
 
+WRONG_PLACES = "SELECT DISTINCT place FROM audit_holdings WHERE twice OR misplaced"
+"""The messages of which properties look at single deliveries; none, if all is well."""
+
+LATE_STAYS = "SELECT id FROM audit_fifo UNION SELECT id FROM audit_courses"
+"""Stays with events that came too late; none, if all is well."""
+
+
+def only(table: str, column: str, values: Iterable[int] | None) -> str:
+    """The rows of a kept table with these values; all rows, if the values are not known.
+
+    Spark keeps the lowest and the highest value of each ten thousand rows and skips those where none can be. A
+    join reads all. It looks into short lists only, so the ends of the list are named, too.
+    """
+    if values is None:
+        return f"SELECT * FROM {table}"
+    listed = sorted(values)
+    if not listed:
+        return f"SELECT * FROM {table} WHERE false"
+    ends = f"{column} BETWEEN {listed[0]} AND {listed[-1]}"
+    return f"SELECT * FROM {table} WHERE {ends} AND {column} IN ({', '.join(map(str, listed))})"
+
 
 def _sides(m: Masks) -> str:
     late = marked(DeliveryMark.LATE)
@@ -371,7 +400,7 @@ def apart(m: Masks) -> str:
     """By message and view, of these messages."""
     return f"""
     SELECT d.place, {_VIEW_ID} AS view_id, bit_or(marks) AS marks, {_sides(m)}
-    FROM audit_delivered d JOIN audit_scattered s ON s.place = d.place GROUP BY d.place, {_VIEW_ID}
+    FROM audit_delivered_apart d JOIN audit_scattered s ON s.place = d.place GROUP BY d.place, {_VIEW_ID}
     """
 
 
@@ -410,8 +439,15 @@ def wrong_pieces(m: Masks, places: Iterable[int], *, misplaced: bool) -> str:
     """
 
 
-NAMED_PIECES = "SELECT * FROM audit_named x LEFT SEMI JOIN audit_wrong_pieces h ON h.place = x.place"
+NAMED_PIECES = "SELECT * FROM audit_near_named x LEFT SEMI JOIN audit_wrong_pieces h ON h.place = x.place"
 """The names of messages in wrong patterns."""
+
+WRONG_SENT_AT = """
+SELECT s.process, m.sent_at AS position
+FROM (SELECT * FROM audit_messages WHERE sent) m LEFT SEMI JOIN audit_wrong_pieces h ON h.place = m.place
+     LEFT JOIN audit_stays s ON s.id = m.stay_id
+"""
+"""Where these were sent first; without a process, if that was outside of every view."""
 
 
 def holdings(m: Masks, pieces_table: str, named: bool) -> str:
@@ -528,7 +564,7 @@ SELECT run, process, came_late AS position, 'fifo' AS order FROM audit_fifo WHER
 UNION ALL
 SELECT /*+ BROADCAST(f) */ f.run, f.process, d.position, 'fifo'
 FROM audit_fifo f
-     JOIN audit_deliveries d ON d.stay_id = f.id AND d.session = f.session AND d.sent_at = f.oldest
+     JOIN audit_late_deliveries d ON d.stay_id = f.id AND d.session = f.session AND d.sent_at = f.oldest
 WHERE f.oldest < f.carried
 UNION ALL
 SELECT run, process, sent_below, 'causal' FROM audit_courses WHERE sent_below IS NOT NULL
@@ -540,7 +576,7 @@ UNION ALL
 SELECT run, process, came_late, 'agreed' FROM audit_courses WHERE came_late IS NOT NULL
 UNION ALL
 SELECT /*+ BROADCAST(c) */ c.run, c.process, d.position, 'agreed'
-FROM audit_courses c JOIN audit_deliveries d ON d.stay_id = c.id AND d.place = c.lowest_delivered
+FROM audit_courses c JOIN audit_late_deliveries d ON d.stay_id = c.id AND d.place = c.lowest_delivered
 WHERE c.lowest_delivered < c.carried_agreed
 """
 """Events that came too late, by the order that they break: 2.11, 2.12 or 2.13(2)."""

@@ -1,17 +1,20 @@
 """Makes the tables of an audit of daemons, in the order of their dependencies."""
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hopring.check.properties.sql import LIVES_MAX, WORD_BITS, Masks
 from hopring.spark.audit import reading, tables
 from hopring.spark.audit.daemons import lives, messages
 from hopring.spark.audit.reading import Ends, rows_of
-from hopring.spark.audit.tables import Tables, partitions
+from hopring.spark.audit.tables import Tables, near, partitions
 from hopring.spark.errors import SparkError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+NEAR_MAX: Final = 1_000
+"""Events, messages or stays that are named in a query, one by one."""
 
 
 class DaemonTables(Tables):
@@ -19,6 +22,7 @@ class DaemonTables(Tables):
 
     has_patterns = True
     _stays: list[lives.DaemonStay]
+    _names_query: str
 
     def make(self, trace: "DataFrame", where: str, ends: Mapping[str, Ends], otherwise: Ends) -> None:
         """Makes all tables from the trace."""
@@ -67,6 +71,7 @@ class DaemonTables(Tables):
         self.say("sends")
         self._view("stay_keys", messages.STAY_KEYS)
         self._view("named_sends", messages.NAMED_SENDS)
+        self._view("sent_names", messages.SENT_NAMES)
         self._keep_long("sends", messages.SENDS)
         self._keep_rare("wrong", messages.WRONG)
         self._keep_rare("odd", messages.ODD)
@@ -84,6 +89,7 @@ class DaemonTables(Tables):
         self._constant("alike", [], tables.ALIKE)
         if seen or self._is_any("missing"):
             self._keep_rare("alike", messages.ALIKE)
+        self._names_query = names
         self._view("named", messages.named(names))
         self._view("posts", messages.POSTS)
         self._view("deliveries", messages.DELIVERIES)
@@ -102,6 +108,7 @@ class DaemonTables(Tables):
         A few get places between the others. Many, or some among messages of one stamp, are sorted with all.
         """
         self.say("messages that nobody sent")
+        self._put_near_trace(messages.MISSING_AT)
         self._keep_rare("strange_rows", messages.STRANGE_ROWS)
         self._keep_rare("unsent", messages.UNSENT)
         few = self.spark.table("audit_unsent").count() <= messages.UNSENT_MAX
@@ -117,15 +124,39 @@ class DaemonTables(Tables):
         known = "SELECT * FROM audit_known_deliveries WHERE place IS NOT NULL"
         self._view("delivered", f"{known} UNION ALL SELECT * FROM audit_strange")
 
+    def _put_near_trace(self, query: str) -> None:
+        """The events at these processes and positions; all events, if these are many or not known."""
+        places = [tuple(row) for row in self.spark.sql(query).limit(NEAR_MAX + 1).collect()]
+        trace = self.spark.table("audit_trace")
+        few = len(places) <= NEAR_MAX and all(process is not None for process, _ in places)
+        self._put("near_trace", near(trace, places) if few else trace)
+
     def _make_holdings(self) -> None:
         self.say("holders of messages")
         self._keep_long("reach", messages.reach(self.masks))
         self._keep_rare("scattered", messages.SCATTERED)
+        scattered = self._few("SELECT place FROM audit_scattered")
+        self._view("delivered_apart", messages.only("audit_delivered", "place", scattered))
         self._keep_rare("apart", messages.apart(self.masks))
         self._view("pieces", messages.pieces(self.masks))
         patterns = messages.patterns(self.masks)
         self._keep_rare("holdings", messages.holdings(self.masks, patterns, named=False))
+        self._keep_wrong_deliveries()
         self._make_resilience()
+
+    def _keep_wrong_deliveries(self) -> None:
+        """The deliveries that properties look at one by one: of the messages in the holdings."""
+        places = self._few(messages.WRONG_PLACES)
+        query = messages.only("audit_deliveries", "place", places)
+        if places is None:
+            self._view("wrong_deliveries", query)
+        else:
+            self._keep_rare("wrong_deliveries", query)
+
+    def _few(self, query: str) -> list[int] | None:
+        """The numbers that a query finds; None if there are too many to name them."""
+        rows = self.spark.sql(query).limit(NEAR_MAX + 1).collect()
+        return [row[0] for row in rows] if len(rows) <= NEAR_MAX else None
 
     def _make_resilience(self) -> None:
         """To whom resilient messages are promised, and who has them; empty if there are none."""
@@ -142,8 +173,13 @@ class DaemonTables(Tables):
         """From now on holdings are of the messages of these patterns, with their names."""
         self._cut_into(partitions(self._events))
         self._keep_rare("wrong_pieces", messages.wrong_pieces(self.masks, places, misplaced=misplaced))
+        self._put_near_trace(messages.WRONG_SENT_AT)
+        self._view("near_names", messages.SENT_NAMES.replace("audit_trace", "audit_near_trace"))
+        names = self._names_query.replace("audit_sent_names", "audit_near_names")
+        self._view("near_named", messages.named(names))
         self._keep_rare("named_pieces", messages.NAMED_PIECES)
         self._keep_long("holdings", messages.holdings(self.masks, "audit_wrong_pieces", named=True))
+        self._keep_wrong_deliveries()
 
     def _make_order(self) -> None:
         self.say("order of events")
@@ -151,6 +187,8 @@ class DaemonTables(Tables):
         self._keep_rare("courses", messages.COURSES)
         self._keep_rare("fifo", messages.FIFO_LEGS)
         self._keep_rare("tops", messages.TOPS)
+        late = self._few(messages.LATE_STAYS)
+        self._view("late_deliveries", messages.only("audit_deliveries", "stay_id", late))
         self._keep_rare("missteps", messages.MISSTEPS)
         self._view("unsorted", messages.UNSORTED)
 
