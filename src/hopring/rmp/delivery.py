@@ -3,7 +3,8 @@
 Invariants  a packet is delivered once; in-order delivery stops at what waits for holders, and nothing is
             delivered in a recovery; a FIFO packet comes after everything that its source sent before.
 Deviations  Reliable packets are delivered once, not at least once (trap 31). A list change of a ring whose
-            minimum is majority or all waits for a majority of the list that it leaves (trap 15).
+            minimum is majority or all waits for a majority of the list that it leaves (trap 15). A joiner
+            shows its first list when what is below it may be delivered: others deliver that before it.
 """
 
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from hopring.rmp.outgoing import OwnData
 from hopring.rmp.state import PeerRingState, RingPhase
 from hopring.wire.rmp.ids import SEQ_MAX, DataId, ListMembership, PeerProcess
 from hopring.wire.rmp.lists import PeerList
-from hopring.wire.rmp.packets import EARLY_MAX, DataPacket, NewListPacket, SyncPoint
+from hopring.wire.rmp.packets import EARLY_MAX, DataPacket, NewListKind, NewListPacket, SyncPoint
 
 LOOSE_WINDOW = 1024
 """An Unreliable packet this far behind the newest of its source is dropped."""
@@ -157,10 +158,16 @@ class Delivery:
             holders = self._holders(slot.timestamp, members)
             return are_enough(holders, members, lists, packet.service, packet.resilience)
         if isinstance(packet, NewListPacket) and (left := lists.before(slot.timestamp)) is not None:
-            if not (is_quorate(left) or is_quorate(packet.list)):
-                return True
-            return len(self._holders(slot.timestamp, left)) >= majority(len(left))
+            holders = self._holders(slot.timestamp, left)
+            if self.state.installed is None and not self._is_settled(packet, left, holders):
+                return False
+            return not (is_quorate(left) or is_quorate(packet.list)) or len(holders) >= majority(len(left))
         return True
+
+    def _is_settled(self, packet: NewListPacket, left: PeerList, holders: frozenset[ListMembership]) -> bool:
+        """Whether all slots below a New List may be delivered: its token site had done so, or all hold them."""
+        is_next = packet.kind is not NewListKind.ORDERED or packet.settled >= packet.timestamp - 1
+        return is_next or left.memberships <= holders | self.state.epoch.lists.lost
 
     def _holders(self, timestamp: int, members: PeerList) -> frozenset[ListMembership]:
         mine = self.state.my_membership
@@ -184,9 +191,13 @@ class Delivery:
             held = holders.of(timestamp, members)
             return not are_enough(held, members, lists, packet.service, packet.resilience)
         left = lists.before(timestamp) if isinstance(packet, NewListPacket) else None
-        if left is None or not (is_quorate(left) or is_quorate(lists.at(timestamp))):
+        if left is None or not isinstance(packet, NewListPacket):
             return False
-        return len(holders.of(timestamp, left)) < majority(len(left))
+        held = holders.of(timestamp, left)
+        if packet.list.memberships - left.memberships and not self._is_settled(packet, left, held):
+            return True
+        quorate = is_quorate(left) or is_quorate(lists.at(timestamp))
+        return quorate and len(held) < majority(len(left))
 
     def deliver(self, slot: Slot, withheld: bool = False) -> None:
         """Passes one slot: delivers its packet, unless that was early, or installs its list."""

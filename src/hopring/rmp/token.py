@@ -172,7 +172,8 @@ class TokenRole:
         members = changed(state.present, request, state.me, self._timestamp, lines, strangers)
         named = self._named_by(members, request)
         told = state.gone_lines() if request.change is ListChange.JOIN else SyncPoint(0)
-        return NewListPacket(NewListKind.ORDERED, state.me, named, members, told)
+        settled = state.epoch.delivered if state.installed is not None else 0
+        return NewListPacket(NewListKind.ORDERED, state.me, named, members, told, settled)
 
     def _named_by(self, members: PeerList, request: ListChangeRequest) -> PeerProcess:
         """Who is next: a joiner stands there, a leaver proves that it has everything; or it was this site."""

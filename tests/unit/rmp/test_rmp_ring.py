@@ -180,3 +180,22 @@ def test_who_founded_a_ring_behind_a_cut_and_hears_no_multicasts_asks_again_thos
     assert len(lists(first)[-1].list) == 2
     # An idle ring passes its token, and asks nobody any more.
     assert world.unicasts - asked < 60
+
+
+def test_a_joiner_shows_its_list_when_all_have_the_safe_messages_below_it() -> None:
+    for seed in range(20):
+        world = World(seed, PeerRingOptions(), Faults(loss=0.2))
+        nodes = [world.add(number, JoinRing(f"n{number}")) for number in range(1, 4)]
+        for node in nodes:
+            world.join(node)
+            world.run_until(world.now_us + 500_000)
+        for turn in range(400):
+            world.at(world.now_us + 500 * turn, partial(world.submit, nodes[turn % 3], Service.SAFE))
+        world.run_until(world.now_us + 20_000)
+        joiner = world.add(4, JoinRing("n4"))
+        world.join(joiner)
+        while not lists(joiner):
+            world.run_until(world.now_us + 100)
+
+        below = lists(joiner)[0].list.id.timestamp - 1
+        assert [node.ring.snapshot().consecutive >= below for node in nodes] == [True] * 3, seed

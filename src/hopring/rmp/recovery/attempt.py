@@ -11,7 +11,7 @@ from hopring.ids import NEVER
 from hopring.rmp.delivery import Delivery
 from hopring.rmp.recovery.sync import missing, own_sync
 from hopring.rmp.retry import Retry
-from hopring.rmp.state import PeerRingState
+from hopring.rmp.state import PeerRingState, RingPhase
 from hopring.wire.rmp.codec import ACKNOWLEDGED_MAX
 from hopring.wire.rmp.ids import NO_BALLOT, Ballot, PeerProcess
 from hopring.wire.rmp.lists import bare
@@ -52,12 +52,14 @@ class RingAttempt:
     def vote(self) -> RecoveryVote:
         """The vote of this member, as it is now."""
         state = self.state
+        # A joiner that has not shown its first list has delivered nothing: what is below is for others to say.
+        shown = state.installed is not None or state.phase is not RingPhase.IN
         return RecoveryVote(
             self.ballot,
             state.me,
             state.epoch.queue.front,
             own_sync(state, self.delivery.early, self.target),
-            state.epoch.delivered,
+            state.epoch.delivered if shown else 0,
             state.version,
             tuple([bare(one.list) for one in self.acknowledged.values()]),
         )

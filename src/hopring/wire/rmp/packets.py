@@ -110,7 +110,9 @@ class NewListPacket:
     # In recovery, what all members have; in an answer, how far the sender is; where somebody joins, the numbers
     # of the last requests of those that have left.
     sync: "SyncPoint"
-    settled: int = 0  # In recovery, the timestamp up to which some voter has delivered and committed.
+    # In recovery, the timestamp up to which some voter has delivered and committed; of a list that was ordered,
+    # how far its token site had delivered.
+    settled: int = 0
 
     @property
     def timestamp(self) -> int:
