@@ -79,8 +79,8 @@ class PacketSpoiler:
         except PeerError:
             return []
         for _ in range(TRIES_MAX):
-            changed = self._envelope(found) if self._dice.random() < 0.02 else self._other(found)
             try:
+                changed = self._envelope(found) if self._dice.random() < 0.02 else self._other(found)
                 payload = _encoded(changed)
                 frames = (*packet.frames[:at], frame_of(payload), *packet.frames[at + 1 :])
                 return _datagrams(datagram[:HEAD_BYTES], frames)

@@ -122,7 +122,14 @@ def compared(case: EngineCase, results: dict[str, list[Figures]]) -> Figures:
 
 
 @click.command()
-@click.option("--size", "sizes", metavar="BYTES", type=click.IntRange(4, MESSAGE_BYTES_MAX), multiple=True)
+@click.option(
+    "--size",
+    "sizes",
+    metavar="BYTES",
+    type=click.IntRange(4, MESSAGE_BYTES_MAX),
+    multiple=True,
+    help="Sizes of messages.  [default: 100, 1024]",
+)
 @click.option(
     "--receivers",
     type=click.IntRange(1, 8),

@@ -140,12 +140,12 @@ LOCKS = tuple([one.name for one in LOCK_PROPERTIES])
     ("names", "words"),
     [
         (NAMES, "one history: all 30 properties hold"),
-        (CLIENT_NAMES, "one history: all 27 properties of clients hold"),
-        ((*NAMES, *CLIENT_NAMES), "one history: all 30 properties of daemons and 27 of clients hold"),
+        (CLIENT_NAMES, "one history: all 28 properties of clients hold"),
+        ((*NAMES, *CLIENT_NAMES), "one history: all 30 properties of daemons and 28 of clients hold"),
         (LOCKS, "one history: all 5 properties of blocks hold"),
         (
             (*NAMES, *CLIENT_NAMES, *LOCKS),
-            "one history: all 30 properties of daemons, 27 of clients and 5 of blocks hold",
+            "one history: all 30 properties of daemons, 28 of clients and 5 of blocks hold",
         ),
     ],
 )
