@@ -128,7 +128,7 @@ def compared(case: EngineCase, results: dict[str, list[Figures]]) -> Figures:
     metavar="BYTES",
     type=click.IntRange(4, MESSAGE_BYTES_MAX),
     multiple=True,
-    help="Sizes of messages.  [default: 100, 1024]",
+    help="Sizes of messages.  [default: 100, 1024, 8192 and the largest]",
 )
 @click.option(
     "--receivers",
