@@ -258,7 +258,9 @@ class Liar:
     # Lies.
 
     def _lie(self) -> bool:
-        """Sends one changed copy; False if the drawn packet cannot be changed in the drawn way."""
+        """Sends one changed copy; False if the drawn packet cannot be changed so, or nothing was sent yet."""
+        if not self._kept:
+            return False
         wanted = [kind for kind in self._kinds if kind in self._kept]
         kind = self._dice.choice(wanted or sorted(self._kept))
         sent = self._dice.choice(self._kept[kind])
