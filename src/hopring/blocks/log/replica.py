@@ -82,6 +82,7 @@ class LogAttempt:
     tells: dict[str, Tell] = field(default_factory=dict)  # By private group, in their order.
     unfit: set[str] = field(default_factory=set)  # Private groups whose reports do not count.
     epoch: int = 0  # Known where a majority has told.
+    founds: str = ""  # The id of the log that is begun in this view, if one is.
     promises: set[str] = field(default_factory=set)  # Names of configured members.
     chosen: str = ""  # The private group of the member whose log was chosen.
     chosen_end: int = 0
@@ -276,8 +277,11 @@ class Replica:
         if not founding and not enough and len(having) < self.majority:
             return
         at.epoch = 1 + max([max(one.promised, one.table[-1][0]) for one in told])
+        if founding:
+            # All may have begun it before, and have lost the first entry since: it stays the same log.
+            at.founds = next((one.log_id for one in told if one.name and one.log_id), at.round)
         if self.name and founding:
-            self._write(FoundRecord(at.round))
+            self._write(FoundRecord(at.founds))
         if self.name and (self.image.votes or enough) and self.image.promised < at.epoch:
             self._write(PromiseRecord(at.epoch), EpochPromise(at.round, at.epoch))
 
@@ -326,7 +330,7 @@ class Replica:
         if at.adopted or not at.joint or image.end < at.chosen_end:
             return
         at.adopted = True
-        log_id = at.tells[at.chosen].log_id or image.log_id or at.round
+        log_id = at.founds or at.tells[at.chosen].log_id or image.log_id or at.round
         # A snapshot of later than the beginning of this epoch has some entries of the tail.
         rest = at.tail[image.end - at.chosen_end :]
         at.tail = []
@@ -440,7 +444,7 @@ class Replica:
 
     def _take_snapshot(self, at: LogAttempt, fill: FillSnapshot, data: bytes) -> None:
         owner = OwnerRecord(self._log, self.name, self.members)
-        log_id = at.tells[at.chosen].log_id
+        log_id = at.founds or at.tells[at.chosen].log_id
         # If entries behind the snapshot go with the others, it must not vote until it has them again.
         votes = self.image.votes and self.image.end <= fill.index
         of = votes, self.image.promised, fill.index, fill.epoch

@@ -23,7 +23,7 @@ from hopring.blocks.log.events import (
     SendToGroup,
     WriteRecords,
 )
-from hopring.blocks.log.member import AnswerLost, LogMember, LogSizes
+from hopring.blocks.log.member import AnswerLost, LogMember, LogSizes, StateReplaced
 from hopring.blocks.log.messages import decode_message, decode_operation, encode_message
 from hopring.blocks.log.records import (
     CutRecord,
@@ -239,8 +239,10 @@ class LogAgent(BlockAgent):
                 self._submitted.pop(output.number, None)
             elif isinstance(output, LogRefused):
                 self.note(MemberRefused(self.now_us, self.name, output.reason))
-            else:
-                self._refresh_list()  # The state was replaced.
+            elif isinstance(output, StateReplaced):
+                # Operations behind the state, which are in the book already, follow as outputs.
+                self._refresh_list()
+                del self.list[output.length :]
         self.flush()
 
     def applied(self, output: AppliedOperation) -> None:
