@@ -27,9 +27,9 @@ _READ_BYTES: Final = 1 << 16
 class ClusterError(HopError, RuntimeError):
     """A daemon did not start, ended by itself, or does not answer; the message has the end of its log."""
 
-    def __init__(self, daemon: str, problem: str, log: str = "") -> None:
+    def __init__(self, daemon: str, problem: str, log: str = "", kind: str = "daemon") -> None:
         tail = "".join([f"\n  {line}" for line in log.splitlines()[-LOG_LINES:]])
-        super().__init__(f"daemon {daemon} {problem}" + (f"; its log ends so:{tail}" if tail else ""))
+        super().__init__(f"{kind} {daemon} {problem}" + (f"; its log ends so:{tail}" if tail else ""))
         self.daemon = daemon
         self.problem = problem
         self.log = log
@@ -60,29 +60,26 @@ class DaemonFiles:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-class DaemonProcess:
-    """One start of a daemon."""
+class ChildProcess:
+    """One start of a process that ends when its stdin, a pipe from here, is closed."""
 
-    def __init__(self, name: str, places: DaemonFiles) -> None:
-        """Starts the daemon as a process of its own."""
+    kind = "process"
+
+    def __init__(
+        self, name: str, command: list[str], log: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
+        """Starts it with its output in a log file."""
         self.name = name
-        self._places = places
-        command = [sys.executable, "-P", "-m", places.module, str(places.config), "--name", name]
-        command += ["--state", str(places.state), "--admin", str(places.admin), "--dangerous"]
-        command += ["--end-with-stdin"]
-        if places.trace is not None:
-            command += ["--trace", str(places.trace)]
-        if places.spread_sockets is not None:
-            command += ["--spread-sockets", str(places.spread_sockets)]
-        self._log_from = places.log.stat().st_size if places.log.exists() else 0
-        with places.log.open("ab") as log:
+        self._log = log
+        self._log_from = log.stat().st_size if log.exists() else 0
+        with log.open("ab") as lines:
             # A process group of its own: Ctrl-C at the terminal does not reach it; it is ended from here.
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                env=_environment(places.environment),
+                stdout=lines,
+                stderr=lines,
+                env=_environment(environment or {}),
                 process_group=0,
             )
 
@@ -98,19 +95,66 @@ class DaemonProcess:
     @property
     def log(self) -> str:
         """The end of its log since this start."""
-        with contextlib.suppress(OSError), self._places.log.open("rb") as log:
-            log.seek(max(self._log_from, self._places.log.stat().st_size - LOG_BYTES_MAX))
-            return log.read().decode(errors="replace")
+        with contextlib.suppress(OSError), self._log.open("rb") as lines:
+            lines.seek(max(self._log_from, self._log.stat().st_size - LOG_BYTES_MAX))
+            return lines.read().decode(errors="replace")
         return ""
 
     def error(self, problem: str) -> ClusterError:
         """An error with the end of its log."""
-        return ClusterError(self.name, problem, self.log)
+        return ClusterError(self.name, problem, self.log, self.kind)
+
+    def check(self) -> None:
+        """ClusterError if it has ended by itself."""
+        if self.exit_code is not None:
+            raise self.error(f"ended with exit code {self.exit_code}")
+
+    def kill(self) -> None:
+        """Kills it at once, as a power cut does."""
+        self._process.kill()
+        self._gone()
+
+    def begin_to_end(self) -> None:
+        """Sends SIGTERM, and does not wait."""
+        if self.exit_code is None:
+            self._process.terminate()
+
+    def end(self) -> None:
+        """Ends it with SIGTERM, or after a timeout with SIGKILL."""
+        self.begin_to_end()
+        try:
+            self._process.wait(GOODBYE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+        self._gone()
+
+    def _gone(self) -> None:
+        self._process.wait()
+        assert self._process.stdin is not None, "it was started with a pipe"
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
+
+
+class DaemonProcess(ChildProcess):
+    """One start of a daemon."""
+
+    kind = "daemon"
+
+    def __init__(self, name: str, places: DaemonFiles) -> None:
+        """Starts the daemon as a process of its own."""
+        self._places = places
+        command = [sys.executable, "-P", "-m", places.module, str(places.config), "--name", name]
+        command += ["--state", str(places.state), "--admin", str(places.admin), "--dangerous"]
+        command += ["--end-with-stdin"]
+        if places.trace is not None:
+            command += ["--trace", str(places.trace)]
+        if places.spread_sockets is not None:
+            command += ["--spread-sockets", str(places.spread_sockets)]
+        super().__init__(name, command, places.log, places.environment)
 
     def answers(self) -> bool:
         """Whether its admin socket accepts connections; ClusterError if it has ended."""
-        if self.exit_code is not None:
-            raise self.error(f"ended with exit code {self.exit_code}")
+        self.check()
         return self._places.admin.exists() and self._reaches()
 
     def _reaches(self) -> bool:
@@ -146,36 +190,14 @@ class DaemonProcess:
                 heard += chunk
         return heard
 
-    def kill(self) -> None:
-        """Kills the process at once."""
-        self._process.kill()
-        self._gone()
-
-    def begin_to_end(self) -> None:
-        """Sends SIGTERM, and does not wait."""
-        if self.exit_code is None:
-            self._process.terminate()
-
-    def end(self) -> None:
-        """Ends it with SIGTERM, or after a timeout with SIGKILL."""
-        self.begin_to_end()
-        try:
-            self._process.wait(GOODBYE_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-        self._gone()
-
     def _gone(self) -> None:
-        self._process.wait()
-        assert self._process.stdin is not None, "it was started with a pipe"
-        with contextlib.suppress(OSError):
-            self._process.stdin.close()
+        super()._gone()
         with contextlib.suppress(OSError):
             self._places.admin.unlink()
 
 
 def _environment(more: Mapping[str, str]) -> dict[str, str]:
-    """This environment, with a path on which the daemon finds the same hopring."""
+    """This environment, with a path on which the process finds the same hopring."""
     here = str(Path(hopring.__file__).parents[1])
     variables = {**os.environ, **more}
     path = variables.get("PYTHONPATH")

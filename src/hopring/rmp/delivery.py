@@ -166,8 +166,8 @@ class Delivery:
 
     def _is_settled(self, packet: NewListPacket, left: PeerList, holders: frozenset[ListMembership]) -> bool:
         """Whether all slots below a New List may be delivered: its token site had done so, or all hold them."""
-        is_next = packet.kind is not NewListKind.ORDERED or packet.settled >= packet.timestamp - 1
-        return is_next or left.memberships <= holders | self.state.epoch.lists.lost
+        had_all = packet.kind is not NewListKind.ORDERED or packet.settled >= packet.timestamp - 1
+        return had_all or left.memberships <= holders | self.state.epoch.lists.lost
 
     def _holders(self, timestamp: int, members: PeerList) -> frozenset[ListMembership]:
         mine = self.state.my_membership

@@ -5,9 +5,7 @@ No call waits for the protocols, but those that say so; calls may come from any 
 
 import contextlib
 import json
-import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -19,7 +17,6 @@ from pathlib import Path
 from threading import RLock
 from typing import Any, Final
 
-import hopring
 from hopring.client.blocking import connect
 from hopring.client.errors import MissingReplies, NoResponders
 from hopring.client.events import ALL
@@ -29,7 +26,7 @@ from hopring.haul.ids import ClusterId
 from hopring.local.blocking import Cluster
 from hopring.local.daemons import KEY_DAYS
 from hopring.local.ports import ReservedPorts
-from hopring.local.process import ClusterError
+from hopring.local.process import ChildProcess, ClusterError
 from hopring.wide.clusters_file import (
     FILE_NAME,
     MEMBER_COUNTS,
@@ -48,78 +45,20 @@ START_SECONDS: Final = 90.0
 
 LOOK_SECONDS: Final = 0.2
 ASK_SECONDS: Final = 5.0
-GOODBYE_SECONDS: Final = 8.0
-LOG_BYTES_MAX: Final = 4_000
 STARTS_MAX: Final = 5
 _TAKEN: Final = "Address already in use"
 CLUSTERS_DEFAULT: Final[Mapping[str, int]] = {"hub": 1, "norway": 1, "sandiego": 1}
 
 
-class MemberProcessHandle:
-    """One start of a member, which ends when its stdin, a pipe from here, is closed."""
+class MemberProcessHandle(ChildProcess):
+    """One start of a member."""
+
+    kind = "member"
 
     def __init__(self, cluster: str, member: str, command: list[str], log: Path) -> None:
+        """Starts the member as a process of its own."""
+        super().__init__(member, command, log)
         self.cluster = cluster
-        self.member = member
-        self._log = log
-        self._log_from = log.stat().st_size if log.exists() else 0
-        with log.open("ab") as lines:
-            # A process group of its own: Ctrl-C at the terminal does not reach it; it is ended from here.
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=lines,
-                stderr=lines,
-                env=_environment(),
-                process_group=0,
-            )
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    @property
-    def exit_code(self) -> int | None:
-        """The exit code; None while it runs."""
-        return self._process.poll()
-
-    @property
-    def log(self) -> str:
-        """The end of its log since this start."""
-        with contextlib.suppress(OSError), self._log.open("rb") as lines:
-            lines.seek(max(self._log_from, self._log.stat().st_size - LOG_BYTES_MAX))
-            return lines.read().decode(errors="replace")
-        return ""
-
-    def check(self) -> None:
-        """ClusterError if it has ended by itself."""
-        if self.exit_code is not None:
-            raise ClusterError(self.member, f"ended with exit code {self.exit_code}", self.log)
-
-    def kill(self) -> None:
-        """Kills it at once, as a power cut does."""
-        self._process.kill()
-        self._gone()
-
-    def begin_to_end(self) -> None:
-        """Asks it to end, and does not wait."""
-        if self.exit_code is None:
-            self._process.terminate()
-
-    def end(self) -> None:
-        """Ends it, with SIGKILL if it takes too long."""
-        self.begin_to_end()
-        try:
-            self._process.wait(GOODBYE_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-        self._gone()
-
-    def _gone(self) -> None:
-        self._process.wait()
-        assert self._process.stdin is not None, "it was started with a pipe"
-        with contextlib.suppress(OSError):
-            self._process.stdin.close()
 
 
 class LocalClusters:
@@ -376,7 +315,7 @@ class NotReady(HopError, TimeoutError):
     """The clusters did not come up, or did not find together again, in time."""
 
     def __init__(self, seconds: float, clusters: LocalClusters) -> None:
-        logs = "".join([f"\n{one.member}:\n{one.log}" for one in clusters.members.values()])
+        logs = "".join([f"\n{one.name}:\n{one.log}" for one in clusters.members.values()])
         super().__init__(f"after {seconds:g} s not all clusters serve and are linked; the logs end so:{logs}")
         self.seconds = seconds
 
@@ -388,10 +327,3 @@ def wait_ready(clusters: LocalClusters, seconds: float) -> None:
         if time.monotonic() >= end:
             raise NotReady(seconds, clusters)
         time.sleep(LOOK_SECONDS)
-
-
-def _environment() -> dict[str, str]:
-    """This environment, with a path on which a member finds the same hopring."""
-    here = str(Path(hopring.__file__).parents[1])
-    path = os.environ.get("PYTHONPATH")
-    return {**os.environ, "PYTHONPATH": f"{here}{os.pathsep}{path}" if path else here}
