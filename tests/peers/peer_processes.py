@@ -1,9 +1,9 @@
 """Peers as processes: each joins a group, sends, and prints what it gets as lines of JSON."""
 
 import json
-import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,18 +20,21 @@ class PeerProgram:
     def __init__(self, process: "subprocess.Popen[str]", name: str) -> None:
         self.process, self.name = process, name
         self.lines: list[dict[str, Any]] = []
-        assert process.stdout is not None
-        self._out = process.stdout
-        self._rest = ""
-        os.set_blocking(self._out.fileno(), False)
+        # Reads all the time: a program whose pipe is full would stop, and send no more.
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
-    def read(self) -> None:
-        """Takes the lines that it has printed."""
-        while line := self._out.readline():
-            self._rest += line
-            if self._rest.endswith("\n"):  # Otherwise the program is still writing it.
-                self.lines.append(json.loads(self._rest))
-                self._rest = ""
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        with self.process.stdout as out:
+            for line in out:
+                if line.endswith("\n"):  # Otherwise it was killed while it wrote.
+                    self.lines.append(json.loads(line))
+
+    def end_reading(self) -> None:
+        """Waits until all that it has printed is read; it has ended."""
+        self._reader.join(60)
+        assert not self._reader.is_alive()
 
     def tell(self, text: str) -> None:
         """Sends it one line: a message to multicast, or `leave`."""
@@ -41,8 +44,7 @@ class PeerProgram:
 
     def of(self, kind: str) -> list[Any]:
         """The values of all lines of one kind."""
-        self.read()
-        return [one[kind] for one in self.lines if kind in one]
+        return [one[kind] for one in list(self.lines) if kind in one]
 
     def until(self, kind: str, value: object, seconds: float = SECONDS_MAX) -> None:
         """Waits for a line."""
@@ -73,6 +75,6 @@ def peer_programs(url: str, *names: str) -> Iterator[list[PeerProgram]]:
             except subprocess.TimeoutExpired:
                 peer.process.kill()
                 peer.process.wait()
-            for pipe in (peer.process.stdin, peer.process.stdout):
-                if pipe is not None:
-                    pipe.close()
+            if peer.process.stdin is not None:
+                peer.process.stdin.close()
+            peer.end_reading()

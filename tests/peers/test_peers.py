@@ -182,7 +182,7 @@ def test_three_processes_get_all_messages_in_one_order(domain: str) -> None:
         for peer in peers:
             peer.tell("many 500")
         for peer in peers:
-            until(lambda peer=peer: len(peer.of("data")) == 1_500)  # type: ignore[misc]
+            until(lambda peer=peer: len(peer.of("data")) == 1_500, lambda: [one.lines[-5:] for one in peers])  # type: ignore[misc]
         peers[0].tell("safe")
         peers[0].until("receipt", 3)
         for peer in peers:
