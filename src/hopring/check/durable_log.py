@@ -221,10 +221,18 @@ class DurableLogJudge:
                 self._break(ONCE, f"operations of {writer} are at {places}")
 
     def judge_end(self) -> None:
-        """All members on the side of a majority have all that is accepted, and nothing waits."""
+        """All members on the side of a majority have all that is accepted, and nothing waits.
+
+        A member that lost its disk counts once it has a part of the log again: before that it has no vote.
+        """
         for view in {one.view for one in self.ends}:
             side = [one for one in self.ends if one.view == view]
-            if len({one.name for one in side if one.name}) > len(self.members) // 2:
+            voters = {
+                one.name
+                for one in side
+                if one.name and (one.name in self.disks or one.name not in self.emptied)
+            }
+            if len(voters) > len(self.members) // 2:
                 self._judge_side(side)
 
     def _judge_side(self, side: list[LogAtEnd]) -> None:

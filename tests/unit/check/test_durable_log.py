@@ -113,5 +113,9 @@ def test_at_the_end_a_member_of_the_majority_side_has_all_that_was_accepted() ->
 def test_at_the_end_nothing_waits_and_all_lists_are_equal() -> None:
     waits = LogAtEnd(9, "carl", "", "v", 0, (), ("x", "y"), 1)
     assert broken_by([*SENT_TWO, *SYNCED, *TOLD, *END[:2], waits]) == [ALL_DONE]
+    # Of two members on this side one lost its disk and has nothing again: no majority votes here.
+    assert broken_by([*SENT_TWO, *SYNCED, *TOLD, DiskEmptied(6, "b"), *END[:2], waits]) == []
+    again = EntriesSynced(7, "b", 1, ("epoch 1 at 1",))
+    assert broken_by([*SENT_TWO, *SYNCED, *TOLD, DiskEmptied(6, "b"), again, *END[:2], waits]) == [ALL_DONE]
     shorter = LogAtEnd(9, "carl", "", "v", 0, (), ("x",), 0)
     assert broken_by([*SENT_TWO, *SYNCED, *TOLD, *END[:2], shorter]) == [ALL_DONE]

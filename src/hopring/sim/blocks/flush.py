@@ -1,7 +1,8 @@
 """Agents that are members of one group with view synchrony: its core on simulated sessions.
 
 An agent sends messages of all services but Unreliable. When it is asked to flush it sends up to two more and
-agrees after a while; some agents do not wait for late ones. Now and then an agent leaves, and joins again.
+agrees after a while; some agents do not wait for late ones. Now and then an agent leaves, and joins again. Nobody
+is late in the last moments before the quiet end.
 """
 
 from random import Random
@@ -105,7 +106,9 @@ class FlushAgent(BlockAgent):
         self._note(FlushAsked(self.now_us, self._stay))
         for _ in range(self.dice.randint(0, 2)):
             self._multicast()
-        delay_us = self.dice.randint(*(LATE_US if self.dice.random() < LATE else FLUSH_US))
+        # Nobody is late towards the end: who is left out comes back, and may make others late again.
+        late = self.dice.random() < LATE and self.now_us < self.cluster.quiet_us
+        delay_us = self.dice.randint(*(LATE_US if late else FLUSH_US))
         self.cluster.engine.after(delay_us, self._agree, self._stay, self._member.view)
 
     def _agree(self, stay: str, view: str) -> None:

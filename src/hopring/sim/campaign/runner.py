@@ -280,7 +280,7 @@ UNDERSTOOD = "I10 daemons understand each other's group messages"
 
 
 LEASE_US = 300_000
-"""Of locks: short, so that views change within many leases of one world."""
+"""Of locks, beside the way to others: short, so that views change within many leases of one world."""
 
 
 class ClientWorldRun(WorldRun):
@@ -294,7 +294,9 @@ class ClientWorldRun(WorldRun):
         parts = world.config, world.seed, world.quality, world.membership, world.stack
         clients = world.clients
         limits = clients.linger_us, clients.groups_bytes_max
-        options = GroupsOptions(linger_us=limits[0], groups_bytes_max=limits[1], lease_us=LEASE_US)
+        # A renewal is a Safe message, which crosses the wide area three times, and has three quarters of a lease.
+        lease_us = LEASE_US + 6 * world.wide_delay_us
+        options = GroupsOptions(linger_us=limits[0], groups_bytes_max=limits[1], lease_us=lease_us)
         self.clients = self._kind_of_cluster(
             *parts, link_counters_us, options, world.sealed, world.faulty, world.mark_us
         )
