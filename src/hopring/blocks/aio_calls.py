@@ -103,8 +103,12 @@ class AioCalls:
             raise error
 
     def _start(self, asked: RequestArguments, *, patient: bool) -> ActiveCall:
+        alone = self._exchange.idle and not self._exchange.calls
         call = self._exchange.start(asked, patient=patient, now_us=now_us())
-        self._soon()
+        if alone:
+            self._advance()  # At once: there is nothing that it could share a packet with.
+        else:
+            self._soon()
         return call
 
     # Handlers.
@@ -156,7 +160,6 @@ class AioCalls:
             ready = handler.served.ready
             while ready and len(handler.tasks) < handler.parallel:
                 self._run_one(handler, ready.popleft())
-        self._soon()
 
     def _run_one(self, handler: _Handler, waiting: WaitingRequest) -> None:
         if self._session._tracing:
@@ -224,7 +227,6 @@ class AioCalls:
         self._due = False
         if self._exchange.has_requests:
             self._run_handlers()
-            self._due = False
         self._exchange.advance(now_us())
         if self._session._core.connection.has_output:
             self._session._flush()
