@@ -1,8 +1,8 @@
 """Agents that are members of one group with view synchrony: its core on simulated sessions.
 
 An agent sends messages of all services but Unreliable. When it is asked to flush it sends up to two more and
-agrees after a while; some agents do not wait for late ones. Now and then an agent leaves, and joins again. Nobody
-is late in the last moments before the quiet end.
+agrees after a while; some agents do not wait for late ones. Now and then an agent leaves, and joins again.
+Nobody is late in the last moments before the quiet end.
 """
 
 from random import Random

@@ -294,7 +294,7 @@ class ClientWorldRun(WorldRun):
         parts = world.config, world.seed, world.quality, world.membership, world.stack
         clients = world.clients
         limits = clients.linger_us, clients.groups_bytes_max
-        # A renewal is a Safe message, which crosses the wide area three times, and has three quarters of a lease.
+        # A renewal, a Safe message, crosses the wide area three times, and has three quarters of a lease.
         lease_us = LEASE_US + 6 * world.wide_delay_us
         options = GroupsOptions(linger_us=limits[0], groups_bytes_max=limits[1], lease_us=lease_us)
         self.clients = self._kind_of_cluster(
