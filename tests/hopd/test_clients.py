@@ -162,6 +162,7 @@ def test_bad_frames_and_silent_connectors_cost_only_their_client(served: ServedC
             one.close()
 
 
+@pytest.mark.long
 def test_two_hundred_sessions_at_one_daemon_get_everything_in_one_order(served: ServedCluster) -> None:
     async def story() -> None:
         async with asyncio.timeout(2 * SECONDS_MAX):

@@ -105,7 +105,7 @@ def test_row_sizes_must_increase(hop: Hop, counts: str) -> None:
 @pytest.mark.parametrize(
     "wish",
     [
-        [],
+        pytest.param([], marks=pytest.mark.long),
         pytest.param(["--bundle", "16"], marks=pytest.mark.long),
         pytest.param(["--by-one"], marks=pytest.mark.long),
         pytest.param(["--each", "--single"], marks=pytest.mark.long),
@@ -192,6 +192,7 @@ def test_a_bench_measures_in_the_clear_and_sealed(arguments: tuple[str, ...]) ->
     assert figures["ratio"]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_bench_measures_clients_in_the_clear_and_by_tls() -> None:
     figures = bench("throughput", "--seconds", "0.2", "--tls")
