@@ -68,10 +68,11 @@ SPARK_IN   := tests/spark tests/services
 # Without files of bytecode each of hundreds of processes would compile the modules, and each pytest all tests, anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-# Network namespaces wait for timers, so Spark has processors beside them, and the simulator what is left.
+# Tests of daemons wait for timers half of the time, and Spark has one thread most of the time: together they keep
+# two processors busy. Priorities fall only a little, so that no part starves.
 test: $(SPARK) ## all that CI runs: format, lint, types, tests on both builds, seeds, Spark, network namespaces
 	@$(MAKE) --no-print-directory -j 3 -O lint compile collect
-	+@$(PARTS) --minutes 90 part-compiled part-netns+part-spark+part-seeds part-sources bench-cpu
+	+@$(PARTS) --minutes 90 part-netns+part-spark+part-compiled part-sources+part-seeds bench-cpu
 
 test-long: $(SPARK) compile ## what is too long for make test: everything marked long, and slow tests on the sources too
 	+@$(PARTS) --minutes 600 long-seeds long-sources long-compiled long-interpreted long-netns long-spark
@@ -94,24 +95,26 @@ part-sources:
 
 # tests/campaign has the worlds before these, and long-seeds those behind both.
 part-seeds:
-	$(BIN)/hop sim --start 41 --seeds 160
-	$(BIN)/hop sim --clients --start 21 --seeds 40
-	$(BIN)/hop sim --sealed --start 21 --seeds 40
-	$(BIN)/hop sim --sealed --clients --start 21 --seeds 10
-	$(BIN)/hop sim --resilient --start 21 --seeds 30
-	$(BIN)/hop sim --resilient --clients --start 21 --seeds 10
-	$(BIN)/hop sim --world rmp --start 21 --seeds 40
-	$(BIN)/hop sim --world wide --start 61 --seeds 10
+	$(BIN)/hop sim --start 41 --seeds 60
+	$(BIN)/hop sim --clients --start 21 --seeds 10
+	$(BIN)/hop sim --sealed --start 21 --seeds 10
+	$(BIN)/hop sim --sealed --clients --start 21 --seeds 4
+	$(BIN)/hop sim --resilient --start 21 --seeds 10
+	$(BIN)/hop sim --resilient --clients --start 21 --seeds 4
+	$(BIN)/hop sim --world rmp --start 21 --seeds 10
+	$(BIN)/hop sim --world wide --start 61 --seeds 4
 
 long-seeds:
-	$(BIN)/hop sim --start 201 --seeds 200
-	$(BIN)/hop sim --clients --start 61 --seeds 40
-	$(BIN)/hop sim --sealed --start 61 --seeds 40
-	$(BIN)/hop sim --sealed --clients --start 31 --seeds 10
-	$(BIN)/hop sim --resilient --start 51 --seeds 30
-	$(BIN)/hop sim --resilient --clients --start 31 --seeds 10
-	$(BIN)/hop sim --world rmp --start 61 --seeds 40
-	$(BIN)/hop sim --world wide --start 71 --seeds 20
+	$(BIN)/hop sim --start 101 --seeds 300
+	$(BIN)/hop sim --clients --start 31 --seeds 70
+	$(BIN)/hop sim --sealed --start 31 --seeds 70
+	$(BIN)/hop sim --sealed --clients --start 25 --seeds 16
+	$(BIN)/hop sim --resilient --start 31 --seeds 50
+	$(BIN)/hop sim --resilient --clients --start 25 --seeds 16
+	$(BIN)/hop sim --world rmp --start 11 --seeds 10
+	$(BIN)/hop sim --world rmp --start 31 --seeds 70
+	$(BIN)/hop sim --world wide --start 4 --seeds 57
+	$(BIN)/hop sim --world wide --start 65 --seeds 26
 	$(BIN)/hop sim --calls --start 11 --seeds 10
 	for kind in flush handlers locks log minimum state values; do $(BIN)/hop sim --blocks $$kind --start 9 --seeds 8 || exit 1; done
 

@@ -22,7 +22,7 @@ def compiled_for_wheel() -> bool:
     if "bdist_wheel" not in sys.argv:
         return False
     try:
-        compile_core.compile_core(COMPILED, COMPILED.parent / "mypyc" / "wheel")
+        compile_core.compile_core(COMPILED, COMPILED.parent / "mypyc" / "wheel", compile_core.SHIPPED)
     except (compile_core.CannotCompile, SystemExit) as reason:
         print(
             f"hopring will run interpreted, which is slower and otherwise the same: {reason}", file=sys.stderr

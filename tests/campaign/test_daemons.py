@@ -50,8 +50,15 @@ def test_a_short_campaign_finds_nothing_broken() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("clients", [False, True])
-@pytest.mark.parametrize("together", [1, 1024])
+@pytest.mark.parametrize(
+    ("together", "clients"),
+    [
+        (1, True),
+        (1024, False),
+        pytest.param(1, False, marks=pytest.mark.long),
+        pytest.param(1024, True, marks=pytest.mark.long),
+    ],
+)
 def test_a_campaign_with_ring_windows_of_one_segment_finds_nothing_broken(together: int, clients: bool) -> None:
     ring = replace(RING, personal_window_segments=1, global_window_segments=together)
     for seed in range(1, 11):

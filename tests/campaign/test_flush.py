@@ -36,7 +36,9 @@ CAUGHT = {
 @pytest.mark.slow
 def test_a_short_campaign_finds_nothing_broken() -> None:
     """Once, only some members delivered a Reliable message of one that was left behind (1041, 1198)."""
-    reports = list(run_many([*range(1, 9), 1041, 1198, 1208, 1256], JOBS, None, WITH_FLUSH))
+    # Also the seeds of planted bugs: it is the bug that breaks their worlds.
+    seeds = {*range(1, 9), 1041, 1198, 1208, 1256, *(seed for seed, _ in CAUGHT.values())}
+    reports = list(run_many(sorted(seeds), JOBS, None, WITH_FLUSH))
 
     assert [(report.seed, report.broken) for report in reports if report.failed] == []
 
@@ -75,4 +77,3 @@ def test_a_planted_bug_is_caught_by_the_property_that_it_breaks(name: str) -> No
 
     assert planted.runs > 0
     assert property_name in [verdict.property for verdict in outcome.broken]
-    assert run_seed(seed, WITH_FLUSH).broken == ()

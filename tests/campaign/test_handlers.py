@@ -25,7 +25,9 @@ CAUGHT = {
 
 @pytest.mark.slow
 def test_a_short_campaign_finds_nothing_broken() -> None:
-    reports = list(run_many(range(1, 9), JOBS, None, WITH_HANDLERS))
+    # Also the seeds of planted bugs: it is the bug that breaks their worlds.
+    seeds = {*range(1, 9), *(seed for seed, _ in CAUGHT.values())}
+    reports = list(run_many(sorted(seeds), JOBS, None, WITH_HANDLERS))
 
     assert [(report.seed, report.broken) for report in reports if report.failed] == []
 
@@ -61,4 +63,3 @@ def test_a_planted_bug_is_caught_by_the_property_that_it_breaks(name: str) -> No
 
     assert planted.runs > 0
     assert property_name in [verdict.property for verdict in outcome.broken]
-    assert run_seed(seed, WITH_HANDLERS).broken == ()

@@ -33,6 +33,7 @@ def broken_in(seed: int) -> list[str]:
     return [verdict.property for verdict in run_ring_world(draw_ring_world(seed)).broken]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1, 13))
 def test_without_faults_rings_form_order_and_come_to_rest(seed: int) -> None:
     outcome = run_ring_world(calm(seed))
@@ -50,7 +51,9 @@ def test_a_seed_gives_the_same_history_each_time_and_another_seed_another() -> N
 
 @pytest.mark.slow
 def test_a_short_campaign_finds_nothing_broken() -> None:
-    assert {seed: found for seed in range(1, 21) if (found := broken_in(seed))} == {}
+    # Also the seeds of planted bugs: it is the bug that breaks their worlds.
+    seeds = {*range(1, 11), *(seed for seed, _ in CAUGHT_RINGS.values())}
+    assert {seed: found for seed in sorted(seeds) if (found := broken_in(seed))} == {}
 
 
 @pytest.mark.slow
@@ -98,7 +101,6 @@ def test_every_planted_bug_has_a_seed_that_catches_it() -> None:
 @pytest.mark.parametrize("planted", BUGS, ids=[bug.name for bug in BUGS])
 def test_a_planted_bug_is_caught(planted: Bug) -> None:
     seed, property_name = CAUGHT_RINGS[planted.name]
-    assert not broken_in(seed), "it is the bug that breaks this world"
 
     with plant(planted) as runs:
         found = broken_in(seed)

@@ -30,9 +30,12 @@ CAUGHT = {
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("seeds", [range(1, 11), pytest.param(range(11, 21), marks=pytest.mark.long)])
 @pytest.mark.parametrize("kind", [SEALED, WorldKind(clients=True, sealed=True)])
-def test_no_property_breaks_while_an_attacker_copies_changes_and_makes_up_datagrams(kind: WorldKind) -> None:
-    reports = list(run_many(range(1, 21), JOBS, None, kind))
+def test_no_property_breaks_while_an_attacker_copies_changes_and_makes_up_datagrams(
+    kind: WorldKind, seeds: range
+) -> None:
+    reports = list(run_many(seeds, JOBS, None, kind))
 
     assert [report for report in reports if report.failed] == []
 
@@ -52,9 +55,12 @@ def test_the_attacker_acts_and_everything_that_it_sends_is_refused() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("seeds", [range(24, 52, 4), pytest.param(range(52, 84, 4), marks=pytest.mark.long)])
 @pytest.mark.parametrize("kind", [SEALED, WorldKind(clients=True, sealed=True)])
-def test_no_daemon_ends_or_stays_apart_because_of_one_that_sends_wrong_packets(kind: WorldKind) -> None:
-    reports = list(run_many(range(24, 84, 4), JOBS, None, kind))
+def test_no_daemon_ends_or_stays_apart_because_of_one_that_sends_wrong_packets(
+    kind: WorldKind, seeds: range
+) -> None:
+    reports = list(run_many(seeds, JOBS, None, kind))
 
     assert [report for report in reports if report.failed] == []
 

@@ -44,7 +44,9 @@ def broken_in(seed: int) -> list[str]:
 
 @pytest.mark.slow
 def test_a_short_campaign_finds_nothing_broken() -> None:
-    assert {seed: found for seed in range(1, 61) if (found := broken_in(seed))} == {}
+    # Also the seeds of planted bugs: it is the bug that breaks their worlds.
+    seeds = {*range(1, 61), *(seed for seed, _ in CAUGHT.values())}
+    assert {seed: found for seed in sorted(seeds) if (found := broken_in(seed))} == {}
 
 
 def test_the_worlds_have_what_the_checks_are_about() -> None:
@@ -75,7 +77,6 @@ def test_a_world_is_the_same_each_time() -> None:
 @pytest.mark.parametrize("planted", BUGS, ids=[bug.name for bug in BUGS])
 def test_a_planted_bug_is_caught(planted: Bug) -> None:
     seed, property_name = CAUGHT[planted.name]
-    assert not broken_in(seed), "it is the bug that breaks this world"
 
     with plant(planted) as runs:
         found = broken_in(seed)

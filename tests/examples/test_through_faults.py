@@ -3,17 +3,15 @@
 import json
 import signal
 import subprocess
-import threading
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from queue import Queue
 
 import pytest
 from tests.examples.running_programs import SECONDS_MAX, example, lines_until, program
+from tests.support.waiting import until
 
-from hopring import MissingReplies, sync
+from hopring import MissingReplies, QueueCounts, sync
 
 pytestmark = pytest.mark.slow
 
@@ -194,28 +192,14 @@ def start_of_queue(stack: ExitStack, cluster: sync.Cluster, daemon: str, *words:
 
 
 def test_jobs_are_done_through_a_crash_a_split_and_a_merge(cluster: sync.Cluster, tmp_path: Path) -> None:
-    done: Counter[str] = Counter()
+    """The queue counts the jobs: who does one may be killed, or lose the daemon, before saying so."""
 
     def put(daemon: str, *jobs: str) -> None:
         """A program without a directory, which puts jobs and is ended."""
         with ExitStack() as stack:
             dora = start_of_queue(stack, cluster, daemon, "dora", "-", *jobs)
-            for line in [text for _ in jobs for text in lines_until(dora, "put ")]:
-                done.update([line.removeprefix("done ")] if line.startswith("done ") else [])
-
-    def wait_for(jobs: set[str], *workers: Running) -> None:
-        """Reads what workers say until all these jobs are done; one may be done twice, if a worker is lost."""
-        told: Queue[str] = Queue()
-
-        def read(worker: Running) -> None:
-            for line in worker.stdout or ():
-                told.put(line.rstrip())
-
-        for one in workers:
-            threading.Thread(target=read, args=[one], daemon=True).start()
-        while not jobs <= done.keys():
-            line = told.get(timeout=SECONDS_MAX)
-            done.update([line.removeprefix("done ")] if line.startswith("done ") else [])
+            for _ in jobs:
+                lines_until(dora, "put ")
 
     with ExitStack() as stack:
         places = {"anna": "eu1", "bert": "eu2", "carl": "us1"}
@@ -236,5 +220,5 @@ def test_jobs_are_done_through_a_crash_a_split_and_a_merge(cluster: sync.Cluster
         lines_until(far, "put ")
         crash(cluster, "eu1")  # The daemon of a member: the other two go on.
         put("us2", "fifth")
-        wait_for({"first", "second", "third", "fourth", "fifth"}, *workers, far)
-    assert set(done) == {"first", "second", "third", "fourth", "fifth"}
+        with sync.WorkQueue(cluster.url("us1"), "jobs", members=[*places], name="watcher") as queue:
+            until(lambda: queue.counts == QueueCounts(0, 0, 0, 5), lambda: queue.counts, SECONDS_MAX)

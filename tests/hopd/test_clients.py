@@ -37,9 +37,10 @@ from hopring import (
 )
 from hopring.config import Config, dump_toml, local_config
 
-pytestmark = [pytest.mark.slow, pytest.mark.both]
+pytestmark = pytest.mark.slow
 
 
+@pytest.mark.both
 def test_agreed_messages_come_in_one_order_on_both_sides(served: ServedCluster) -> None:
     async def story() -> None:
         async with (
@@ -75,6 +76,7 @@ def test_agreed_messages_come_in_one_order_on_both_sides(served: ServedCluster) 
     served.daemons.come_to_rest()
 
 
+@pytest.mark.both
 def test_when_a_daemon_is_killed_its_clients_fail_and_the_others_see_signal_and_view(
     served: ServedCluster,
 ) -> None:
@@ -160,6 +162,7 @@ def test_bad_frames_and_silent_connectors_cost_only_their_client(served: ServedC
             one.close()
 
 
+@pytest.mark.long
 def test_two_hundred_sessions_at_one_daemon_get_everything_in_one_order(served: ServedCluster) -> None:
     async def story() -> None:
         async with asyncio.timeout(2 * SECONDS_MAX):
@@ -225,6 +228,7 @@ def hop(*arguments: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.both
 def test_hop_pub_and_hop_sub(served: ServedCluster) -> None:
     sub = hop("sub", "g", "--at", served.url("us1"), "--name", "reader", "--json", "--views", "--count", "4")
     assert sub.stderr is not None

@@ -45,6 +45,9 @@ def test_a_daemon_with_fixed_weights_reports_the_configured_ones(served: ServedC
     ]
 
 
+TURNS = 10
+
+
 def test_links_are_measured_and_the_next_view_routes_by_the_measurements(tmp_path: Path) -> None:
     config = measured_cluster()
     with DaemonProcesses(config, tmp_path, module="hopring.daemon.hopd") as daemons:
@@ -64,13 +67,20 @@ def test_links_are_measured_and_the_next_view_routes_by_the_measurements(tmp_pat
             (other,) = [one for one in session.link_weights().links if "eu" not in one.sites]
             assert (other.measured, other.round_trip_seconds) == (None, None)
 
-        daemons.kill("eu2")
-        daemons.start("eu2")
-        daemons.wait(daemons.together)
-        daemons.wait(lambda: links_at(served, "us1")["ap,eu"]["agreed"] < 300_000)
-        agreed = [{name: one["agreed"] for name, one in links_at(served, at).items()} for at in daemons.names]
-        assert all(one == agreed[0] for one in agreed)
-        assert links_at(served, "us1")["ap,eu"]["use"] == "tree"
+        for _ in range(TURNS):
+            daemons.kill("eu2")
+            daemons.start("eu2")
+            daemons.wait(daemons.together)
+            daemons.wait(lambda: links_at(served, "us1")["ap,eu"]["agreed"] < 300_000)
+            agreed, *others = [
+                {name: one["agreed"] for name, one in links_at(served, at).items()} for at in daemons.names
+            ]
+            assert all(one == agreed for one in others)
+            use = links_at(served, "us1")["ap,eu"]["use"]
+            # On a busy machine the other two links may be measured while they are the faster way.
+            if agreed["ap,eu"] < agreed["ap,us"] + agreed["eu,us"]:
+                break
+        assert use == "tree"
         code, _, err = run("routes", "--at", served.url("eu2"))
         assert (code, err) == (0, "hop: eu1 measures the links of this site, not eu2\n")
 

@@ -89,9 +89,9 @@ def test_trace_context_goes_with_messages_and_requests_and_is_current_in_handler
             async with session.serve("traced", handler):
                 with trace.use_span(span):
                     await group.multicast(b"x")
-                    reply = await session.request("traced", b"", timeout_seconds=10)
+                    reply = await session.request("traced", b"", timeout_seconds=60)
                 await group.multicast_wait(b"y")
-                untraced = await session.request("traced", b"", timeout_seconds=10)
+                untraced = await session.request("traced", b"", timeout_seconds=60)
             messages = group.messages()
             first, second = await anext(messages), await anext(messages)
 

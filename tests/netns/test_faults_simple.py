@@ -183,7 +183,12 @@ def _got_in(player: RecordingClient, views: set[trace.ViewName]) -> set[trace.Me
 
 
 @pytest.mark.parametrize(
-    "percent", [pytest.param(1, marks=pytest.mark.long), 10, pytest.param(30, marks=pytest.mark.long)]
+    "percent",
+    [
+        pytest.param(1, marks=pytest.mark.long),
+        pytest.param(10, marks=pytest.mark.long),
+        pytest.param(30, marks=pytest.mark.long),
+    ],
 )
 def test_packets_are_lost_between_sites(world: ThreeSites, tmp_path: Path, percent: int) -> None:
     async def story(scene: JudgedCluster) -> None:

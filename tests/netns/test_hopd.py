@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.netns, pytest.mark.slow]
 DELAYS_MS = {"ap": 30, "eu": 10, "us": 20}
 
 
-@pytest.mark.parametrize("protocol", list(LinkProtocol))
+@pytest.mark.parametrize("protocol", [LinkProtocol.HOP, pytest.param(LinkProtocol.TCP, marks=pytest.mark.long)])
 def test_a_site_is_cut_off_and_comes_back(lab: Lab, tmp_path: Path, protocol: LinkProtocol) -> None:
     world = ThreeSites(lab, DELAYS_MS)
     with everybody(lab, tmp_path, make_config(DELAYS_MS, protocol)) as daemons:
@@ -29,6 +29,7 @@ def test_a_site_is_cut_off_and_comes_back(lab: Lab, tmp_path: Path, protocol: Li
         daemons.wait_for_a_good_end()
 
 
+@pytest.mark.long
 def test_a_representative_crashes_under_load_and_comes_back(lab: Lab, tmp_path: Path) -> None:
     ThreeSites(lab, DELAYS_MS)
     with everybody(lab, tmp_path, make_config(DELAYS_MS)) as daemons:

@@ -84,6 +84,7 @@ def test_a_rotation_under_load_changes_no_view_and_loses_nothing(world: ThreeSit
         assert only_new(daemons, rotation)
 
 
+@pytest.mark.long
 def test_a_rotation_on_both_sides_of_a_split_does_not_hinder_the_merge(
     world: ThreeSites, tmp_path: Path
 ) -> None:

@@ -76,7 +76,8 @@ class Peers:
         status = self.ask(name, verb="status")
         gone = self.programs.pop(name)
         gone.process.kill()
-        gone.process.communicate()
+        gone.process.wait()
+        gone.end_reading()
         note_crash(self.directory / f"{name}.jsonl", status)
 
     def have_view(self, *names: str) -> None:
@@ -93,13 +94,12 @@ class Peers:
             assert peer.process.stdin is not None
             peer.process.stdin.close()
         for peer in self.programs.values():
-            assert peer.process.stdout is not None
             try:
                 peer.process.wait(60)
             except subprocess.TimeoutExpired:
                 peer.process.kill()
                 peer.process.wait()
-            peer.process.stdout.close()
+            peer.end_reading()
 
 
 @contextmanager

@@ -104,4 +104,4 @@ def test_a_key_is_replaced_while_peers_run(tmp_path: Path, keys: Path) -> None:
             while members != ["anna", "bert"]:
                 event = bert.receive(timeout_seconds=30)
                 members = sorted([one.name for one in event.members]) if isinstance(event, View) else members
-            assert bert.multicast_wait("g", b"x", timeout_seconds=20).members == 2
+            assert bert.multicast_wait("g", b"x", timeout_seconds=60).members == 2

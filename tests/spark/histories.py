@@ -4,7 +4,7 @@ Each is written as a run below one directory, with the plain checker's verdict b
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,6 +37,13 @@ CATCHING = {
     **{"installs-alone": 2, "clock-reset": 1, "unreliable-twice": 2, "unreliable-late": 1},
     **{"kept-counts": 239},
 }
+SHORT_CATCHING = {
+    "duplicates-held": 20008,
+    "holes-in-store": 20012,
+    "safe-unstable": 20046,
+    "together-with-all": 1,
+}
+"""The same in short worlds, of a few kinds."""
 
 
 @dataclass
@@ -96,10 +103,10 @@ class Histories(JudgedRuns):
                 outcome = run_seed(seed)
             self.add(f"seed-{seed}", outcome.history, recorded[0] if recorded else Ends())
 
-    def add_bugs(self, names: Iterable[str]) -> None:
+    def add_bugs(self, names: Iterable[str], seeds: Mapping[str, int] = CATCHING) -> None:
         for name in names:
             with plant(all_bugs()[name]), recorded_ends("check_evs") as recorded:
-                outcome = run_seed(CATCHING[name])
+                outcome = run_seed(seeds[name])
             self.add(f"bug-{name}", outcome.history, recorded[0] if recorded else Ends())
 
 

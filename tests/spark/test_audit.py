@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.spark.histories import CATCHING, Histories, JudgedRuns, jobs_of, work_of
+from tests.spark.histories import CATCHING, SHORT_CATCHING, Histories, JudgedRuns, jobs_of, work_of
 from tests.unit.check.evs_notation import history
 
 pytest.importorskip("numpy", reason="needs Spark: make spark")
@@ -74,7 +74,7 @@ def test_both_engines_name_the_same_event_for_every_kind_of_fault(spark: Any, tm
     histories.add_models(range(3))
     histories.add_mutants(of_each=1)
     histories.add_campaign([20011, 20012, 20019])  # Short ones.
-    histories.add_bugs(["duplicates-held", "together-with-all", "safe-unstable", "holes-in-store"])
+    histories.add_bugs(SHORT_CATCHING, SHORT_CATCHING)
     for run, text in (("unlike", UNLIKE), ("sets", OTHER_SETS), ("nobody", FROM_NOBODY), ("lines", LINES)):
         histories.add(run, history(text), Ends(True))
 
@@ -97,6 +97,7 @@ BROKEN_WORK_MAX = 2.1
 """How many times the records of a sound history the queries of a broken one may read."""
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_queries_of_a_broken_history_read_at_most_twice_as_much_as_those_of_a_sound_one(
     spark: Any, tmp_path: Path

@@ -43,6 +43,16 @@ def test_the_properties_are_those_of_the_plain_checker_in_its_order() -> None:
 
 
 @pytest.mark.slow
+def test_both_checkers_agree_on_handwritten_histories(spark: Any, tmp_path: Path) -> None:
+    histories = ClientHistories(tmp_path)
+    histories.add_by_hand()
+
+    assert judged(spark, histories) == histories.broken
+    assert set().union(*histories.broken.values()) == set(CLIENT_NAMES)
+
+
+@pytest.mark.long
+@pytest.mark.slow
 def test_both_checkers_agree_on_handwritten_histories_in_one_report_with_daemons(
     spark: Any, tmp_path: Path
 ) -> None:

@@ -20,8 +20,8 @@ from hopring.sim.campaign.rmp.ring_runner import run_ring_world
 from hopring.sim.campaign.rmp.ring_world import draw_ring_world
 
 RINGS = "rings"
-SEED = 26
-"""A world in which locks are held and processes call."""
+SEEDS = (120, 90)
+"""Short worlds in which locks are held and processes call; the second one has what the first one lacks."""
 
 NUMBERS = [one.name.split()[0] for one in RING_PROPERTIES]
 
@@ -43,11 +43,12 @@ def add_random(histories: BlockHistories, seed: int, count: int) -> None:
 
 
 def add_altered(histories: BlockHistories) -> None:
-    """A world, and one alteration of each kind of its history."""
-    dice, events = Random(1), run_ring_world(draw_ring_world(SEED)).peers
-    histories.add_record("world", RINGS, events)
+    """A world, and one alteration of each kind of its history, or of that of another one."""
+    dice, worlds = Random(1), [run_ring_world(draw_ring_world(seed)).peers for seed in SEEDS]
+    histories.add_record("world", RINGS, worlds[0])
     for mutant in RING_MUTANTS:
-        edits = list(islice(mutant(events), 300))
+        found = [(events, edits) for events in worlds if (edits := list(islice(mutant(events), 300)))]
+        events, edits = found[0]
         histories.add_record(mutant.__name__, RINGS, edited(events, dice.choice(edits)))
 
 

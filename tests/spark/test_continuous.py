@@ -122,6 +122,7 @@ def test_a_stream_that_was_killed_makes_the_tables_of_a_run(users: Any, tmp_path
     check(users, tmp_path, kills=1, seconds_max=6.0, refresh_seconds=60.0, seed=1)
 
 
+@pytest.mark.long
 def test_a_stream_at_a_server_whose_client_was_killed_makes_the_tables_of_a_run(
     users: Any, tmp_path: Path
 ) -> None:
@@ -170,6 +171,7 @@ def test_late_records_are_in_the_tables_and_listed_with_a_reason(users: Any, tmp
     assert late[0]["reason"].startswith("out of order")
 
 
+@pytest.mark.long
 def test_a_spool_that_lags_in_a_stream_lacks_nothing_and_a_lost_record_is_an_alert(
     users: Any, tmp_path: Path
 ) -> None:

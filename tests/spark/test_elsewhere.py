@@ -54,6 +54,32 @@ def mounted(users: Any, tmp_path: Path, request: pytest.FixtureRequest) -> Itera
     users.conf.unset(MOUNT.format(name))
 
 
+def test_files_and_tables_are_written_read_renamed_and_removed_there(
+    users: Any, mounted: tuple[str, Path]
+) -> None:
+    where, below = mounted
+    files = output_files(where, users)
+    files.make_directory("gold/links")
+    files.write("gold/one", b"first")
+    files.write("gold/other", b"second")
+    files.rename("gold/other", "gold/one")
+    users.range(3).write.parquet(files.uri("gold/links/part"))
+
+    assert files.read("gold/one") == (below / "gold" / "one").read_bytes() == b"second"
+    assert files.names_in("gold") == ["links", "one"]
+    assert files.is_directory("gold/links")
+    assert users.read.parquet(files.uri("gold/links/part")).count() == 3
+    with files.fetched(["gold/one", "gold/links"]) as fetched:
+        assert (fetched / "gold" / "one").read_bytes() == b"second"
+        assert list((fetched / "gold" / "links" / "part").glob("*.parquet"))
+    files.rename("gold/links", "gold/lines")
+    files.remove("gold/one")
+    assert sorted(path.name for path in (below / "gold").iterdir() if path.suffix != ".crc") == ["lines"]
+    with pytest.raises(FileNotFoundError):
+        files.read("gold/one")
+
+
+@pytest.mark.long
 def test_a_run_into_viewfs_makes_the_same_tables_and_replaces_them(
     users: Any, mounted: tuple[str, Path], tmp_path: Path
 ) -> None:

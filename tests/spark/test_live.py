@@ -105,6 +105,7 @@ def check(
         assert spooler.messages(TARGET) == [data for _, data in longer(records)]
 
 
+@pytest.mark.long
 def test_members_get_the_records_of_a_killed_query_once(
     users: Any, tmp_path: Path, cluster: sync.Cluster, subscriber: Subscriber
 ) -> None:

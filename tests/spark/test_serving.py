@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.spark.growing import Growing
 from tests.spark.server_process import Server, command, environment
 from tests.spark.two_sites import Story, tell
 from tests.support.waiting import until
@@ -51,7 +52,7 @@ def run(out: Path, *words: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_jobs_are_run_by_a_server_that_ends_with_its_java(server: Server, tmp_path: Path) -> None:
+def test_jobs_and_streams_are_run_by_a_server_that_ends_with_its_java(server: Server, tmp_path: Path) -> None:
     assert server.url == f"sc://localhost:{server.port}"
     java = server.java()
     taken = subprocess.run(
@@ -66,6 +67,14 @@ def test_jobs_are_run_by_a_server_that_ends_with_its_java(server: Server, tmp_pa
 
     counted = [sys.executable, "-P", "-c", COUNT, server.url, str(tmp_path)]
     assert subprocess.check_output(counted, env=environment(), text=True) == "40\n"
+    growing = Growing(tmp_path / "stream")
+    for step in range(2):
+        growing.grow(step, 2)
+    streamed = [sys.executable, "-P", "-m", "tests.spark.growing", str(growing.directory), "60", server.url]
+    assert subprocess.check_output(streamed, env=environment(), text=True) == "begins\nthrough\n"
+    messages = parquet.read_table(growing.out / "silver" / "messages").to_pylist()
+    assert len(messages) == 80 + 12  # Of the Unreliable ones each spool has three in each step.
+    assert '"running":false' in (growing.out / "stream.json").read_text()
 
     code, said = server.end(signal.SIGTERM)
     assert code == 143

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from hopring.daemon.loop.event_loop import Loop
 from hopring.ids import NEVER
 
-WAIT_US_MAX = 10_000_000
+WAIT_US_MAX = 30_000_000
 
 
 def run_until(loop: Loop, condition: Callable[[], bool], within_us: int = WAIT_US_MAX) -> None:

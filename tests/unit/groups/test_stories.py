@@ -9,15 +9,21 @@ def test_a_random_run_keeps_every_property(seed: int) -> None:
     assert not play(seed, steps=200)
 
 
+FIRSTS = [
+    *range(1_000, 1_200, 50),
+    *[pytest.param(first, marks=pytest.mark.long) for first in range(1_200, 1_400, 50)],
+]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(1_000, 1_400, 50))
+@pytest.mark.parametrize("first", FIRSTS)
 def test_longer_runs_keep_every_property(first: int) -> None:
     for seed in range(first, first + 50):
         assert not play(seed), f"seed {seed}"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(1_000, 1_400, 50))
+@pytest.mark.parametrize("first", FIRSTS)
 def test_runs_with_much_pruning_keep_every_property(first: int) -> None:
     for seed in range(first, first + 50):
         assert not play_sparse(seed), f"seed {seed}"

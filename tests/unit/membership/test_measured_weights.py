@@ -147,7 +147,9 @@ def test_a_link_that_loses_packets_is_avoided_while_it_does() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("delay_us", "jitter_us"), [(25_000, 8_000), (42_000, 20_000)])
+@pytest.mark.parametrize(
+    ("delay_us", "jitter_us"), [(25_000, 8_000), pytest.param(42_000, 20_000, marks=pytest.mark.long)]
+)
 def test_an_hour_of_jitter_and_views_changes_the_trees_at_most_once(delay_us: int, jitter_us: int) -> None:
     """The second case is a close one: the path over us takes about as long as the direct link."""
     sites = Sites(config_of(), jitter_us=jitter_us, loss=0.01)

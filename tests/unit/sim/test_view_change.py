@@ -24,7 +24,7 @@ def window_bytes(trial: ViewChangeTrial) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("change", ["leave", "crash"])
+@pytest.mark.parametrize("change", ["crash", pytest.param("leave", marks=pytest.mark.long)])
 def test_a_hop_link_catches_up_sooner_with_the_measurements_of_the_one_before(change: str) -> None:
     gap_us, caught_up_us = ViewChangeTrial(LinkProtocol.HOP, change).loaded()
     gap_without_us, caught_up_without_us = ViewChangeTrial(LinkProtocol.HOP, change, kept=False).loaded()

@@ -248,6 +248,7 @@ def test_the_policy_allows_the_scripts_of_the_page_by_their_hashes_and_no_others
     assert not re.search(r"\son\w+=|javascript:", Page(text).text.split("<script>")[0]), "no handlers either"
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_long_and_wide_run_is_below_two_megabytes(tmp_path: Path) -> None:
     out = write_sample(tmp_path)
