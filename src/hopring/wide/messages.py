@@ -44,6 +44,16 @@ class CastBody(msgspec.Struct, frozen=True, array_like=True, tag="wb"):
     data: bytes
 
 
+class HandedFile(msgspec.Struct, frozen=True, array_like=True, tag="wf"):
+    """The file of an item: where it is, or, of one that all have, what its sender called it."""
+
+    size_bytes: int
+    digest: bytes  # SHA-256.
+    path: str = ""  # On the host of the member that has handed it over.
+    host: str = ""
+    source: str = ""
+
+
 class HandedItem(msgspec.Struct, frozen=True, array_like=True, tag="wh"):
     """An item of a set for its local group: a parcel, or that all destinations have a parcel."""
 
@@ -60,6 +70,7 @@ class HandedItem(msgspec.Struct, frozen=True, array_like=True, tag="wh"):
     entry: int = 0
     order: int = 0
     body: bytes = b""
+    file: HandedFile | None = None
 
 
 class MessagePart(msgspec.Struct, frozen=True, array_like=True, tag="wp"):

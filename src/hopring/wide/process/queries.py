@@ -110,6 +110,7 @@ class MemberQueries:
                 "on": one.is_on,
                 "messages": one.messages,
                 "bytes": one.size_bytes,
+                "on_disk": one.on_disk,
             }
             for one in status.spools
         ]
