@@ -30,6 +30,10 @@ class WideFull(LongHaulRefused):
     """So much waits for a cluster, or for the group here, that nothing more is taken."""
 
 
+class FileRefused(LongHaulRefused):
+    """A file is not taken: its name leaves the directory of the set, it changes, or it cannot be read."""
+
+
 class UnknownCluster(LongHaulRefused):
     """There is no cluster of this name in the clusters file of the members."""
 

@@ -10,6 +10,7 @@ Each set has sessions of its own, in a thread of the library.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from hopring.blocks.replicated.in_thread import BlockInThread
 from hopring.client.arguments import ConnectOptions
@@ -73,6 +74,33 @@ class BlockingConversation:
         options = {"entry": entry, "notify": notify, "timeout_seconds": timeout_seconds}
         return self._block._accepted(self._block._run(self._talk.abcast(data, **options)))  # type: ignore[arg-type]
 
+    def send_file(
+        self,
+        path: Path | str,
+        data: bytes = b"",
+        *,
+        name: str | None = None,
+        to: str | None = None,
+        abcast: bool = False,
+        entry: int = 0,
+        notify: bool = True,
+        delete_source: bool = False,
+        timeout_seconds: float | None = None,
+    ) -> BlockingReceipt:
+        """Sends a file with a message; see `WideConversation.send_file`."""
+        sent = self._talk.send_file(
+            path,
+            data,
+            name=name,
+            to=to,
+            abcast=abcast,
+            entry=entry,
+            notify=notify,
+            delete_source=delete_source,
+            timeout_seconds=timeout_seconds,
+        )
+        return self._block._accepted(self._block._run(sent))
+
 
 class BlockingSender(BlockInThread[sets.WideSender]):
     """A set to which a program sends without being its local representative."""
@@ -100,6 +128,32 @@ class BlockingSender(BlockInThread[sets.WideSender]):
         """Sends a message to all of the set, in one order with all other abcasts to it."""
         talk = BlockingConversation(self, self._inner)
         return talk.abcast(data, entry=entry, notify=notify, timeout_seconds=timeout_seconds)
+
+    def send_file(
+        self,
+        path: Path | str,
+        data: bytes = b"",
+        *,
+        name: str | None = None,
+        to: str | None = None,
+        abcast: bool = False,
+        entry: int = 0,
+        notify: bool = True,
+        delete_source: bool = False,
+        timeout_seconds: float | None = None,
+    ) -> BlockingReceipt:
+        """Sends a file with a message; to all of the set, or to one cluster."""
+        return BlockingConversation(self, self._inner).send_file(
+            path,
+            data,
+            name=name,
+            to=to,
+            abcast=abcast,
+            entry=entry,
+            notify=notify,
+            delete_source=delete_source,
+            timeout_seconds=timeout_seconds,
+        )
 
     @property
     def cluster(self) -> str:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from hopring.wide.library.files import ReceivedFile, SentFile
     from hopring.wide.library.service import WideService
 
 
@@ -31,6 +32,7 @@ class WideMessage:
     conversation: str  # The name of that; empty without one.
     to: tuple[str, ...]  # Its destinations.
     order: int | None  # The place of an abcast in the order of its conversation; None of a cbcast.
+    file: "ReceivedFile | None" = None  # That came with it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,7 @@ class Completed:
     set: str
     id: WideId
     number: int  # The delivery number of this event.
+    file: "SentFile | None" = None  # That was sent with it; all have it now.
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,13 @@ class WideReceipt:
     set: str
     id: WideId
     _service: "WideService" = field(repr=False, compare=False)
+    file: "SentFile | None" = None
 
     async def everywhere(self, *, timeout_seconds: float | None = None) -> None:
-        """Waits until all destinations have it on disk; NotEverywhere if that is not so in time."""
+        """Waits until all destinations have it on disk; NotEverywhere if that is not so in time.
+
+        The source of a file that was sent with `delete_source` is deleted then, unless it has changed.
+        """
         await self._service.until_everywhere(self.set, self.id, timeout_seconds)
+        if self.file is not None and self.file.deletes:
+            self.file.delete_source()

@@ -25,6 +25,7 @@ from hopring.haul.member import LOG_NAME
 from hopring.ids import NEVER
 from hopring.wide.errors import (
     ClustersDiffer,
+    FileRefused,
     LongHaulRefused,
     NoLongHaul,
     NotAcceptedYet,
@@ -48,6 +49,7 @@ LOOK_SECONDS_MAX: Final = 0.5
 _REFUSALS: Final[dict[str, tuple[type[LongHaulRefused], str]]] = {
     "NotInSet": (NotInSet, "join it in this cluster, with clusters that the set has"),
     "ClustersDiffer": (ClustersDiffer, "give the same clusters everywhere, or another name"),
+    "FileRefused": (FileRefused, "give another name, or send the file again"),
     "WideFull": (WideFull, "wait until the clusters that are away are back: see `hop wide spools`"),
 }
 
@@ -149,7 +151,13 @@ class WideService:
     # Requests.
 
     async def request(self, what: str, make: MakeRequest, timeout_seconds: float | None) -> Accepted:
-        """Returns when a request is accepted; raises what it is refused with.
+        """Returns when a request is accepted; raises as `answer_to`."""
+        found = await self.answer_to(what, make, timeout_seconds)
+        assert isinstance(found, Accepted), "what all requests but pieces of files are answered with"
+        return found
+
+    async def answer_to(self, what: str, make: MakeRequest, timeout_seconds: float | None) -> Answer:
+        """The answer to a request; raises what it is refused with.
 
         NotAcceptedYet after the time: it is repeated, and may be accepted later.
         """
@@ -170,7 +178,6 @@ class WideService:
         if isinstance(found, WideRequestRefused):
             kind, remedy = _REFUSALS.get(found.kind, (LongHaulRefused, "give other arguments"))
             raise kind(what, self._named(found.reason), remedy)
-        assert isinstance(found, Accepted), "what all requests of this library are answered with"
         return found
 
     async def _why_not(self, what: str, seconds: float) -> HopError:

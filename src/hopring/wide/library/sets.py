@@ -9,8 +9,11 @@ Each set that is joined has two sessions of its own beside that of the program: 
 set, from which events are taken, and one for requests and their answers.
 """
 
+import math
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -21,9 +24,12 @@ from hopring.client.events import Event, Message, Reconnected, View
 from hopring.client.outgoing import checked_plain_group
 from hopring.haul.entries import CastRequest, DoneRequest, SetJoinRequest, SwitchRequest
 from hopring.haul.ids import SET_NAME_BYTES_MAX, TALK_NAME_BYTES_MAX, ClusterId, ClusterMask
+from hopring.haul.link.frames import WideFile
 from hopring.haul.order.events import CastKind
 from hopring.haul.order.wide_set import ENTRY_MAX
+from hopring.wide.errors import FileRefused
 from hopring.wide.library.events import Completed, WideEvent, WideGap, WideId, WideMessage, WideReceipt
+from hopring.wide.library.files import ATTEMPTS, FileTaking, ReceivedFile, SentFile, sent_file
 from hopring.wide.library.service import WideService, beside
 from hopring.wide.messages import (
     DATA_BYTES_MAX,
@@ -81,6 +87,54 @@ class WideConversation:
         """
         return await self._cast(data, CastKind.ABCAST, None, entry, notify, timeout_seconds)
 
+    async def send_file(
+        self,
+        path: Path | str,
+        data: bytes = b"",
+        *,
+        name: str | None = None,
+        to: str | None = None,
+        abcast: bool = False,
+        entry: int = 0,
+        notify: bool = True,
+        delete_source: bool = False,
+        timeout_seconds: float | None = None,
+    ) -> WideReceipt:
+        """Sends a file with a message to all participants, or to one; returns when both are accepted.
+
+        The file is on the disks of a majority here then, and the source is not needed any more. Each receiver
+        finds it at `name` in the directory of the set, or at a place that is chosen: `message.file.path`. With
+        `notify` the group of the set here gets a `Completed` with this file when all have it. `delete_source`:
+        `everywhere` of the receipt deletes the source then, or `Completed.file.delete_source()` of whoever is
+        there. FileRefused for a file that cannot be read, that changes meanwhile, or with a name that leaves
+        the directory. What was taken in before a loss is not brought again.
+        """
+        if not isinstance(path, str | Path):
+            raise WrongType("path", got(path), "give the path of a file")
+        if not isinstance(name, str | None):
+            raise WrongType("name", got(name), "give a relative name, or None")
+        for flag, value in (("abcast", abcast), ("delete_source", delete_source)):
+            check_flag(flag, value)
+        if abcast and to is not None:
+            raise WrongValue("to", "an abcast goes to all participants", "leave it out")
+        check_cast(data, entry, notify, timeout_seconds)
+        ends = math.inf if timeout_seconds is None else time.monotonic() + timeout_seconds
+        kind = CastKind.ABCAST if abcast else CastKind.CBCAST
+
+        def left() -> float | None:
+            return None if timeout_seconds is None else max(0.0, ends - time.monotonic())
+
+        taking = FileTaking(self._service, path, name, deletes=delete_source)
+        for attempt in range(1, ATTEMPTS + 1):
+            file = await taking.take(left)
+            try:
+                return await self._cast(data, kind, to, entry, notify, left(), file)
+            except FileRefused:
+                # Somebody else has sent the same content, and all had it just now.
+                if attempt == ATTEMPTS:
+                    raise
+        raise AssertionError("not reached")
+
     async def _cast(
         self,
         data: bytes,
@@ -89,25 +143,22 @@ class WideConversation:
         entry: int,
         notify: bool,
         timeout_seconds: float | None,
+        file: tuple[WideFile, SentFile] | None = None,
     ) -> WideReceipt:
-        if not isinstance(data, bytes):
-            raise WrongType("data", got(data), "give bytes")
-        check_number("entry", entry, 0, ENTRY_MAX)
-        check_flag("notify", notify)
-        check_seconds("timeout_seconds", timeout_seconds)
-        if len(data) > DATA_BYTES_MAX:
-            raise MessageTooLarge(len(data), DATA_BYTES_MAX)
+        check_cast(data, entry, notify, timeout_seconds)
         service = self._service
         cluster = ClusterId(0) if to is None else service.number_of(to)
         body = encode(CastBody(service.sender, data))
 
         def make(client: str, number: int, known: int) -> CastRequest:
             talk = self._participants, self.name
-            return CastRequest(client, number, known, self.set, *talk, kind, entry, cluster, body, notify)
+            of = client, number, known, self.set, *talk, kind, entry, cluster, body, notify
+            return CastRequest(*of) if file is None else CastRequest(*of, file[0], file[1].source())
 
         accepted = await service.request(f"a message to {self.set}", make, timeout_seconds)
         assert accepted.parcel is not None, "the answer to a message"
-        return WideReceipt(self.set, WideId(service.cluster, accepted.parcel.number), service)
+        parcel = WideId(service.cluster, accepted.parcel.number)
+        return WideReceipt(self.set, parcel, service, None if file is None else file[1])
 
 
 class WideSender(WideConversation):
@@ -251,8 +302,10 @@ class JoinedSet(WideSender):
     def _shown(self, item: HandedItem) -> WideMessage | Completed:
         service = self._service
         parcel = WideId(service.name_of(item.cluster), item.parcel)
+        file = item.file
         if item.everywhere:
-            return Completed(self.set, parcel, item.number)
+            sent = None if file is None else sent_file(file.source, file.size_bytes, file.digest)
+            return Completed(self.set, parcel, item.number, sent)
         body = decode_body(item.body)
         return WideMessage(
             self.set,
@@ -265,6 +318,9 @@ class JoinedSet(WideSender):
             item.talk,
             service.names(item.destinations),
             item.order or None,
+            None
+            if file is None
+            else ReceivedFile(Path(file.path), file.host, file.size_bytes, file.digest.hex()),
         )
 
     async def done(self, event: WideMessage | Completed, *, timeout_seconds: float | None = None) -> None:
@@ -290,6 +346,17 @@ class JoinedSet(WideSender):
 def _may_have_missed(event: Event[bytes]) -> bool:
     """Whether a durable consumer may have been on another side than the forwarder."""
     return isinstance(event, Reconnected) or (isinstance(event, View) and event.cause == "network")
+
+
+def check_cast(data: object, entry: object, notify: object, timeout_seconds: object) -> None:
+    """Checks what all messages have."""
+    if not isinstance(data, bytes):
+        raise WrongType("data", got(data), "give bytes")
+    check_number("entry", entry, 0, ENTRY_MAX)
+    check_flag("notify", notify)
+    check_seconds("timeout_seconds", timeout_seconds)
+    if len(data) > DATA_BYTES_MAX:
+        raise MessageTooLarge(len(data), DATA_BYTES_MAX)
 
 
 def check_set_name(name: object) -> None:
