@@ -17,13 +17,22 @@ if TYPE_CHECKING:
         LongHaulRefused,
         NoLongHaul,
         NotAcceptedYet,
+        NotAnswered,
         NotEverywhere,
         NotInSet,
         NoWideQuorum,
         UnknownCluster,
         WideFull,
     )
-    from hopring.wide.library.events import Completed, WideEvent, WideGap, WideId, WideMessage, WideReceipt
+    from hopring.wide.library.events import (
+        Completed,
+        WideAnswer,
+        WideEvent,
+        WideGap,
+        WideId,
+        WideMessage,
+        WideReceipt,
+    )
     from hopring.wide.library.files import ReceivedFile, SentFile
     from hopring.wide.library.sets import (
         JoinedSet,
@@ -50,11 +59,13 @@ __all__ = [
     "NoLongHaul",
     "NoWideQuorum",
     "NotAcceptedYet",
+    "NotAnswered",
     "NotEverywhere",
     "NotInSet",
     "ReceivedFile",
     "SentFile",
     "UnknownCluster",
+    "WideAnswer",
     "WideCluster",
     "WideConversation",
     "WideEvent",
@@ -75,7 +86,7 @@ __all__ = [
 
 _LOCAL: Final = {"AioLocalWide": "AioLocalWide", "local": "AioLocalWide"}
 _FILE: Final = ("ClustersFile", "WideCluster", "WideLink", "load_clusters")
-_EVENTS: Final = ("Completed", "WideEvent", "WideGap", "WideId", "WideMessage", "WideReceipt")
+_EVENTS: Final = ("Completed", "WideAnswer", "WideEvent", "WideGap", "WideId", "WideMessage", "WideReceipt")
 _FILES: Final = ("ReceivedFile", "SentFile")
 _SETS: Final = (
     "WideConversation",

@@ -61,6 +61,18 @@ class NotAcceptedYet(InDoubt):
     """A request has no answer yet; the library goes on repeating it while the set is open."""
 
 
+class NotAnswered(HopError, TimeoutError):
+    """A call has no answer yet; it stays open, and the same name gets its answer later."""
+
+    def __init__(self, call: str, to: str, seconds: float) -> None:
+        super().__init__(
+            f"the call {call} to {to} has no answer after {seconds:g} s; ask again by its name: it stays open"
+        )
+        self.call = call
+        self.to = to
+        self.seconds = seconds
+
+
 class NotEverywhere(HopError, TimeoutError):
     """Not all destinations have the message yet; it waits for them, and is not lost."""
 

@@ -42,6 +42,7 @@ class CastBody(msgspec.Struct, frozen=True, array_like=True, tag="wb"):
 
     sender: str
     data: bytes
+    call: str = ""  # The name of the call that it makes.
 
 
 class HandedFile(msgspec.Struct, frozen=True, array_like=True, tag="wf"):

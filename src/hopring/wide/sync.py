@@ -15,10 +15,11 @@ from pathlib import Path
 from hopring.blocks.replicated.in_thread import BlockInThread
 from hopring.client.arguments import ConnectOptions
 from hopring.wide.library import sets
-from hopring.wide.library.events import Completed, WideEvent, WideId, WideMessage, WideReceipt
+from hopring.wide.library.events import Completed, WideAnswer, WideEvent, WideId, WideMessage, WideReceipt
 from hopring.wide.local_clusters.blocking import LocalWide
 
 __all__ = [
+    "BlockingAnswer",
     "BlockingConversation",
     "BlockingReceipt",
     "BlockingSender",
@@ -44,6 +45,22 @@ class BlockingReceipt:
     def everywhere(self, *, timeout_seconds: float | None = None) -> None:
         """Waits until all destinations have it on disk; NotEverywhere if that is not so in time."""
         self._block._run(self._receipt.everywhere(timeout_seconds=timeout_seconds))
+
+
+@dataclass(frozen=True, slots=True)
+class BlockingAnswer:
+    """The answer to a call. It is kept until `done`, except of a call without a name of its own."""
+
+    call: str
+    cluster: str
+    sender: str
+    data: bytes
+    _block: "BlockingSender"
+    _answer: WideAnswer
+
+    def done(self, *, timeout_seconds: float | None = None) -> None:
+        """The caller has done with it: nothing is kept of the call, and its name makes another one."""
+        self._block._run(self._answer.done(timeout_seconds=timeout_seconds))
 
 
 class BlockingConversation:
@@ -101,6 +118,19 @@ class BlockingConversation:
         )
         return self._block._accepted(self._block._run(sent))
 
+    def request(
+        self,
+        data: bytes,
+        *,
+        to: str,
+        call: str | None = None,
+        entry: int = 0,
+        timeout_seconds: float | None = None,
+    ) -> BlockingAnswer:
+        """Sends a message to one cluster and waits for its answer; see `WideConversation.request`."""
+        asked = self._talk.request(data, to=to, call=call, entry=entry, timeout_seconds=timeout_seconds)
+        return self._block._answered(self._block._run(asked))
+
 
 class BlockingSender(BlockInThread[sets.WideSender]):
     """A set to which a program sends without being its local representative."""
@@ -155,10 +185,36 @@ class BlockingSender(BlockInThread[sets.WideSender]):
             timeout_seconds=timeout_seconds,
         )
 
+    def request(
+        self,
+        data: bytes,
+        *,
+        to: str,
+        call: str | None = None,
+        entry: int = 0,
+        timeout_seconds: float | None = None,
+    ) -> BlockingAnswer:
+        """Sends a message to one cluster and waits for its answer; see `WideConversation.request`."""
+        talk = BlockingConversation(self, self._inner)
+        return talk.request(data, to=to, call=call, entry=entry, timeout_seconds=timeout_seconds)
+
+    def answer(
+        self, message: WideMessage, data: bytes, *, timeout_seconds: float | None = None
+    ) -> BlockingReceipt:
+        """Answers a call that came as a message; of several answers the first one counts."""
+        return self._accepted(self._run(self._inner.answer(message, data, timeout_seconds=timeout_seconds)))
+
+    def end_call(self, call: str, *, timeout_seconds: float | None = None) -> None:
+        """Has done with a call, answered or not."""
+        self._run(self._inner.end_call(call, timeout_seconds=timeout_seconds))
+
     @property
     def cluster(self) -> str:
         """The cluster in which this program is."""
         return self._inner.cluster
+
+    def _answered(self, answer: WideAnswer) -> BlockingAnswer:
+        return BlockingAnswer(answer.call, answer.cluster, answer.sender, answer.data, self, answer)
 
     def _accepted(self, receipt: WideReceipt) -> BlockingReceipt:
         return BlockingReceipt(receipt.set, receipt.id, self, receipt)

@@ -255,6 +255,7 @@ def facts_of(event: WideEvent) -> dict[str, object]:
             "to": event.to,
             "entry": event.entry,
             "order": event.order,
+            "call": event.call,
             "file": _file_facts(event.file),
             **body,
         }

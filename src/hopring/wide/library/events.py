@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from hopring.wide.library.files import ReceivedFile, SentFile
     from hopring.wide.library.service import WideService
+    from hopring.wide.library.sets import WideConversation
 
 
 class WideId(NamedTuple):
@@ -33,6 +34,7 @@ class WideMessage:
     to: tuple[str, ...]  # Its destinations.
     order: int | None  # The place of an abcast in the order of its conversation; None of a cbcast.
     file: "ReceivedFile | None" = None  # That came with it.
+    call: str = ""  # The name of the call that it makes: somebody waits for an answer.
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,21 @@ class WideGap:
     set: str
     first: int  # Delivery numbers.
     last: int
+
+
+@dataclass(frozen=True, slots=True)
+class WideAnswer:
+    """The answer to a call. It is kept until `done`, except of a call without a name of its own."""
+
+    call: str
+    cluster: str  # That has answered.
+    sender: str  # The name of the session that did.
+    data: bytes
+    _conversation: "WideConversation" = field(repr=False, compare=False)
+
+    async def done(self, *, timeout_seconds: float | None = None) -> None:
+        """The caller has done with it: nothing is kept of the call, and its name makes another one."""
+        await self._conversation.end_call(self.call, timeout_seconds=timeout_seconds)
 
 
 WideEvent = WideMessage | Completed | WideGap

@@ -10,6 +10,7 @@ set, from which events are taken, and one for requests and their answers.
 """
 
 import math
+import os
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
@@ -22,13 +23,22 @@ from hopring.client.arguments import check_flag, check_number, check_seconds, go
 from hopring.client.errors import MessageTooLarge, WrongType, WrongValue
 from hopring.client.events import Event, Message, Reconnected, View
 from hopring.client.outgoing import checked_plain_group
+from hopring.haul.calls import CALL_NAME_BYTES_MAX, UNNAMED
 from hopring.haul.entries import CastRequest, DoneRequest, SetJoinRequest, SwitchRequest
 from hopring.haul.ids import SET_NAME_BYTES_MAX, TALK_NAME_BYTES_MAX, ClusterId, ClusterMask
 from hopring.haul.link.frames import WideFile
 from hopring.haul.order.events import CastKind
 from hopring.haul.order.wide_set import ENTRY_MAX
-from hopring.wide.errors import FileRefused
-from hopring.wide.library.events import Completed, WideEvent, WideGap, WideId, WideMessage, WideReceipt
+from hopring.wide.errors import FileRefused, NotAnswered
+from hopring.wide.library.events import (
+    Completed,
+    WideAnswer,
+    WideEvent,
+    WideGap,
+    WideId,
+    WideMessage,
+    WideReceipt,
+)
 from hopring.wide.library.files import ATTEMPTS, FileTaking, ReceivedFile, SentFile, sent_file
 from hopring.wide.library.service import WideService, beside
 from hopring.wide.messages import (
@@ -135,6 +145,69 @@ class WideConversation:
                     raise
         raise AssertionError("not reached")
 
+    async def request(
+        self,
+        data: bytes,
+        *,
+        to: str,
+        call: str | None = None,
+        entry: int = 0,
+        timeout_seconds: float | None = None,
+    ) -> WideAnswer:
+        """Sends a message to one cluster and waits for its answer, which comes though either side crashes.
+
+        A `call` has a name, unique in this set and cluster: a program that asks again by the same name, also
+        after a crash, asks once, and gets the answer until it says `done`. Without a name nothing is kept when
+        this returns, or is given up. NotAnswered after the time.
+        """
+        check_cast(data, entry, False, timeout_seconds)
+        name = f"{UNNAMED}{os.urandom(12).hex()}" if call is None else checked_call(call)
+        cluster = self._service.number_of(to)
+        ends = math.inf if timeout_seconds is None else time.monotonic() + timeout_seconds
+
+        def left() -> float | None:
+            return None if timeout_seconds is None else max(0.0, ends - time.monotonic())
+
+        try:
+            body = encode(CastBody(self._service.sender, data, name))
+            of = CastKind.CBCAST, entry, cluster, body, False, None, "", name
+            await self._submit(of, left())
+            try:
+                found = await self._service.until_answered(self.set, name, left())
+            except TimeoutError:
+                raise NotAnswered(name, to, timeout_seconds or 0.0) from None
+        except BaseException:
+            if call is None:
+                self._service.forget_call(self.set, name)
+            raise
+        answer = WideAnswer(name, to, found.sender, found.data, self)
+        if call is None:
+            self._service.forget_call(self.set, name)
+        return answer
+
+    async def answer(
+        self, message: WideMessage, data: bytes, *, timeout_seconds: float | None = None
+    ) -> WideReceipt:
+        """Answers a call that came as a message; returns when the answer is accepted.
+
+        Of several answers to a call the first one counts.
+        """
+        check_cast(data, 0, False, timeout_seconds)
+        if not isinstance(message, WideMessage):
+            raise WrongType("message", got(message), "give a message that is a call")
+        if not message.call or message.set != self.set:
+            raise WrongValue("message", "no call of this set", "answer messages that have a `call`")
+        service = self._service
+        talk = WideConversation(service, self.set, message.clusters, message.conversation)
+        body = encode(CastBody(service.sender, data))
+        to = service.number_of(message.id.cluster)
+        of = CastKind.CBCAST, 0, to, body, False, None, "", "", message.id.number
+        return await talk._submit(of, timeout_seconds)
+
+    async def end_call(self, call: str, *, timeout_seconds: float | None = None) -> None:
+        """Has done with a call, answered or not; of one that is not open nothing is to be done."""
+        await self._service.end_call(self.set, checked_call(call), timeout_seconds)
+
     async def _cast(
         self,
         data: bytes,
@@ -148,17 +221,22 @@ class WideConversation:
         check_cast(data, entry, notify, timeout_seconds)
         service = self._service
         cluster = ClusterId(0) if to is None else service.number_of(to)
-        body = encode(CastBody(service.sender, data))
+        of = kind, entry, cluster, encode(CastBody(service.sender, data)), notify
+        if file is None:
+            return await self._submit(of, timeout_seconds)
+        return await self._submit((*of, file[0], file[1].source()), timeout_seconds, file[1])
+
+    async def _submit(
+        self, of: tuple[Any, ...], timeout_seconds: float | None, sent: SentFile | None = None
+    ) -> WideReceipt:
+        """A cast with these fields, from its kind on."""
 
         def make(client: str, number: int, known: int) -> CastRequest:
-            talk = self._participants, self.name
-            of = client, number, known, self.set, *talk, kind, entry, cluster, body, notify
-            return CastRequest(*of) if file is None else CastRequest(*of, file[0], file[1].source())
+            return CastRequest(client, number, known, self.set, self._participants, self.name, *of)
 
-        accepted = await service.request(f"a message to {self.set}", make, timeout_seconds)
+        accepted = await self._service.request(f"a message to {self.set}", make, timeout_seconds)
         assert accepted.parcel is not None, "the answer to a message"
-        parcel = WideId(service.cluster, accepted.parcel.number)
-        return WideReceipt(self.set, parcel, service, None if file is None else file[1])
+        return WideReceipt(self.set, WideId(self._service.cluster, accepted.parcel.number), self._service, sent)
 
 
 class WideSender(WideConversation):
@@ -321,6 +399,7 @@ class JoinedSet(WideSender):
             None
             if file is None
             else ReceivedFile(Path(file.path), file.host, file.size_bytes, file.digest.hex()),
+            body.call,
         )
 
     async def done(self, event: WideMessage | Completed, *, timeout_seconds: float | None = None) -> None:
@@ -357,6 +436,17 @@ def check_cast(data: object, entry: object, notify: object, timeout_seconds: obj
     check_seconds("timeout_seconds", timeout_seconds)
     if len(data) > DATA_BYTES_MAX:
         raise MessageTooLarge(len(data), DATA_BYTES_MAX)
+
+
+def checked_call(name: object) -> str:
+    """Checks the name of a call."""
+    if not isinstance(name, str):
+        raise WrongType("call", got(name), "give the name of the call as a str")
+    if not 0 < len(name.encode(errors="replace")) <= CALL_NAME_BYTES_MAX:
+        raise WrongValue("call", "empty or too long", f"give 1 to {CALL_NAME_BYTES_MAX} bytes of UTF-8")
+    if name.startswith(UNNAMED):
+        raise WrongValue("call", f"begins with {UNNAMED}", "give a name that does not")
+    return name
 
 
 def check_set_name(name: object) -> None:

@@ -58,6 +58,7 @@ from hopring.haul.member_events import (
     PeerConnectionLost,
     SendFrame,
 )
+from hopring.haul.stored.bodies import BodyKey
 from hopring.ids import NEVER, GroupName
 from hopring.links.events import Tick
 from hopring.spool.errors import SpoolError
@@ -444,6 +445,14 @@ class MemberProcess:
         """Multicasts an item to its local group; `path` is where its file is."""
         self.send(output.group, encode(handed_item(output, path)))
         self._follow_up_soon()
+
+    def body(self, key: BodyKey) -> bytes:
+        """A body from the disk; a disk that does not give it ends the process."""
+        try:
+            return self._store.body(key)
+        except (SpoolError, OSError) as error:
+            self.disk_lost(str(error))
+            raise MemberEnded(str(error), "start this member again", setup=False) from error
 
     def file_checked(self, checked: FileChecked) -> None:
         """The content of a file was compared with its digest."""

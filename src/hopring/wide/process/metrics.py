@@ -32,6 +32,7 @@ _SETS: Final[tuple[tuple[str, str, str, Callable[[WideSetStatus], float]], ...]]
     ("wide_delivered_total", "counter", "Items of the line of the set here.", lambda one: one.delivered),
     ("wide_handed_total", "counter", "Items that the local group has got.", lambda one: one.handed),
     ("wide_delayed", "gauge", "Messages that wait for their causes.", lambda one: one.delayed),
+    ("wide_calls", "gauge", "Calls whose callers are not done with them.", lambda one: one.calls),
     ("wide_descriptors", "gauge", "Runs of descriptors that are kept.", lambda one: one.descriptors),
 )
 
