@@ -251,8 +251,8 @@ class ApplicationManager:
         to = request.to or None
         if to is not None and (request.kind is CastKind.ABCAST or not is_in(to, participants)):
             return WideRequestRefused("WrongValue", f"cluster {to} alone: of the talk, and by cbcast")
-        if request.call and (call := managed.calls.by_name.get(request.call)) is not None:
-            return Accepted(ParcelId(self.me, call.number))
+        if request.call and (number := managed.calls.made(request.call)) is not None:
+            return Accepted(ParcelId(self.me, number))
         refused = _call_problem(request, managed)
         if refused is not None:
             return refused

@@ -60,6 +60,11 @@ class DurableCalls:
         """The call that makes room for another one, if all are open."""
         return next((one for one in self.by_name if one.startswith(UNNAMED)), None)
 
+    def made(self, name: str) -> int | None:
+        """The number of the request of a call that is open; None if there is none of this name."""
+        call = self.by_name.get(name)
+        return None if call is None else call.number
+
     def open(self, name: str, number: int, to: ClusterId) -> None:
         """A call is made by this parcel of this cluster."""
         assert name not in self.by_name, "a call that is open is not made again"
