@@ -45,6 +45,10 @@ def with_file(member: MemberDisk, content: bytes, piece_bytes: int = 1000) -> Fi
 class FailingFilesDisk(FailingDisk, FilesDisk):
     """Fails at a chosen call; those of placing a file count as well."""
 
+    def heal(self) -> None:
+        """No further call fails."""
+        self.failing.clear()
+
     def make_at(self, directory: int, name: str) -> int:
         if self._count("make"):
             raise self._fail()
