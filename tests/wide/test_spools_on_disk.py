@@ -11,7 +11,7 @@ from hopring.wide.library.events import WideMessage
 from hopring.wide.library.sets import link
 from hopring.wide.local_clusters.blocking import LocalWide
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 BODY_BYTES = 120_000
 COUNT = 142
