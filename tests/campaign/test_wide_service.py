@@ -5,9 +5,11 @@ from functools import cache
 
 import pytest
 
+from hopring.check.wide.calls import CALLS
 from hopring.check.wide.files import FILES
 from hopring.check.wide.history import (
     WideAccepted,
+    WideCallAnswered,
     WideFileSeen,
     WideFinished,
     WideFrameSent,
@@ -19,6 +21,7 @@ from hopring.check.wide.history import (
 from hopring.check.wide.judge import check_wide
 from hopring.check.wide.properties import (
     ACCEPTED,
+    EMPTY,
     HONEST,
     LIMITS,
     NONE_LOST,
@@ -60,6 +63,9 @@ CAUGHT = {
     "lacking-unasked": (10, NONE_LOST),
     "snapshot-alone": (2, NONE_LOST),
     "spool-emptied-early": (8, NONE_LOST),
+    "call-made-again": (53, CALLS),
+    "last-answer-counts": (5, EMPTY),
+    "answer-not-kept": (5, CALLS),
 }
 BUGS = (*haul_bugs.BUGS, *file_bugs.BUGS)
 
@@ -111,6 +117,7 @@ def test_the_worlds_have_what_the_checks_are_about() -> None:
     assert events[WideFinished] > 300
     assert events[WideFileSeen] > 20
     assert events[WideSourceGone] > 5
+    assert events[WideCallAnswered] > 20
     assert events[WideFrameSent] > 2_000
     assert events[WideLogEvent] > 20_000
     assert events[WideSwitched] > 10

@@ -15,9 +15,11 @@ from typing import Final
 import msgspec
 
 from hopring.errors import PeerError
+from hopring.haul.calls import CALLS_MAX
 from hopring.haul.entries import (
     Accepted,
     Answer,
+    CallDoneRequest,
     CastRequest,
     ClientRequest,
     DoneRequest,
@@ -39,6 +41,7 @@ from hopring.haul.ids import (
     SETS_MAX,
     ClusterId,
     ClusterMask,
+    ParcelId,
     Talk,
     clusters_in,
     clusters_mask,
@@ -192,6 +195,8 @@ class ApplicationManager:
         match body:
             case CastRequest() | SetJoinRequest() | DoneRequest() | SwitchRequest() | FilePieceRequest():
                 self._request(body)
+            case CallDoneRequest():
+                self._request(body)
             case FileVerified(key, fits):
                 self._verified(key, fits=fits)
             case FramesReceived():
@@ -223,6 +228,8 @@ class ApplicationManager:
                 answer = self._switch(request)
             case FilePieceRequest():
                 answer = self._take_piece(request)
+            case CallDoneRequest():
+                answer = self._call_done(request)
         kept = self.answers.pop(request.client, {})
         kept = {number: one for number, one in kept.items() if number > request.known}
         self.answers[request.client] = kept | {request.number: answer}
@@ -244,6 +251,11 @@ class ApplicationManager:
         to = request.to or None
         if to is not None and (request.kind is CastKind.ABCAST or not is_in(to, participants)):
             return WideRequestRefused("WrongValue", f"cluster {to} alone: of the talk, and by cbcast")
+        if request.call and (number := managed.calls.made(request.call)) is not None:
+            return Accepted(ParcelId(self.me, number))
+        refused = _call_problem(request, managed)
+        if refused is not None:
+            return refused
         talk = Talk(participants, request.name)
         full = managed.full_towards(participants if to is None else clusters_mask([to]))
         if full is not None:
@@ -252,9 +264,21 @@ class ApplicationManager:
         file = request.file
         if file is not None and (problem := self._file_problem(file)) is not None:
             return WideRequestRefused("FileRefused", problem)
-        cast = Cast(talk, request.kind, request.entry, to)
+        cast = Cast(talk, request.kind, request.entry, to, request.answers)
+        if request.call and to is not None:
+            oldest = managed.calls.oldest_unnamed
+            if managed.calls.is_full and oldest is not None:
+                managed.end_call(oldest)
+            managed.calls.open(request.call, managed.core.descriptors.known[self.me] + 1, to)
         of = cast, request.body, self.now_us
         return Accepted(managed.cast(*of, notify=request.notify, file=file, source=request.source))
+
+    def _call_done(self, request: CallDoneRequest) -> Answer:
+        managed = self.sets.get(request.set)
+        if managed is None:
+            return WideRequestRefused("NotInSet", f"{request.set} has not been joined in this cluster")
+        managed.end_call(request.call)
+        return Accepted()
 
     # Files.
 
@@ -526,6 +550,20 @@ _states: Final = msgspec.msgpack.Decoder(ManagerState)
 
 def _of_link(link: LinkState) -> tuple[int, bool, bool, ClusterId, LinkGeneration, str]:
     return link.incarnation, link.is_on, link.is_open, link.dialer, link.generation, link.member
+
+
+def _call_problem(request: CastRequest, managed: ManagedSet) -> WideRequestRefused | None:
+    """Why a cast can be no call, or no answer to one; None for other casts, too."""
+    if (request.call or request.answers) and not request.to:
+        return WideRequestRefused("WrongValue", "calls and their answers are for one cluster")
+    if request.answers and (request.call or request.file is not None):
+        return WideRequestRefused("WrongValue", "an answer is a message without a file")
+    if request.answers > managed.core.descriptors.known.get(request.to, 0):
+        reason = f"cluster {request.to} has not sent a message {request.answers} to {request.set}"
+        return WideRequestRefused("NotInSet", reason)
+    if request.call and managed.calls.is_full and managed.calls.oldest_unnamed is None:
+        return WideRequestRefused("WideFull", f"there are {CALLS_MAX} open calls")
+    return None
 
 
 def _lost(peer: ClusterId) -> tuple[str, str]:

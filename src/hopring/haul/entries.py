@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from hopring.haul.calls import CALL_NAME_BYTES_MAX
 from hopring.haul.ids import SET_NAME_BYTES_MAX, TALK_NAME_BYTES_MAX, ClusterId, ClusterMask, ParcelId
 from hopring.haul.link.frames import (
     BODY_BYTES_MAX,
@@ -43,6 +44,8 @@ class CastRequest(msgspec.Struct, frozen=True, array_like=True, tag="c"):
     notify: bool  # Whether the group here is told when all destinations have it.
     file: WideFile | None = None  # Comes with the parcel; it has been brought before, and is whole.
     source: str = ""  # Told with the completion: what the sender calls the file.
+    call: str = ""  # The name of a call that this makes; one that is open is not made again.
+    answers: int = 0  # The parcel of the cluster `to` that this answers; 0 for none.
 
 
 class FilePieceRequest(msgspec.Struct, frozen=True, array_like=True, tag="p"):
@@ -79,6 +82,16 @@ class DoneRequest(msgspec.Struct, frozen=True, array_like=True, tag="n"):
     durable: str
     up_to: int
     leaves: bool = False
+
+
+class CallDoneRequest(msgspec.Struct, frozen=True, array_like=True, tag="a"):
+    """A client has done with a call: its answer is not kept any more."""
+
+    client: str
+    number: int
+    known: int
+    set: str
+    call: str
 
 
 class SwitchRequest(msgspec.Struct, frozen=True, array_like=True, tag="s"):
@@ -159,8 +172,9 @@ EntryBody = (
     | TimePassed
     | FilePieceRequest
     | FileVerified
+    | CallDoneRequest
 )
-ClientRequest = CastRequest | SetJoinRequest | DoneRequest | SwitchRequest | FilePieceRequest
+ClientRequest = CastRequest | SetJoinRequest | DoneRequest | SwitchRequest | FilePieceRequest | CallDoneRequest
 
 
 class WideEntry(msgspec.Struct, frozen=True, array_like=True):
@@ -224,6 +238,7 @@ def _is_within_limits(body: EntryBody) -> bool:
         return False
     if isinstance(body, CastRequest):
         fits = body.file is None or len(body.file.digest) == DIGEST_BYTES
-        fits = fits and len(body.source.encode()) <= SOURCE_BYTES_MAX
+        fits = fits and len(body.source.encode()) <= SOURCE_BYTES_MAX and body.answers >= 0
+        fits = fits and len(body.call.encode()) <= CALL_NAME_BYTES_MAX
         return fits and len(body.body) <= BODY_BYTES_MAX and len(body.name.encode()) <= TALK_NAME_BYTES_MAX
     return True

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from hopring.errors import Drop, PeerError
+from hopring.haul.calls import DurableCalls, calls_from
 from hopring.haul.ids import ClusterId, ClusterMask, ParcelId, clusters_in, is_in, without
 from hopring.haul.link.channel import FRAME_COST_BYTES, Channel, NumberedFrame
 from hopring.haul.link.frames import DESCRIPTORS_MAX, DescriptorsFrame, ParcelFrame, SetFrame, WideFile
@@ -127,6 +128,7 @@ class ManagedSet:
         self.sources: dict[int, str] = {}  # What senders of this cluster call the files of their parcels.
         self.parked: dict[ParcelId, ParkedParcel] = {}
         self._in_line: set[ParcelId] = set()
+        self.calls = DurableCalls()
         self.asks: list[AskForParcel] = []  # Taken by the application manager after each entry.
 
     @property
@@ -200,7 +202,7 @@ class ManagedSet:
             FileOfParcel(one, file, self.sources.get(one.number, "") if one.sender == self.me else "")
             for one, file in self.files.items()
         ]
-        more = *rest, files, list(self.parked.values())
+        more = *rest, files, list(self.parked.values()), self.calls.state()
         return SetState(self.name, self.group, self.core.snapshot(), channels, kept, line, *numbers, *more)
 
     # What entries do.
@@ -337,6 +339,12 @@ class ManagedSet:
                 if self.core.descriptors.find(parcel) is None:
                     self._drop(parcel)
 
+    def end_call(self, name: str) -> None:
+        """A client has done with a call."""
+        answer = self.calls.done(name)
+        if answer is not None and self.core.descriptors.find(answer) is None:
+            self._drop(answer)
+
     def step(self, event: HaulInput, now_us: int) -> None:
         """Hands an event to the protocol, and carries out what it says."""
         self._carry_out(self.core.step(event, now_us))
@@ -357,7 +365,10 @@ class ManagedSet:
                     self.asks.append(output)
                 case DeliverParcel(parcel):
                     self.parcels[parcel.id] = parcel
-                    self._put(parcel, None)
+                    if parcel.answers:
+                        self.calls.answered(parcel)
+                    else:
+                        self._put(parcel, None)
                 case ParcelsEverywhere(first, last):
                     self._complete(first, last)
                 case DropBodies(sender, first, last):
@@ -399,9 +410,9 @@ class ManagedSet:
             self.sizes.forget_before(runs[0].first if runs else descriptors.known[sender] + 1)
 
     def _drop(self, parcel: ParcelId) -> None:
-        """Drops a body unless the group here still has to get it."""
-        if parcel in self._in_line:
-            return  # It goes when it is handed over.
+        """Drops a body unless the group here still has to get it, or a caller."""
+        if parcel in self._in_line or self.calls.holds(parcel):
+            return  # It goes when it is handed over, or when the call is done.
         if self.kept.pop(parcel, None) is not None:
             self.bodies.pop(parcel, None)
             self.dropped.append(parcel)
@@ -451,4 +462,5 @@ def managed_set_from(me: ClusterId, state: SetState, options: SetOptions, shelf:
     found.sources = {one.id.number: one.source for one in state.files if one.id.sender == me}
     found.parked = {one.parcel.id: one for one in state.parked}
     found.core.parked = set(found.parked)
+    found.calls = calls_from(state.calls)
     return found

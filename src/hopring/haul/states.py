@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from hopring.haul.calls import CallState
 from hopring.haul.entries import Answer
 from hopring.haul.ids import ClusterId, ClusterMask, ParcelId
 from hopring.haul.link.channel import ChannelFrame
@@ -76,6 +77,7 @@ class SetState(msgspec.Struct, array_like=True):
     disputed: list[tuple[ClusterId, ClusterMask]]
     files: list[FileOfParcel]
     parked: list[ParkedParcel]
+    calls: list[CallState] = []
 
 
 class LinkStateRecord(msgspec.Struct, array_like=True):

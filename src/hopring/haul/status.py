@@ -50,6 +50,7 @@ class WideSetStatus:
     disputed: tuple[tuple[ClusterId, ClusterMask], ...]  # Peers that have the set with other clusters.
     forwarder: str
     durable: tuple[tuple[str, int], ...]  # Consumers, and what they have done with.
+    calls: int = 0  # That are open.
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,7 @@ def _sets(app: ApplicationManager) -> list[WideSetStatus]:
             tuple(sorted(one.disputed.items())),
             app.forwarders.get(one.name, ""),
             tuple(sorted(one.durable.items())),
+            len(one.calls.by_name),
         )
         for one in app.sets.values()
     ]

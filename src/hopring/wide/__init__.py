@@ -13,16 +13,27 @@ if TYPE_CHECKING:
     from hopring.wide.clusters_file import ClustersFile, WideCluster, WideLink, load_clusters
     from hopring.wide.errors import (
         ClustersDiffer,
+        FileRefused,
         LongHaulRefused,
         NoLongHaul,
         NotAcceptedYet,
+        NotAnswered,
         NotEverywhere,
         NotInSet,
         NoWideQuorum,
         UnknownCluster,
         WideFull,
     )
-    from hopring.wide.library.events import Completed, WideEvent, WideGap, WideId, WideMessage, WideReceipt
+    from hopring.wide.library.events import (
+        Completed,
+        WideAnswer,
+        WideEvent,
+        WideGap,
+        WideId,
+        WideMessage,
+        WideReceipt,
+    )
+    from hopring.wide.library.files import ReceivedFile, SentFile
     from hopring.wide.library.sets import (
         JoinedSet,
         LongHaulLink,
@@ -41,15 +52,20 @@ __all__ = [
     "ClustersDiffer",
     "ClustersFile",
     "Completed",
+    "FileRefused",
     "JoinedSet",
     "LongHaulLink",
     "LongHaulRefused",
     "NoLongHaul",
     "NoWideQuorum",
     "NotAcceptedYet",
+    "NotAnswered",
     "NotEverywhere",
     "NotInSet",
+    "ReceivedFile",
+    "SentFile",
     "UnknownCluster",
+    "WideAnswer",
     "WideCluster",
     "WideConversation",
     "WideEvent",
@@ -70,7 +86,8 @@ __all__ = [
 
 _LOCAL: Final = {"AioLocalWide": "AioLocalWide", "local": "AioLocalWide"}
 _FILE: Final = ("ClustersFile", "WideCluster", "WideLink", "load_clusters")
-_EVENTS: Final = ("Completed", "WideEvent", "WideGap", "WideId", "WideMessage", "WideReceipt")
+_EVENTS: Final = ("Completed", "WideAnswer", "WideEvent", "WideGap", "WideId", "WideMessage", "WideReceipt")
+_FILES: Final = ("ReceivedFile", "SentFile")
 _SETS: Final = (
     "WideConversation",
     "JoinedSet",
@@ -92,6 +109,8 @@ def __getattr__(name: str) -> object:
         module = "clusters_file"
     elif name in _EVENTS:
         module = "library.events"
+    elif name in _FILES:
+        module = "library.files"
     elif name in _SETS:
         module = "library.sets"
     value: object = getattr(import_module(f"hopring.wide.{module}"), _LOCAL.get(name, name))

@@ -30,6 +30,10 @@ class WideFull(LongHaulRefused):
     """So much waits for a cluster, or for the group here, that nothing more is taken."""
 
 
+class FileRefused(LongHaulRefused):
+    """A file is not taken: its name leaves the directory of the set, it changes, or it cannot be read."""
+
+
 class UnknownCluster(LongHaulRefused):
     """There is no cluster of this name in the clusters file of the members."""
 
@@ -55,6 +59,18 @@ class NoWideQuorum(HopError):
 
 class NotAcceptedYet(InDoubt):
     """A request has no answer yet; the library goes on repeating it while the set is open."""
+
+
+class NotAnswered(HopError, TimeoutError):
+    """A call has no answer yet; it stays open, and the same name gets its answer later."""
+
+    def __init__(self, call: str, to: str, seconds: float) -> None:
+        super().__init__(
+            f"the call {call} to {to} has no answer after {seconds:g} s; ask again by its name: it stays open"
+        )
+        self.call = call
+        self.to = to
+        self.seconds = seconds
 
 
 class NotEverywhere(HopError, TimeoutError):

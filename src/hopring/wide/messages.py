@@ -42,6 +42,17 @@ class CastBody(msgspec.Struct, frozen=True, array_like=True, tag="wb"):
 
     sender: str
     data: bytes
+    call: str = ""  # The name of the call that it makes.
+
+
+class HandedFile(msgspec.Struct, frozen=True, array_like=True, tag="wf"):
+    """The file of an item: where it is, or, of one that all have, what its sender called it."""
+
+    size_bytes: int
+    digest: bytes  # SHA-256.
+    path: str = ""  # On the host of the member that has handed it over.
+    host: str = ""
+    source: str = ""
 
 
 class HandedItem(msgspec.Struct, frozen=True, array_like=True, tag="wh"):
@@ -60,6 +71,7 @@ class HandedItem(msgspec.Struct, frozen=True, array_like=True, tag="wh"):
     entry: int = 0
     order: int = 0
     body: bytes = b""
+    file: HandedFile | None = None
 
 
 class MessagePart(msgspec.Struct, frozen=True, array_like=True, tag="wp"):

@@ -10,14 +10,16 @@ Each set has sessions of its own, in a thread of the library.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from hopring.blocks.replicated.in_thread import BlockInThread
 from hopring.client.arguments import ConnectOptions
 from hopring.wide.library import sets
-from hopring.wide.library.events import Completed, WideEvent, WideId, WideMessage, WideReceipt
+from hopring.wide.library.events import Completed, WideAnswer, WideEvent, WideId, WideMessage, WideReceipt
 from hopring.wide.local_clusters.blocking import LocalWide
 
 __all__ = [
+    "BlockingAnswer",
     "BlockingConversation",
     "BlockingReceipt",
     "BlockingSender",
@@ -43,6 +45,22 @@ class BlockingReceipt:
     def everywhere(self, *, timeout_seconds: float | None = None) -> None:
         """Waits until all destinations have it on disk; NotEverywhere if that is not so in time."""
         self._block._run(self._receipt.everywhere(timeout_seconds=timeout_seconds))
+
+
+@dataclass(frozen=True, slots=True)
+class BlockingAnswer:
+    """The answer to a call. It is kept until `done`, except of a call without a name of its own."""
+
+    call: str
+    cluster: str
+    sender: str
+    data: bytes
+    _block: "BlockingSender"
+    _answer: WideAnswer
+
+    def done(self, *, timeout_seconds: float | None = None) -> None:
+        """The caller has done with it: nothing is kept of the call, and its name makes another one."""
+        self._block._run(self._answer.done(timeout_seconds=timeout_seconds))
 
 
 class BlockingConversation:
@@ -73,6 +91,46 @@ class BlockingConversation:
         options = {"entry": entry, "notify": notify, "timeout_seconds": timeout_seconds}
         return self._block._accepted(self._block._run(self._talk.abcast(data, **options)))  # type: ignore[arg-type]
 
+    def send_file(
+        self,
+        path: Path | str,
+        data: bytes = b"",
+        *,
+        name: str | None = None,
+        to: str | None = None,
+        abcast: bool = False,
+        entry: int = 0,
+        notify: bool = True,
+        delete_source: bool = False,
+        timeout_seconds: float | None = None,
+    ) -> BlockingReceipt:
+        """Sends a file with a message; see `WideConversation.send_file`."""
+        sent = self._talk.send_file(
+            path,
+            data,
+            name=name,
+            to=to,
+            abcast=abcast,
+            entry=entry,
+            notify=notify,
+            delete_source=delete_source,
+            timeout_seconds=timeout_seconds,
+        )
+        return self._block._accepted(self._block._run(sent))
+
+    def request(
+        self,
+        data: bytes,
+        *,
+        to: str,
+        call: str | None = None,
+        entry: int = 0,
+        timeout_seconds: float | None = None,
+    ) -> BlockingAnswer:
+        """Sends a message to one cluster and waits for its answer; see `WideConversation.request`."""
+        asked = self._talk.request(data, to=to, call=call, entry=entry, timeout_seconds=timeout_seconds)
+        return self._block._answered(self._block._run(asked))
+
 
 class BlockingSender(BlockInThread[sets.WideSender]):
     """A set to which a program sends without being its local representative."""
@@ -101,10 +159,62 @@ class BlockingSender(BlockInThread[sets.WideSender]):
         talk = BlockingConversation(self, self._inner)
         return talk.abcast(data, entry=entry, notify=notify, timeout_seconds=timeout_seconds)
 
+    def send_file(
+        self,
+        path: Path | str,
+        data: bytes = b"",
+        *,
+        name: str | None = None,
+        to: str | None = None,
+        abcast: bool = False,
+        entry: int = 0,
+        notify: bool = True,
+        delete_source: bool = False,
+        timeout_seconds: float | None = None,
+    ) -> BlockingReceipt:
+        """Sends a file with a message; to all of the set, or to one cluster."""
+        return BlockingConversation(self, self._inner).send_file(
+            path,
+            data,
+            name=name,
+            to=to,
+            abcast=abcast,
+            entry=entry,
+            notify=notify,
+            delete_source=delete_source,
+            timeout_seconds=timeout_seconds,
+        )
+
+    def request(
+        self,
+        data: bytes,
+        *,
+        to: str,
+        call: str | None = None,
+        entry: int = 0,
+        timeout_seconds: float | None = None,
+    ) -> BlockingAnswer:
+        """Sends a message to one cluster and waits for its answer; see `WideConversation.request`."""
+        talk = BlockingConversation(self, self._inner)
+        return talk.request(data, to=to, call=call, entry=entry, timeout_seconds=timeout_seconds)
+
+    def answer(
+        self, message: WideMessage, data: bytes, *, timeout_seconds: float | None = None
+    ) -> BlockingReceipt:
+        """Answers a call that came as a message; of several answers the first one counts."""
+        return self._accepted(self._run(self._inner.answer(message, data, timeout_seconds=timeout_seconds)))
+
+    def end_call(self, call: str, *, timeout_seconds: float | None = None) -> None:
+        """Has done with a call, answered or not."""
+        self._run(self._inner.end_call(call, timeout_seconds=timeout_seconds))
+
     @property
     def cluster(self) -> str:
         """The cluster in which this program is."""
         return self._inner.cluster
+
+    def _answered(self, answer: WideAnswer) -> BlockingAnswer:
+        return BlockingAnswer(answer.call, answer.cluster, answer.sender, answer.data, self, answer)
 
     def _accepted(self, receipt: WideReceipt) -> BlockingReceipt:
         return BlockingReceipt(receipt.set, receipt.id, self, receipt)

@@ -10,6 +10,7 @@ from tests.unit.haul.wide_frames import KINDS, draw_frame
 from hopring.errors import Drop, PeerError
 from hopring.haul.link.frames import (
     FRAME_BYTES_MAX,
+    FRAME_VERSION,
     GREETING_BYTES_MAX,
     LENGTH_BYTES,
     Beat,
@@ -64,7 +65,7 @@ def test_another_version_is_refused_as_such_however_it_goes_on() -> None:
     greeting = draw_frame(Random(2), 0)
     assert isinstance(greeting, Greeting)
     body = bytearray(encode_frame(greeting)[LENGTH_BYTES:])
-    body[1:3] = pack("<H", 2)
+    body[1:3] = pack("<H", FRAME_VERSION + 1)
 
     with pytest.raises(PeerError) as refused:
         decode_frame(bytes(body[:7]))

@@ -79,4 +79,5 @@ def _run(dice: Random) -> DescriptorRun:
 def _parcel(dice: Random) -> Parcel:
     past = tuple([(ClusterId(one), _count(dice)) for one in sorted(dice.sample(range(1, 65), 3))])
     of = Talk(_mask(dice)), dice.choice(list(CastKind)), _mask(dice), dice.randrange(65_536), past
-    return Parcel(ParcelId(_cluster(dice), _count(dice)), *of, order=dice.randrange(9))
+    parcel_id = ParcelId(_cluster(dice), _count(dice))
+    return Parcel(parcel_id, *of, order=dice.randrange(9), answers=dice.randrange(3))

@@ -1,1 +1,1 @@
-"""Judges the long-haul service: W1 to W16, one function each."""
+"""Judges the long-haul service: W1 to W17, one function each."""

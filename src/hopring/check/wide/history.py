@@ -101,6 +101,51 @@ class WideSourceGone:
 
 
 @dataclass(frozen=True, slots=True)
+class WideCalled:
+    """A client process makes a call with a message."""
+
+    client: str
+    cluster: ClusterId
+    set: str
+    call: str
+    message: str
+    to: ClusterId
+
+
+@dataclass(frozen=True, slots=True)
+class WideCallAccepted:
+    """A host is told which parcel a call is, by a process that has made it, or asks again."""
+
+    cluster: ClusterId
+    set: str
+    call: str
+    parcel: ParcelId
+
+
+@dataclass(frozen=True, slots=True)
+class WideCallAnswerSent:
+    """A client process answers a call, or is told that its answer is accepted."""
+
+    cluster: ClusterId
+    to: ClusterId
+    set: str
+    message: str  # That made the call.
+    text: str
+    accepted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WideCallAnswered:
+    """A client process gets the answer to a call."""
+
+    client: str
+    cluster: ClusterId
+    set: str
+    call: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class WideFinished:
     """A durable consumer has done with an item."""
 
@@ -193,6 +238,10 @@ WideEvent = (
     | WideFileSeen
     | WideSourceGone
     | WideFinished
+    | WideCalled
+    | WideCallAccepted
+    | WideCallAnswerSent
+    | WideCallAnswered
     | WideDropped
     | WideWaiting
     | WideRefused
@@ -228,6 +277,9 @@ class WideHistory:
     sightings: dict[str, list[WideSeen]] = field(default_factory=dict)  # By client process.
     cluster_causes: dict[str, int] = field(default_factory=dict)
     """What the cluster of a message had sent and seen when it is first known to be accepted, as bits."""
+
+    answered_by: dict[Where, set[ClusterId]] = field(default_factory=dict)
+    """The clusters that have answered calls of a cluster: what they had sent and seen may be causes there."""
 
     def name(self, bits: int) -> str:
         """The first message among these."""
@@ -276,6 +328,8 @@ def index_wide(events: Iterable[WideEvent]) -> WideHistory:
                     where = event.cluster, event.set
                     bits = history.bits[event.message] | history.cluster_causes[event.message]
                     had[where] = had.get(where, 0) | bits
+            case WideCallAnswerSent(cluster, to, name):
+                history.answered_by.setdefault((to, name), set()).add(cluster)
             case WideNotDone(_, message):
                 history.not_done |= history.bits[message]
             case WideAccepted(_, message, parcel):
@@ -291,6 +345,8 @@ def _index_cluster(history: WideHistory, had: dict[Where, int], message: str) ->
     sent = history.sent.get(message)
     if sent is not None and message not in history.cluster_causes:
         where = sent.cluster, sent.set
+        for other in history.answered_by.get(where, ()):
+            had[where] = had.get(where, 0) | had.get((other, sent.set), 0)
         history.cluster_causes[message] = had.get(where, 0)
         had[where] = had.get(where, 0) | history.bits[message]
 

@@ -1,6 +1,6 @@
-"""The properties of the long-haul service, W1 to W16, each as one function from a history to a verdict.
+"""The properties of the long-haul service, W1 to W17, each as one function from a history to a verdict.
 
-W13, about files, is in files.py.
+W13, about files, is in files.py, and W17, about calls, in calls.py.
 """
 
 from collections.abc import Callable
@@ -9,6 +9,7 @@ from typing import Final
 
 from hopring.check.durable_log import DurableLogEvent, check_durable_log
 from hopring.check.properties.property import Verdict, broken, holds
+from hopring.check.wide.calls import judge_calls
 from hopring.check.wide.files import judge_files
 from hopring.check.wide.history import (
     WideAccepted,
@@ -354,5 +355,5 @@ def _id(parcel: ParcelId) -> str:
 WIDE_JUDGES: Final = (
     *(judge_invented, judge_once, judge_causes, judge_one_line, judge_one_order, judge_mixed_causes),
     *(judge_none_lost, judge_honest, judge_accepted, judge_requests, judge_one_log, judge_empty),
-    *(judge_files, judge_silent, judge_limits, judge_not_in_vain, judge_none_refused),
+    *(judge_files, judge_silent, judge_limits, judge_not_in_vain, judge_none_refused, judge_calls),
 )

@@ -57,7 +57,13 @@ def read_metrics(
     metavar="DIR",
     required=True,
     type=click.Path(file_okay=False, path_type=Path),
-    help="Directory of this member's part of the log; never a copy of another one.",
+    help="Directory of this member's part of the log, and of what waits; never a copy of another one.",
+)
+@click.option(
+    "--files",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where files that came are put, in a directory for each set.  [default: files below --state]",
 )
 @click.option(
     "--listen", metavar="ADDRESS:PORT", callback=read_listen, help="Instead of the access point of the file."
@@ -78,6 +84,7 @@ def run(
     path: Path | None,
     member: str | None,
     state: Path,
+    files: Path | None,
     listen: AccessPoint | None,
     metrics: tuple[str, int] | None,
     dangerous: bool,
@@ -104,7 +111,8 @@ def run(
     cut = frozenset([chosen_cluster(file, path, one).id for one in cut_names])
     if cut and not dangerous:
         raise click.UsageError("--cut is for tests: give --dangerous, too")
-    setup = MemberSetup(file, cluster, member, state, urls, tls, listen, identity(), dangerous, cut, metrics)
+    where = state, urls, tls, listen, identity()
+    setup = MemberSetup(file, cluster, member, *where, dangerous, cut, metrics, files)
     try:
         with client_errors():
             asyncio.run(_run(setup, end_with_stdin))

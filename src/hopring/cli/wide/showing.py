@@ -121,7 +121,12 @@ def _set_line(one: Status) -> str:
 def _spool_line(one: Status) -> str:
     kind = "wSpool" if one["to"] is None else f"interLAN spool {one['to']}"
     many = f"{one['messages']} message{'' if one['messages'] == 1 else 's'}"
-    state = f"on, {many} ({one['set']}, {one['bytes']} bytes)" if one["on"] else f"empty, off ({one['set']})"
+    beside = f", {one['on_disk']} on disk" if one["on_disk"] else ""
+    state = (
+        f"on, {many} ({one['set']}, {one['bytes']} bytes{beside})"
+        if one["on"]
+        else f"empty, off ({one['set']})"
+    )
     return f"{kind}: {state}"
 
 

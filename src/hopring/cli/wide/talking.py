@@ -18,6 +18,7 @@ from hopring.config.units import DURATION
 from hopring.printable import printable
 from hopring.wide.errors import NotEverywhere
 from hopring.wide.library.events import Completed, WideEvent, WideGap, WideMessage
+from hopring.wide.library.files import ReceivedFile, SentFile
 from hopring.wide.library.sets import JOIN_SECONDS, JoinedSet, LongHaulLink, WideSender
 
 ACCEPT_SECONDS: Final = 30.0
@@ -49,9 +50,39 @@ def read_seconds(_context: click.Context, _parameter: click.Parameter, text: str
         raise click.BadParameter(f"{text!r} {wrong}; write it as 30s") from None
 
 
+def message_options(command: Command) -> Command:
+    """Adds the options of what is sent: to whom, in which order, and what is waited for."""
+    for option in reversed(
+        [
+            file_option,
+            click.option("--abcast", is_flag=True, help="In one order with all abcasts of the conversation."),
+            names_option(
+                "Participants of the conversation, this cluster among them.  [default: all of the set]"
+            ),
+            click.option("--talk", metavar="NAME", default="", help="Name of the conversation, if it has one."),
+            click.option("--to", metavar="CLUSTER", help="To this one of the participants alone."),
+            click.option(
+                "--entry", type=click.IntRange(0, 65_535), default=0, show_default=True, help="Entry point."
+            ),
+            click.option("--everywhere", is_flag=True, help="Wait until all destinations have it on disk."),
+            click.option(
+                "--timeout",
+                "seconds",
+                metavar="DURATION",
+                callback=read_seconds,
+                help="How long to wait for --everywhere; exit code 4 after it.  [default: without end]",
+            ),
+            json_option,
+            cluster_option,
+        ]
+    ):
+        command = option(command)
+    return command
+
+
 @dataclass(frozen=True, slots=True)
 class SendOptions:
-    """What `hop wide send` sends, and how."""
+    """What `hop wide send` and `hop wide put` send, and how."""
 
     name: str
     text: str
@@ -63,34 +94,46 @@ class SendOptions:
     everywhere: bool
     seconds: float | None
     as_json: bool
+    source: Path | None = None  # Of a file that is sent with it,
+    place: str | None = None  # under this name,
+    delete: bool = False  # and deleted in the end.
 
 
 @click.command()
 @click.argument("name", metavar="SET")
 @click.argument("text")
-@file_option
-@click.option("--abcast", is_flag=True, help="In one order with all abcasts of the conversation.")
-@names_option("Participants of the conversation, this cluster among them.  [default: all of the set]")
-@click.option("--talk", metavar="NAME", default="", help="Name of the conversation, if it has one.")
-@click.option("--to", metavar="CLUSTER", help="To this one of the participants alone.")
-@click.option("--entry", type=click.IntRange(0, 65_535), default=0, show_default=True, help="Entry point.")
-@click.option("--everywhere", is_flag=True, help="Wait until all destinations have it on disk.")
-@click.option(
-    "--timeout",
-    "seconds",
-    metavar="DURATION",
-    callback=read_seconds,
-    help="How long to wait for --everywhere; exit code 4 after it.  [default: without end]",
-)
-@json_option
-@cluster_option
+@message_options
 def send(path: Path | None, cluster_name: str | None, url: str | None, **options: Any) -> None:
     """Send TEXT to the clusters of SET.
 
     SET has been joined in this cluster, by `hop wide sub` or a program. With exit code 0 the message is
     accepted: it is on the disks of a majority of the members here, and is delivered everywhere in the end.
     """
-    wanted = SendOptions(**options)
+    _start(path, cluster_name, url, SendOptions(**options))
+
+
+@click.command()
+@click.argument("name", metavar="SET")
+@click.argument("source", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path))
+@click.option(
+    "--name",
+    "place",
+    metavar="NAME",
+    help="Where receivers find it, in the directory of the set.  [default: a place that is chosen]",
+)
+@click.option("--text", default="", help="Message that comes with the file.")
+@click.option("--delete", is_flag=True, help="Wait as with --everywhere, then delete FILE if it is the same.")
+@message_options
+def put(path: Path | None, cluster_name: str | None, url: str | None, **options: Any) -> None:
+    """Send FILE with a message to the clusters of SET.
+
+    With exit code 0 it is accepted: file and message are on the disks of a majority of the members here, and
+    FILE is not needed any more. Each receiver gets the message when the file is whole there.
+    """
+    _start(path, cluster_name, url, SendOptions(**options))
+
+
+def _start(path: Path | None, cluster_name: str | None, url: str | None, wanted: SendOptions) -> None:
     if wanted.abcast and wanted.to is not None:
         raise click.UsageError("--abcast goes to all participants; leave --to out")
     with client_errors():
@@ -101,20 +144,31 @@ async def _send(path: Path | None, cluster_name: str | None, url: str | None, wa
     async with session_at(path, cluster_name, url) as session, WideSender(session, wanted.name) as to:
         talk = to.conversation(*wanted.clusters, name=wanted.talk)
         data, common = wanted.text.encode(), {"entry": wanted.entry, "timeout_seconds": ACCEPT_SECONDS}
-        if wanted.abcast:
+        if wanted.source is not None:
+            receipt = await talk.send_file(
+                wanted.source,
+                data,
+                name=wanted.place,
+                to=wanted.to,
+                abcast=wanted.abcast,
+                entry=wanted.entry,
+                delete_source=wanted.delete,
+            )
+        elif wanted.abcast:
             receipt = await talk.abcast(data, **common)  # type: ignore[arg-type]
         else:
             receipt = await talk.cbcast(data, to=wanted.to, **common)  # type: ignore[arg-type]
-        if wanted.everywhere:
+        everywhere = wanted.everywhere or wanted.delete
+        if everywhere:
             try:
                 await receipt.everywhere(timeout_seconds=wanted.seconds)
             except NotEverywhere as error:
                 raise Awaited(printable(str(error))) from None
         if wanted.as_json:
-            facts = {"set": wanted.name, "id": str(receipt.id), "everywhere": wanted.everywhere}
+            facts = {"set": wanted.name, "id": str(receipt.id), "everywhere": everywhere}
             click.echo(json.dumps(facts))
         else:
-            say(f"hop: {receipt.id} is {'everywhere' if wanted.everywhere else 'accepted'}", err=True)
+            say(f"hop: {receipt.id} is {'everywhere' if everywhere else 'accepted'}", err=True)
 
 
 @click.command()
@@ -172,9 +226,12 @@ def _show(event: WideEvent, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(facts_of(event)))
     elif isinstance(event, WideMessage):
+        if event.file is not None:
+            say(f"-- file {event.file.path}, {event.file.size_bytes} bytes, on {event.file.host}")
         say_payload(event.data)
     elif isinstance(event, Completed):
-        say(f"-- all clusters have {event.id}")
+        sent = "" if event.file is None else f", of the file {event.file.path} on {event.file.host}"
+        say(f"-- all clusters have {event.id}{sent}")
     else:
         say(f"-- {event.first} to {event.last} are missing here: this session was away")
 
@@ -198,11 +255,20 @@ def facts_of(event: WideEvent) -> dict[str, object]:
             "to": event.to,
             "entry": event.entry,
             "order": event.order,
+            "call": event.call,
+            "file": _file_facts(event.file),
             **body,
         }
     if isinstance(event, Completed):
-        return {"event": "completed", "set": event.set, "id": str(event.id), "number": event.number}
+        facts: dict[str, object] = {"event": "completed", "set": event.set, "id": str(event.id)}
+        return {**facts, "number": event.number, "file": _file_facts(event.file)}
     return {"event": "gap", "set": event.set, "first": event.first, "last": event.last}
+
+
+def _file_facts(file: ReceivedFile | SentFile | None) -> dict[str, object] | None:
+    if file is None:
+        return None
+    return {"path": str(file.path), "host": file.host, "bytes": file.size_bytes, "sha256": file.sha256}
 
 
 @click.command()

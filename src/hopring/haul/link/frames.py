@@ -32,7 +32,7 @@ from hopring.haul.order.runs import DescriptorRun
 from hopring.ids import NUMBER_MAX
 from hopring.wire.fields import Reader, block, text, u8, u16, u64
 
-FRAME_VERSION: Final = 1
+FRAME_VERSION: Final = 2
 DIGEST_BYTES: Final = 32
 BODY_BYTES_MAX: Final = 160 * 1024
 """The body of a parcel: one message of 128 KiB, or several shorter ones, and what the service adds."""
@@ -334,7 +334,7 @@ def _read_run(reader: Reader) -> DescriptorRun:
 def _parcel(parcel: Parcel) -> bytes:
     past = [u8(cluster) + u64(count) for cluster, count in parcel.past]
     head = u8(parcel.id.sender) + u64(parcel.id.number) + _talk(parcel.talk) + u8(parcel.kind)
-    rest = u64(parcel.destinations) + u16(parcel.entry) + u64(parcel.order)
+    rest = u64(parcel.destinations) + u16(parcel.entry) + u64(parcel.order) + u64(parcel.answers)
     return b"".join([head, rest, u16(len(past)), *past])
 
 
@@ -343,11 +343,11 @@ def _read_parcel(reader: Reader) -> Parcel:
     talk, kind = _read_talk(reader), reader.u8()
     if kind not in {int(one) for one in CastKind}:
         raise PeerError(Drop.UNKNOWN_TYPE, f"parcel of kind {kind}")
-    destinations, entry, order = _mask(reader), reader.u16(), _number(reader)
+    destinations, entry, order, answers = _mask(reader), reader.u16(), _number(reader), _number(reader)
     past = tuple([(_cluster(reader), _positive(reader)) for _ in range(reader.count(CLUSTERS_MAX))])
     if [one for one, _ in past] != sorted({one for one, _ in past}):
         raise PeerError(Drop.INCONSISTENT, "a past that is not sorted")
-    return Parcel(parcel_id, talk, CastKind(kind), destinations, entry, past, order)
+    return Parcel(parcel_id, talk, CastKind(kind), destinations, entry, past, order, answers)
 
 
 def _file(file: WideFile | None) -> bytes:

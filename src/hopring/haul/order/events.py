@@ -37,6 +37,7 @@ class Parcel:
     entry: int  # The entry point of the receiving group (5.3).
     past: Past
     order: int = 0  # Of an abcast: its number among those of the talk; 0 on its way to the coordinator.
+    answers: int = 0  # The parcel of its only destination that it answers; 0 for none.
 
 
 # From above, from channels, and from the clock.
@@ -50,6 +51,7 @@ class Cast:
     kind: CastKind
     entry: int = 0
     to: ClusterId | None = None  # Point to point; with cbcast only.
+    answers: int = 0  # With `to`: the number of a parcel of that cluster.
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,6 +135,7 @@ class WideSet:
         assert not talk.participants & ~self.clusters, "participants are of the set"
         assert is_in(self.me, talk.participants), "who sends takes part in the talk"
         assert 0 <= cast.entry <= ENTRY_MAX, "entry points have a limit"
+        assert not cast.answers or cast.to is not None, "an answer is for the cluster that has asked"
         assert cast.to is None or cast.kind is CastKind.CBCAST, "an order is one of all participants"
         destinations = talk.participants
         if cast.to is not None:
@@ -143,7 +144,7 @@ class WideSet:
         past = self._past_now()
         parcel_id = self.descriptors.create(talk, destinations)
         self._past[self.me] = parcel_id.number
-        parcel = Parcel(parcel_id, talk, cast.kind, destinations, cast.entry, past)
+        parcel = Parcel(parcel_id, talk, cast.kind, destinations, cast.entry, past, 0, cast.answers)
         self._expect_own(parcel)
         if cast.kind is CastKind.ABCAST and talk.coordinator != self.me:
             self._send(talk.coordinator, parcel)
@@ -226,6 +227,11 @@ class WideSet:
             raise PeerError(
                 Drop.INCONSISTENT, f"abcast {number} of cluster {sender} is not for all participants"
             )
+        if parcel.answers:
+            only = parcel.kind is CastKind.CBCAST and parcel.destinations == clusters_mask([self.me])
+            if not only or not 0 < parcel.answers <= known[self.me]:
+                reason = f"parcel {number} of cluster {sender} answers what cluster {self.me} has not asked"
+                raise PeerError(Drop.INCONSISTENT, reason)
         if parcel.order < 0 or (parcel.order and parcel.kind is CastKind.CBCAST):
             raise PeerError(Drop.INCONSISTENT, f"parcel {number} of cluster {sender} with a wrong order")
 

@@ -40,6 +40,7 @@ from hopring.haul.link.frames import WideFile
 from hopring.haul.managed_set import LineItem
 from hopring.haul.member_events import HandOver
 from hopring.haul.order.events import CastKind, Parcel
+from hopring.sim.wide.calling import SimCalls
 
 if TYPE_CHECKING:
     from hopring.sim.wide.service import SimServiceCluster
@@ -98,6 +99,10 @@ class SimWideClient:
     finished: dict[str, int] = field(default_factory=dict)  # By set: what a durable consumer has done with.
     told: dict[str, int] = field(default_factory=dict)  # And what the service knows of that.
     uploads: dict[bytes, SimUpload] = field(default_factory=dict)  # By digest.
+    calls: SimCalls = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.calls = SimCalls(self)
 
     @property
     def known(self) -> int:
@@ -182,6 +187,10 @@ class SimWideClient:
         body = message.encode().ljust(self.home.world.body_bytes, b" ")
         self._ask(CastRequest(*request, body, notify, file, "" if file is None else message), message)
 
+    def ask(self, body: ClientRequest, message: str) -> None:
+        """Sends a request of the number that it was given."""
+        self._ask(body, message)
+
     def _ask(self, body: ClientRequest, message: str) -> None:
         self.pending[self.number] = PendingRequest(body, message)
         self._send(self.number)
@@ -212,6 +221,7 @@ class SimWideClient:
             if first:  # Those behind a request that was lost were taken for early.
                 self._multicast(first, self.pending[first])
             return
+        self.calls.told(request.body, answer)
         if not isinstance(answer, Accepted):
             if isinstance(request.body, FilePieceRequest):
                 self.uploads.pop(request.body.digest, None)
@@ -223,7 +233,7 @@ class SimWideClient:
             self._begin(request.body.set, answer)
         elif isinstance(request.body, DoneRequest):
             self._tell_finished(request.body.set)
-        elif isinstance(request.body, CastRequest):
+        elif isinstance(request.body, CastRequest) and request.message:
             on_disk, members = self.home.having(self.name, number), len(self.home.names)
             assert answer.parcel is not None, "of a parcel"
             self.home.note(WideAccepted(self.name, request.message, answer.parcel, on_disk, members))
@@ -263,6 +273,7 @@ class SimWideClient:
             self.home.note(WideSourceGone(self.home.me, item.file.source))
         if item.parcel is not None:
             self.home.world.when_seen(self, name, item.parcel)
+            self.calls.serve(name, message, item.parcel)
         if self.durable:
             self.home.world.engine.after(WORK_US, self._finish, name, item.number)
 

@@ -25,6 +25,7 @@ from hopring.haul.member_events import ConnectionId, CopySeen, HandOver, Represe
 from hopring.haul.order.events import Parcel
 from hopring.haul.stored.names import directory_of
 from hopring.sim.engine import SimEngine, generator
+from hopring.sim.wide.calling import SimCall
 from hopring.sim.wide.clients import SimWideClient, nothing
 from hopring.sim.wide.disks import SimMemberDisk
 from hopring.sim.wide.lan import SimLan
@@ -67,6 +68,7 @@ class SimServiceCluster:
         self.switched: dict[ClusterId, tuple[str, int]] = {}  # The last request for each link.
         self.highest: Counter[str] = Counter()
         self.sources: dict[str, str] = {}  # Files on hosts of clients that have been sent: the message of each.
+        self.calls: dict[str, dict[str, SimCall]] = {}  # What hosts have noted of their clients' calls.
         self._disks = {name: SimMemberDisk() for name in self.names}
         self._lives = 0
         self._copy_us = 0  # When the last multicast in a local group arrives.
@@ -153,6 +155,7 @@ class SimServiceCluster:
             for name, clusters in self.world.sets.items():
                 if clusters >> (self.me - 1) & 1:
                     client.join(name, clusters)
+            client.calls.resume()
             self.look_at_groups()
 
     def crash_client(self, host: str) -> None:
@@ -275,6 +278,7 @@ class SimService:
         self.clusters: dict[ClusterId, SimServiceCluster] = {}
         self.streams = SimStreams(self.engine, generator(seed, "streams"), delay_us, life_us)
         self.body_bytes = 0
+        self.calls: dict[str, str] = {}  # The names of calls, by their messages.
         self.watches_limits = False
         self.durable = False  # Whether the first client of each cluster is a durable consumer.
         self.when_seen: Callable[[SimWideClient, str, Parcel], None] = nothing

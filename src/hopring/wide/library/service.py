@@ -10,6 +10,7 @@ import json
 import os
 import random
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
@@ -19,12 +20,13 @@ from hopring.client.core import ClientCore
 from hopring.client.errors import MissingReplies, NoResponders, SessionClosed
 from hopring.client.events import Message, Reconnected
 from hopring.errors import HopError
-from hopring.haul.entries import Accepted, Answer, WideRequestRefused
+from hopring.haul.entries import Accepted, Answer, CallDoneRequest, WideRequestRefused
 from hopring.haul.ids import ClusterId, ClusterMask, clusters_in, clusters_mask
 from hopring.haul.member import LOG_NAME
 from hopring.ids import NEVER
 from hopring.wide.errors import (
     ClustersDiffer,
+    FileRefused,
     LongHaulRefused,
     NoLongHaul,
     NotAcceptedYet,
@@ -36,7 +38,7 @@ from hopring.wide.errors import (
 )
 from hopring.wide.library.events import WideId
 from hopring.wide.library.requests import MakeRequest, OpenRequests
-from hopring.wide.messages import QUERY_GROUP, decode_answer
+from hopring.wide.messages import QUERY_GROUP, CastBody, decode_answer, decode_body
 
 ASK_SECONDS: Final = 10.0
 """How long members may take for an answer that needs no log."""
@@ -48,6 +50,7 @@ LOOK_SECONDS_MAX: Final = 0.5
 _REFUSALS: Final[dict[str, tuple[type[LongHaulRefused], str]]] = {
     "NotInSet": (NotInSet, "join it in this cluster, with clusters that the set has"),
     "ClustersDiffer": (ClustersDiffer, "give the same clusters everywhere, or another name"),
+    "FileRefused": (FileRefused, "give another name, or send the file again"),
     "WideFull": (WideFull, "wait until the clusters that are away are back: see `hop wide spools`"),
 }
 
@@ -149,7 +152,13 @@ class WideService:
     # Requests.
 
     async def request(self, what: str, make: MakeRequest, timeout_seconds: float | None) -> Accepted:
-        """Returns when a request is accepted; raises what it is refused with.
+        """Returns when a request is accepted; raises as `answer_to`."""
+        found = await self.answer_to(what, make, timeout_seconds)
+        assert isinstance(found, Accepted), "what all requests but pieces of files are answered with"
+        return found
+
+    async def answer_to(self, what: str, make: MakeRequest, timeout_seconds: float | None) -> Answer:
+        """The answer to a request; raises what it is refused with.
 
         NotAcceptedYet after the time: it is repeated, and may be accepted later.
         """
@@ -157,9 +166,7 @@ class WideService:
             raise self._ended
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting.add(answer)
-        self._unsent.append(self._requests.submit(make, lambda one: _set(answer, one), _now_us()))
-        self._send_soon()
-        self._set_timer()
+        self._submit(make, lambda one: _set(answer, one))
         try:
             async with asyncio.timeout(timeout_seconds):
                 found = await answer
@@ -170,8 +177,12 @@ class WideService:
         if isinstance(found, WideRequestRefused):
             kind, remedy = _REFUSALS.get(found.kind, (LongHaulRefused, "give other arguments"))
             raise kind(what, self._named(found.reason), remedy)
-        assert isinstance(found, Accepted), "what all requests of this library are answered with"
         return found
+
+    def _submit(self, make: MakeRequest, when_answered: Callable[[Answer], None]) -> None:
+        self._unsent.append(self._requests.submit(make, when_answered, _now_us()))
+        self._send_soon()
+        self._set_timer()
 
     async def _why_not(self, what: str, seconds: float) -> HopError:
         """The error for a request that has no answer."""
@@ -218,14 +229,17 @@ class WideService:
 
     async def ask(self, question: dict[str, Any], timeout_seconds: float = ASK_SECONDS) -> dict[str, Any]:
         """The answer of any member; NoLongHaul if there is none."""
+        found: dict[str, Any] = json.loads(await self._ask(question, timeout_seconds))
+        return found
+
+    async def _ask(self, question: dict[str, Any], timeout_seconds: float) -> bytes:
         try:
             replies = await self._session.request(
                 QUERY_GROUP, json.dumps(question).encode(), timeout_seconds=timeout_seconds
             )
         except (NoResponders, MissingReplies):
             raise NoLongHaul(self._program.daemon) from None
-        found: dict[str, Any] = json.loads(replies.data)
-        return found
+        return replies.data
 
     async def statuses(self, timeout_seconds: float = ASK_SECONDS) -> list[dict[str, Any]]:
         """What each member that answers shows of itself; NoLongHaul if none does."""
@@ -254,6 +268,27 @@ class WideService:
         except TimeoutError:
             raise NotEverywhere(f"message {parcel} of {name}", timeout_seconds or 0.0) from None
 
+    async def until_answered(self, name: str, call: str, timeout_seconds: float | None) -> CastBody:
+        """Waits for the answer to a call; TimeoutError if there is none in time."""
+        question, wait_seconds = {"ask": "answer", "set": name, "call": call}, LOOK_SECONDS
+        async with asyncio.timeout(timeout_seconds):
+            while True:
+                with suppress(NoLongHaul):  # Members may be away for a while: the call stays open.
+                    found = await self._ask(question, ASK_SECONDS)
+                    if found:
+                        return decode_body(found)
+                await asyncio.sleep(wait_seconds)
+                wait_seconds = min(LOOK_SECONDS_MAX, 2 * wait_seconds)
+
+    async def end_call(self, name: str, call: str, timeout_seconds: float | None) -> None:
+        """Nothing is kept of a call any more."""
+        await self.request(f"the call {call}", _call_done(name, call), timeout_seconds)
+
+    def forget_call(self, name: str, call: str) -> None:
+        """The same without waiting for it, as long as this is open."""
+        if self._ended is None:
+            self._submit(_call_done(name, call), lambda _answer: None)
+
     async def _is_everywhere(self, question: dict[str, Any]) -> bool:
         with suppress(NoLongHaul):  # Members may be away for a while: the message is not lost.
             return bool((await self.ask(question))["everywhere"])
@@ -279,6 +314,10 @@ class WideService:
     def name_of(self, number: ClusterId) -> str:
         """The name of a cluster, by its number."""
         return next((name for name, one in self.ids.items() if one == number), str(number))
+
+
+def _call_done(name: str, call: str) -> MakeRequest:
+    return lambda client, number, known: CallDoneRequest(client, number, known, name, call)
 
 
 def _set(future: "asyncio.Future[T]", value: T) -> None:

@@ -9,8 +9,12 @@ Each set that is joined has two sessions of its own beside that of the program: 
 set, from which events are taken, and one for requests and their answers.
 """
 
+import math
+import os
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -19,11 +23,23 @@ from hopring.client.arguments import check_flag, check_number, check_seconds, go
 from hopring.client.errors import MessageTooLarge, WrongType, WrongValue
 from hopring.client.events import Event, Message, Reconnected, View
 from hopring.client.outgoing import checked_plain_group
+from hopring.haul.calls import CALL_NAME_BYTES_MAX, UNNAMED
 from hopring.haul.entries import CastRequest, DoneRequest, SetJoinRequest, SwitchRequest
 from hopring.haul.ids import SET_NAME_BYTES_MAX, TALK_NAME_BYTES_MAX, ClusterId, ClusterMask
+from hopring.haul.link.frames import WideFile
 from hopring.haul.order.events import CastKind
 from hopring.haul.order.wide_set import ENTRY_MAX
-from hopring.wide.library.events import Completed, WideEvent, WideGap, WideId, WideMessage, WideReceipt
+from hopring.wide.errors import FileRefused, NotAnswered
+from hopring.wide.library.events import (
+    Completed,
+    WideAnswer,
+    WideEvent,
+    WideGap,
+    WideId,
+    WideMessage,
+    WideReceipt,
+)
+from hopring.wide.library.files import ATTEMPTS, FileTaking, ReceivedFile, SentFile, sent_file
 from hopring.wide.library.service import WideService, beside
 from hopring.wide.messages import (
     DATA_BYTES_MAX,
@@ -81,6 +97,117 @@ class WideConversation:
         """
         return await self._cast(data, CastKind.ABCAST, None, entry, notify, timeout_seconds)
 
+    async def send_file(
+        self,
+        path: Path | str,
+        data: bytes = b"",
+        *,
+        name: str | None = None,
+        to: str | None = None,
+        abcast: bool = False,
+        entry: int = 0,
+        notify: bool = True,
+        delete_source: bool = False,
+        timeout_seconds: float | None = None,
+    ) -> WideReceipt:
+        """Sends a file with a message to all participants, or to one; returns when both are accepted.
+
+        The file is on the disks of a majority here then, and the source is not needed any more. Each receiver
+        finds it at `name` in the directory of the set, or at a place that is chosen: `message.file.path`. With
+        `notify` the group of the set here gets a `Completed` with this file when all have it. `delete_source`:
+        `everywhere` of the receipt deletes the source then, or `Completed.file.delete_source()` of whoever is
+        there. FileRefused for a file that cannot be read, that changes meanwhile, or with a name that leaves
+        the directory. What was taken in before a loss is not brought again.
+        """
+        if not isinstance(path, str | Path):
+            raise WrongType("path", got(path), "give the path of a file")
+        if not isinstance(name, str | None):
+            raise WrongType("name", got(name), "give a relative name, or None")
+        for flag, value in (("abcast", abcast), ("delete_source", delete_source)):
+            check_flag(flag, value)
+        if abcast and to is not None:
+            raise WrongValue("to", "an abcast goes to all participants", "leave it out")
+        check_cast(data, entry, notify, timeout_seconds)
+        ends = math.inf if timeout_seconds is None else time.monotonic() + timeout_seconds
+        kind = CastKind.ABCAST if abcast else CastKind.CBCAST
+
+        def left() -> float | None:
+            return None if timeout_seconds is None else max(0.0, ends - time.monotonic())
+
+        taking = FileTaking(self._service, path, name, deletes=delete_source)
+        for attempt in range(1, ATTEMPTS + 1):
+            file = await taking.take(left)
+            try:
+                return await self._cast(data, kind, to, entry, notify, left(), file)
+            except FileRefused:
+                # Somebody else has sent the same content, and all had it just now.
+                if attempt == ATTEMPTS:
+                    raise
+        raise AssertionError("not reached")
+
+    async def request(
+        self,
+        data: bytes,
+        *,
+        to: str,
+        call: str | None = None,
+        entry: int = 0,
+        timeout_seconds: float | None = None,
+    ) -> WideAnswer:
+        """Sends a message to one cluster and waits for its answer, which comes though either side crashes.
+
+        A `call` has a name, unique in this set and cluster: a program that asks again by the same name, also
+        after a crash, asks once, and gets the answer until it says `done`. Without a name nothing is kept when
+        this returns, or is given up. NotAnswered after the time.
+        """
+        check_cast(data, entry, False, timeout_seconds)
+        name = f"{UNNAMED}{os.urandom(12).hex()}" if call is None else checked_call(call)
+        cluster = self._service.number_of(to)
+        ends = math.inf if timeout_seconds is None else time.monotonic() + timeout_seconds
+
+        def left() -> float | None:
+            return None if timeout_seconds is None else max(0.0, ends - time.monotonic())
+
+        try:
+            body = encode(CastBody(self._service.sender, data, name))
+            of = CastKind.CBCAST, entry, cluster, body, False, None, "", name
+            await self._submit(of, left())
+            try:
+                found = await self._service.until_answered(self.set, name, left())
+            except TimeoutError:
+                raise NotAnswered(name, to, timeout_seconds or 0.0) from None
+        except BaseException:
+            if call is None:
+                self._service.forget_call(self.set, name)
+            raise
+        answer = WideAnswer(name, to, found.sender, found.data, self)
+        if call is None:
+            self._service.forget_call(self.set, name)
+        return answer
+
+    async def answer(
+        self, message: WideMessage, data: bytes, *, timeout_seconds: float | None = None
+    ) -> WideReceipt:
+        """Answers a call that came as a message; returns when the answer is accepted.
+
+        Of several answers to a call the first one counts.
+        """
+        check_cast(data, 0, False, timeout_seconds)
+        if not isinstance(message, WideMessage):
+            raise WrongType("message", got(message), "give a message that is a call")
+        if not message.call or message.set != self.set:
+            raise WrongValue("message", "no call of this set", "answer messages that have a `call`")
+        service = self._service
+        talk = WideConversation(service, self.set, message.clusters, message.conversation)
+        body = encode(CastBody(service.sender, data))
+        to = service.number_of(message.id.cluster)
+        of = CastKind.CBCAST, 0, to, body, False, None, "", "", message.id.number
+        return await talk._submit(of, timeout_seconds)
+
+    async def end_call(self, call: str, *, timeout_seconds: float | None = None) -> None:
+        """Has done with a call, answered or not; of one that is not open nothing is to be done."""
+        await self._service.end_call(self.set, checked_call(call), timeout_seconds)
+
     async def _cast(
         self,
         data: bytes,
@@ -89,25 +216,27 @@ class WideConversation:
         entry: int,
         notify: bool,
         timeout_seconds: float | None,
+        file: tuple[WideFile, SentFile] | None = None,
     ) -> WideReceipt:
-        if not isinstance(data, bytes):
-            raise WrongType("data", got(data), "give bytes")
-        check_number("entry", entry, 0, ENTRY_MAX)
-        check_flag("notify", notify)
-        check_seconds("timeout_seconds", timeout_seconds)
-        if len(data) > DATA_BYTES_MAX:
-            raise MessageTooLarge(len(data), DATA_BYTES_MAX)
+        check_cast(data, entry, notify, timeout_seconds)
         service = self._service
         cluster = ClusterId(0) if to is None else service.number_of(to)
-        body = encode(CastBody(service.sender, data))
+        of = kind, entry, cluster, encode(CastBody(service.sender, data)), notify
+        if file is None:
+            return await self._submit(of, timeout_seconds)
+        return await self._submit((*of, file[0], file[1].source()), timeout_seconds, file[1])
+
+    async def _submit(
+        self, of: tuple[Any, ...], timeout_seconds: float | None, sent: SentFile | None = None
+    ) -> WideReceipt:
+        """A cast with these fields, from its kind on."""
 
         def make(client: str, number: int, known: int) -> CastRequest:
-            talk = self._participants, self.name
-            return CastRequest(client, number, known, self.set, *talk, kind, entry, cluster, body, notify)
+            return CastRequest(client, number, known, self.set, self._participants, self.name, *of)
 
-        accepted = await service.request(f"a message to {self.set}", make, timeout_seconds)
+        accepted = await self._service.request(f"a message to {self.set}", make, timeout_seconds)
         assert accepted.parcel is not None, "the answer to a message"
-        return WideReceipt(self.set, WideId(service.cluster, accepted.parcel.number), service)
+        return WideReceipt(self.set, WideId(self._service.cluster, accepted.parcel.number), self._service, sent)
 
 
 class WideSender(WideConversation):
@@ -251,8 +380,10 @@ class JoinedSet(WideSender):
     def _shown(self, item: HandedItem) -> WideMessage | Completed:
         service = self._service
         parcel = WideId(service.name_of(item.cluster), item.parcel)
+        file = item.file
         if item.everywhere:
-            return Completed(self.set, parcel, item.number)
+            sent = None if file is None else sent_file(file.source, file.size_bytes, file.digest)
+            return Completed(self.set, parcel, item.number, sent)
         body = decode_body(item.body)
         return WideMessage(
             self.set,
@@ -265,6 +396,10 @@ class JoinedSet(WideSender):
             item.talk,
             service.names(item.destinations),
             item.order or None,
+            None
+            if file is None
+            else ReceivedFile(Path(file.path), file.host, file.size_bytes, file.digest.hex()),
+            body.call,
         )
 
     async def done(self, event: WideMessage | Completed, *, timeout_seconds: float | None = None) -> None:
@@ -290,6 +425,28 @@ class JoinedSet(WideSender):
 def _may_have_missed(event: Event[bytes]) -> bool:
     """Whether a durable consumer may have been on another side than the forwarder."""
     return isinstance(event, Reconnected) or (isinstance(event, View) and event.cause == "network")
+
+
+def check_cast(data: object, entry: object, notify: object, timeout_seconds: object) -> None:
+    """Checks what all messages have."""
+    if not isinstance(data, bytes):
+        raise WrongType("data", got(data), "give bytes")
+    check_number("entry", entry, 0, ENTRY_MAX)
+    check_flag("notify", notify)
+    check_seconds("timeout_seconds", timeout_seconds)
+    if len(data) > DATA_BYTES_MAX:
+        raise MessageTooLarge(len(data), DATA_BYTES_MAX)
+
+
+def checked_call(name: object) -> str:
+    """Checks the name of a call."""
+    if not isinstance(name, str):
+        raise WrongType("call", got(name), "give the name of the call as a str")
+    if not 0 < len(name.encode(errors="replace")) <= CALL_NAME_BYTES_MAX:
+        raise WrongValue("call", "empty or too long", f"give 1 to {CALL_NAME_BYTES_MAX} bytes of UTF-8")
+    if name.startswith(UNNAMED):
+        raise WrongValue("call", f"begins with {UNNAMED}", "give a name that does not")
+    return name
 
 
 def check_set_name(name: object) -> None:

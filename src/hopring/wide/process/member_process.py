@@ -10,7 +10,9 @@ Invariants  one event is handled at a time. Whatever the core raises ends the pr
 import asyncio
 import os
 import random
+import socket
 import time
+from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,10 +29,9 @@ from hopring.blocks.log.events import (
     SendToGroup,
     WriteRecords,
 )
-from hopring.blocks.log.messages import Operation
+from hopring.blocks.log.messages import Aside, LogMessage, Operation
 from hopring.blocks.log.outbox import SessionOutbox
 from hopring.blocks.log.replica import Replica
-from hopring.blocks.log.store import SpoolStore
 from hopring.client.aio import Session, connect
 from hopring.client.arguments import SECONDS_MAX, Reconnect
 from hopring.client.events import Event, Message, Reconnected, Transition, View
@@ -48,6 +49,7 @@ from hopring.haul.member_events import (
     Dialed,
     DialPeer,
     EndConnection,
+    FileChecked,
     FrameArrived,
     HandOver,
     MemberInput,
@@ -56,13 +58,17 @@ from hopring.haul.member_events import (
     PeerConnectionLost,
     SendFrame,
 )
+from hopring.haul.stored.bodies import BodyKey
 from hopring.ids import NEVER, GroupName
 from hopring.links.events import Tick
+from hopring.spool.errors import SpoolError
 from hopring.wide.clusters_file import AccessPoint, ClustersFile, WideCluster
+from hopring.wide.disk.member_disk import MemberDisk
 from hopring.wide.messages import (
     QUERY_GROUP,
     SERVICE_SESSION,
     ClientAnswer,
+    HandedFile,
     HandedItem,
     MessageCutter,
     MessageJoiner,
@@ -72,6 +78,7 @@ from hopring.wide.process.local_groups import LocalGroups
 from hopring.wide.process.metrics import MemberPages, metrics_text
 from hopring.wide.process.peer_streams import PeerStreams
 from hopring.wide.process.queries import MemberQueries
+from hopring.wide.process.stored_content import StoredContent
 
 CLIENTS_MAX: Final = 10_000
 """Clients whose private groups are known; the one that was silent for the longest time is forgotten."""
@@ -80,6 +87,7 @@ CLOCK_STEP_US: Final = 1_000_000
 """A wall clock that was set by more than this counts from then on."""
 
 JOIN_RETRY_SECONDS: Final = 5.0
+FILES: Final = "files"
 _TICK_SECONDS_MIN: Final = 0.001
 
 
@@ -98,6 +106,7 @@ class MemberSetup:
     dangerous: bool = False  # Whether tests may cut links.
     cut: frozenset[ClusterId] = frozenset()
     metrics: tuple[str, int] | None = None  # Where the pages are served.
+    files: Path | None = None  # Where local groups find files; below the state if it is not said.
 
 
 class MemberEnded(HopError):
@@ -122,7 +131,10 @@ class MemberProcess:
         self.streams = PeerStreams(setup.file, setup.tls, log, self, random.Random())
         self.streams.cut = set(setup.cut)
         self.core: WideMember
-        self._disk: LogDisk
+        self._log_disk: LogDisk
+        self._store: MemberDisk
+        self._content: StoredContent
+        self._refusal = ""  # What the disk has said last, until it takes something again.
         self._session: Session[bytes]
         self._outbox: SessionOutbox
         self._groups = LocalGroups()
@@ -142,14 +154,17 @@ class MemberProcess:
         """Serves until it is cancelled; MemberEnded, or an error of the session, if it cannot go on."""
         setup = self.setup
         names = setup.cluster.members
-        of = setup.state, LOG_NAME, setup.member, names
-        store = await asyncio.get_running_loop().run_in_executor(None, lambda: SpoolStore(*of))
-        self._disk = LogDisk(store, self)
+        of = setup.state, setup.member, names, setup.files or setup.state / FILES
+        self._store = store = await asyncio.to_thread(MemberDisk, *of)
+        for path in store.damaged:
+            self.log.say("warning", what=f"{path} is damaged: its bodies are asked for at other members")
+        self._log_disk = LogDisk(store, self)
+        self._content = StoredContent(store, self)
         try:
             replica = Replica(LOG_NAME, setup.member, names, store.image)
             place = MemberPlace(setup.cluster.id, setup.file.peers_of(setup.cluster.name), setup.member, names)
             writer = f"{setup.member}.{os.urandom(8).hex()}"
-            self.core = WideMember(place, replica, writer, self._options())
+            self.core = WideMember(place, replica, writer, self._options(), store.contents)
             await self._listen()
             await self._serve()
         finally:
@@ -159,7 +174,7 @@ class MemberProcess:
                 task.cancel()
             self._pages.close()
             await self.streams.close()
-            await self._disk.close()
+            await self._log_disk.close()
 
     async def _listen(self) -> None:
         """Takes the address for other clusters, and that of the pages; MemberEnded if one cannot be had."""
@@ -241,6 +256,7 @@ class MemberProcess:
         if isinstance(event, Reconnected):
             self._outbox.clear()
             self._joiner.clear()
+            self._content.restart()
             self._step(LogSessionLost())
             for lost in self._groups.restart():
                 self._step(lost)
@@ -255,6 +271,8 @@ class MemberProcess:
             shown = self._joiner.take(message.sender, message.data)
             if isinstance(shown, Operation):
                 self._note_client(shown.writer, message.sender)
+            if isinstance(shown, Aside) and self._store.is_behind:
+                return  # What is missing is asked for again.
             if shown is not None:
                 self._step(LogMessageShown(message.sender, shown))
         elif message.sender == self._session.private_group:
@@ -304,9 +322,15 @@ class MemberProcess:
             outputs = self.core.step(event, _now_us())
             for output in outputs:
                 self._carry_out(output)
+        except (SpoolError, OSError) as error:
+            self.disk_lost(str(error))
+            return
         except Exception as error:  # Whatever it is, the state may be wrong from here on.
             self.fail(error)
             return
+        self._follow_up_soon()
+
+    def _follow_up_soon(self) -> None:
         if not self._following_up:
             self._following_up = True
             asyncio.get_running_loop().call_soon(self._follow_up)
@@ -322,10 +346,9 @@ class MemberProcess:
     def _carry_out(self, output: MemberOutput) -> None:
         match output:
             case SendToGroup(message):
-                for body in self._cutter.cut(message):
-                    self._outbox.append(GroupName(LOG_NAME), body)
+                self.multicast_members(message)
             case WriteRecords(records):
-                self._disk.write(records)
+                self._log_disk.write(records)
             case DialPeer(peer):
                 self._run(self._dial(peer))
             case SendFrame(connection, frame):
@@ -333,8 +356,6 @@ class MemberProcess:
             case EndConnection(connection, reason):
                 self.log.say("link_ended", connection=connection, reason=reason)
                 self.streams.end(connection)
-            case HandOver():
-                self.send(output.group, encode(handed_item(output)))
             case AnswerClient(client, number, answer):
                 if client in self._clients:
                     self.send(self._clients[client], encode(ClientAnswer(client, number, answer)))
@@ -342,6 +363,8 @@ class MemberProcess:
                 self.fail(
                     MemberEnded(f"the log of cluster {self.setup.cluster.name}: {reason}", remedy, setup=True)
                 )
+            case _:
+                self._content.carry_out(output)
 
     def _set_timer(self) -> None:
         if self._timer is not None:
@@ -396,28 +419,66 @@ class MemberProcess:
         self.log.say("link_lost", connection=connection)
         self._step(PeerConnectionLost(connection))
 
-    # The disk.
+    # The disk, and what is on it.
 
     def synced(self) -> None:
         """The records that were given to the disk are on it."""
+        self._refusal = ""
         self._step(RecordsSynced())
 
     def disk_refuses(self, reason: str) -> None:
-        """The disk does not take the records now: they are tried again."""
-        self.log.say("warning", what=f"the disk refuses: {reason}")
+        """The disk does not take something now: it is tried again, and said once."""
+        if reason != self._refusal:
+            self._refusal = reason
+            self.log.say("warning", what=f"the disk refuses: {reason}")
+
+    def send_frame(self, connection: ConnectionId, frame: LinkFrame) -> None:
+        """Sends a frame to a peer."""
+        self.streams.send(connection, frame)
+
+    def multicast_members(self, message: LogMessage) -> None:
+        """Multicasts a message to the members."""
+        for body in self._cutter.cut(message):
+            self._outbox.append(GroupName(LOG_NAME), body)
+
+    def hand(self, output: HandOver, path: Path | None) -> None:
+        """Multicasts an item to its local group; `path` is where its file is."""
+        self.send(output.group, encode(handed_item(output, path)))
+        self._follow_up_soon()
+
+    def body(self, key: BodyKey) -> bytes:
+        """A body from the disk; a disk that does not give it ends the process."""
+        try:
+            return self._store.body(key)
+        except (SpoolError, OSError) as error:
+            self.disk_lost(str(error))
+            raise MemberEnded(str(error), "start this member again", setup=False) from error
+
+    def file_checked(self, checked: FileChecked) -> None:
+        """The content of a file was compared with its digest."""
+        self._step(checked)
+
+    def run_task(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Runs a task that ends with this process."""
+        self._run(coroutine)
 
     def disk_lost(self, reason: str) -> None:
         """It is not known what the disk has: another process reads what is there."""
         self.fail(MemberEnded(reason, "start this member again", setup=False))
 
 
-def handed_item(hand: HandOver) -> HandedItem:
-    """An item as the local group gets it."""
-    item = hand.item
+def handed_item(hand: HandOver, path: Path | None = None) -> HandedItem:
+    """An item as the local group gets it; `path` is where its file is on this host."""
+    item, file = hand.item, hand.item.file
     head = hand.set, item.number, hand.rewinds
     if item.parcel is None:
         assert item.everywhere is not None, "one of both"
-        return HandedItem(*head, item.everywhere.sender, item.everywhere.number, True)
+        sent = None if file is None else HandedFile(file.size_bytes, file.digest, source=file.source)
+        return HandedItem(*head, item.everywhere.sender, item.everywhere.number, True, file=sent)
+    came: HandedFile | None = None
+    if file is not None:
+        at = "" if path is None else str(path.absolute())
+        came = HandedFile(file.size_bytes, file.digest, at, socket.gethostname())
     parcel = item.parcel
     return HandedItem(
         *head,
@@ -431,6 +492,7 @@ def handed_item(hand: HandOver) -> HandedItem:
         entry=parcel.entry,
         order=parcel.order,
         body=hand.body,
+        file=came,
     )
 
 

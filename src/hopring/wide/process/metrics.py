@@ -26,11 +26,13 @@ _SPOOLS: Final[tuple[tuple[str, str, Callable[[WideSpoolStatus], float]], ...]] 
     ("wide_spool_on", "Whether the spool is on.", lambda one: one.is_on),
     ("wide_spool_messages", "Messages that wait in the spool.", lambda one: one.messages),
     ("wide_spool_bytes", "Bytes that wait in the spool.", lambda one: one.size_bytes),
+    ("wide_spool_on_disk", "Messages of the spool whose bodies are beside the log.", lambda one: one.on_disk),
 )
 _SETS: Final[tuple[tuple[str, str, str, Callable[[WideSetStatus], float]], ...]] = (
     ("wide_delivered_total", "counter", "Items of the line of the set here.", lambda one: one.delivered),
     ("wide_handed_total", "counter", "Items that the local group has got.", lambda one: one.handed),
     ("wide_delayed", "gauge", "Messages that wait for their causes.", lambda one: one.delayed),
+    ("wide_calls", "gauge", "Calls whose callers are not done with them.", lambda one: one.calls),
     ("wide_descriptors", "gauge", "Runs of descriptors that are kept.", lambda one: one.descriptors),
 )
 

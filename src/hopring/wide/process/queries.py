@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 ASK_STATUS: Final = "status"
 ASK_EVERYWHERE: Final = "everywhere"
+ASK_ANSWER: Final = "answer"
 ASK_CUT: Final = "cut"
 
 
@@ -43,6 +44,8 @@ class MemberQueries:
             return json.dumps(self._status()).encode()
         if verb == ASK_EVERYWHERE:
             return json.dumps(self._everywhere(asked)).encode()
+        if verb == ASK_ANSWER:
+            return self._call_answer(str(asked.get("set")), str(asked.get("call")))
         if verb == ASK_CUT and self._process.setup.dangerous:
             self._process.streams.cut_off({ClusterId(int(one)) for one in asked.get("clusters", [])})
             return b"{}"
@@ -51,6 +54,18 @@ class MemberQueries:
     def _everywhere(self, asked: dict[str, Any]) -> dict[str, bool]:
         name, number = str(asked.get("set")), int(asked.get("parcel", 0))
         return {"everywhere": is_everywhere(self._process.core.app, name, number)}
+
+    def _call_answer(self, name: str, call: str) -> bytes:
+        """The body of the answer to a call; nothing as long as it is not here."""
+        core = self._process.core
+        managed = core.app.sets.get(name)
+        found = None if managed is None else managed.calls.by_name.get(call)
+        if managed is None or found is None or found.answer is None:
+            return b""
+        if not core.keeping.has_body(name, found.answer):
+            return b""  # This member has not got it from the others yet.
+        body = managed.bodies.get(found.answer)
+        return self._process.body((name, found.answer)) if body is None else body
 
     def _status(self) -> dict[str, Any]:
         process = self._process
@@ -110,6 +125,7 @@ class MemberQueries:
                 "on": one.is_on,
                 "messages": one.messages,
                 "bytes": one.size_bytes,
+                "on_disk": one.on_disk,
             }
             for one in status.spools
         ]

@@ -1,12 +1,13 @@
-"""Planted bugs of files that travel with parcels of the long-haul service."""
+"""Planted bugs of files that travel with parcels of the long-haul service, and of its durable calls."""
 
 from collections.abc import Callable
 from typing import Any, Final
 
-from hopring.haul.ids import ClusterId
+from hopring.haul.calls import DurableCalls
+from hopring.haul.ids import ClusterId, ParcelId
 from hopring.haul.link.frames import ParcelFrame, WideFile
 from hopring.haul.managed_set import ManagedSet
-from hopring.haul.order.events import ParcelArrived
+from hopring.haul.order.events import Parcel, ParcelArrived
 from hopring.haul.stored.bodies import StoreBodies
 from hopring.haul.stored.keeping import BodiesWanted, MemberFiles, PieceWanted
 from hopring.haul.stored.shelf import FileKey, FileShelf, FileUser
@@ -94,6 +95,35 @@ def _for_the_first_peer(acknowledge: Callable[..., None]) -> Any:
     return forgets_what_one_peer_has
 
 
+def _made_again(made: Callable[..., int | None]) -> Any:
+    del made
+
+    def knows_no_call(self: DurableCalls, name: str) -> None:
+        self.done(name)
+
+    return knows_no_call
+
+
+def _last_counts(answered: Callable[..., None]) -> Any:
+    def takes_the_last(self: DurableCalls, parcel: Parcel) -> None:
+        for call in self.by_name.values():
+            if call.number == parcel.answers:
+                call.answer = None
+        answered(self, parcel)
+
+    return takes_the_last
+
+
+def _not_held(holds: Callable[..., bool]) -> Any:
+    del holds
+
+    def holds_nothing(self: DurableCalls, parcel: ParcelId) -> bool:
+        del self, parcel
+        return False
+
+    return holds_nothing
+
+
 BUGS: Final[tuple[Bug, ...]] = (
     wide_bug(
         "file-early",
@@ -138,5 +168,23 @@ BUGS: Final[tuple[Bug, ...]] = (
         "property W7: a body is kept until all have it",
         "what is on the disk goes when the first peer has it, though others and the group wait for it",
         ("hopring.haul.managed_set:ManagedSet.acknowledge", _for_the_first_peer),
+    ),
+    wide_bug(
+        "call-made-again",
+        "property W17: a call is made once, whoever asks again by its name",
+        "a caller that asks again after a crash makes another call",
+        ("hopring.haul.calls:DurableCalls.made", _made_again),
+    ),
+    wide_bug(
+        "last-answer-counts",
+        "property W17: a call has one answer",
+        "an answer that comes later takes the place of the first one",
+        ("hopring.haul.calls:DurableCalls.answered", _last_counts),
+    ),
+    wide_bug(
+        "answer-not-kept",
+        "long-haul 2.2: the answer comes, though the caller ends meanwhile",
+        "the body of an answer goes when all clusters have it, not when the caller does",
+        ("hopring.haul.calls:DurableCalls.holds", _not_held),
     ),
 )

@@ -1,4 +1,4 @@
-"""Runs a world of clusters with members, judges it by W1 to W16, and tells its story."""
+"""Runs a world of clusters with members, judges it by W1 to W17, and tells its story."""
 
 from collections.abc import Iterable
 from hashlib import sha256
@@ -61,6 +61,7 @@ class ServiceRun:
         self.service.in_window = self._in_window
         self._dice = generator(world.seed, "service clients")
         self._file_dice = generator(world.seed, "service files sent")
+        self._call_dice = generator(world.seed, "service calls")
         self._uploads = 0
         self._window_bytes = SMALL_BYTES if world.spool_bytes_max == SMALL_BYTES else WINDOW_BYTES
         for cluster, count in zip(world.every, world.members, strict=True):
@@ -211,6 +212,9 @@ class ServiceRun:
         if not theirs or not client.runs:
             return
         name, talk = dice.choice(theirs)
+        if world.calls and self._call_dice.random() < world.calls:
+            client.calls.ask(name, talk, self._call_dice.choice(list(clusters_in(talk.participants))))
+            return
         kind = CastKind.ABCAST if dice.random() < world.abcasts else CastKind.CBCAST
         others = list(clusters_in(without(talk.participants, me)))
         single = kind is CastKind.CBCAST and others and dice.random() < world.single

@@ -53,6 +53,7 @@ class ServiceWorld:
     abcasts: float
     single: float
     with_files: float  # Of the messages.
+    calls: float  # Of the messages.
     starts_us: tuple[tuple[str, int], ...] = ()
     lasting: tuple[Fault, ...] = ()
 
@@ -96,6 +97,7 @@ def draw_service_world(seed: int) -> ServiceWorld:
         abcasts=dice.choice([0.0, 0.3, 0.7]),
         single=dice.choice([0.0, 0.2]),
         with_files=generator(seed, "file worlds").choice([0.0, 0.0, 0.3]),
+        calls=generator(seed, "share of calls").choice([0.0, 0.0, 0.3]),
     )
 
 

@@ -1,4 +1,4 @@
-"""Runs a world of clusters, judges it by W1 to W16, and tells its story."""
+"""Runs a world of clusters, judges it by W1 to W17, and tells its story."""
 
 from collections.abc import Iterable
 from typing import Final
