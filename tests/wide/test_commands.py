@@ -145,6 +145,19 @@ def test_check_shows_the_file_and_its_certificates(world: LocalWide, wide: Wide)
     assert (broken.exit_code, 'write wide = "..."' in broken.stderr) == (7, True)
 
 
+def test_the_demonstration_fills_a_spool_empties_it_and_finds_nothing_broken() -> None:
+    command = [*HOP, "demo", "--messages", "3", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    facts = json.loads(done.stdout)
+
+    assert (facts["ok"], facts["broken"], facts["held"]) == (True, {}, 8)
+    assert facts["messages"] == 3 * 3 * 6
+    assert facts["deliveries"] == facts["messages"] * 6
+    assert facts["spooled"] >= 6
+    assert facts["seconds"] < 60
+
+
 def test_up_leaves_a_file_for_other_commands_and_ends_all_that_it_started(tmp_path: Path) -> None:
     environment = {**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)}
     environment.pop("HOP_CLUSTERS", None)

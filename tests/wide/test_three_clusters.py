@@ -8,10 +8,11 @@ import pytest
 from tests.wide.worlds import NAMES, Member, best, comes, events, run, spool, texts
 
 from hopring.client.aio import connect
-from hopring.wide import sync
+from hopring.client.errors import WrongValue
+from hopring.wide import isis, sync
 from hopring.wide.errors import ClustersDiffer, NoLongHaul, NotEverywhere, NotInSet, UnknownCluster
 from hopring.wide.library.events import Completed, WideMessage
-from hopring.wide.library.sets import link, sender
+from hopring.wide.library.sets import JoinedSet, link, sender
 from hopring.wide.local_clusters.blocking import LocalWide
 
 pytestmark = pytest.mark.slow
@@ -137,6 +138,40 @@ def test_without_an_event_loop_the_calls_are_the_same(world: LocalWide) -> None:
         assert (event.data, event.sender, event.id) == (b"first", "anna", receipt.id)
         anna.conversation("hub", "norway").cbcast(b"second", to="norway")
         assert next(iter(bert)).id == ("hub", 2)  # type: ignore[union-attr]
+
+
+def test_the_calls_of_the_paper_have_its_names_and_arguments(world: LocalWide) -> None:
+    async def story() -> None:
+        async with AsyncExitStack() as stack:
+            calls: dict[str, isis.IsisCalls] = {}
+            vendors: dict[str, JoinedSet] = {}
+            for name in NAMES:
+                session = await stack.enter_async_context(connect(world.url(name), name=f"isis-{name}"))
+                calls[name] = await stack.enter_async_context(isis.IsisCalls(session))
+                vendors[name] = await calls[name].set_join("isis", "vendors", NAMES)
+            hub = calls["hub"]
+            assert await hub.set_join("isis") is vendors["hub"]
+            everybody, pair = hub.getConvID("isis", NAMES), hub.getConvID("isis", ["norway", "hub"])
+            assert (everybody, pair) == (0b111, 0b011)
+            await (await hub.pc_cbcast("isis", isis.ALL, 1, b"restricted", pair)).everywhere()
+            await hub.pc_cbcast("isis", "sandiego", 2, b"point to point", everybody)
+            # A conversation is its participants: no cluster has to make it before it is used.
+            await calls["norway"].pc_abcast("isis", isis.ALL, 3, b"ordered", everybody)
+
+            expected = {"hub": [(1, pair), (3, everybody)], "sandiego": [(2, everybody), (3, everybody)]}
+            expected["norway"] = expected["hub"]
+            for name in NAMES:
+                got = [one for one in await events(vendors[name], 2) if isinstance(one, WideMessage)]
+                shown = [(one.entry, calls[name].getConvID("isis", one.clusters)) for one in got]
+                assert sorted(shown) == expected[name]
+            with pytest.raises(WrongValue, match="goes to all participants"):
+                await hub.pc_abcast("isis", "norway", 1, b"", everybody)
+            with pytest.raises(WrongValue, match="name the clusters"):
+                hub.getConvID("isis", [])
+            with pytest.raises(NotInSet, match="call set_join first"):
+                await hub.pc_cbcast("other", isis.ALL, 1, b"", everybody)
+
+    run(story())
 
 
 def test_a_cluster_without_the_service_is_named(hop_cluster: object) -> None:

@@ -10,6 +10,7 @@ from hopring.bench.latency import latency
 from hopring.bench.many_daemons import daemons
 from hopring.bench.pipeline import pipeline
 from hopring.bench.throughput import throughput
+from hopring.bench.wide.command import wide
 
 
 @click.group()
@@ -21,5 +22,5 @@ def bench() -> None:
     """
 
 
-for _command in (throughput, latency, groups, daemons, engines, failover, cpu, pipeline):
+for _command in (throughput, latency, groups, daemons, engines, failover, cpu, pipeline, wide):
     bench.add_command(_command)

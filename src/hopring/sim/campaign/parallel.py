@@ -167,8 +167,10 @@ def _work(
                     seed = channel.recv()
                     channel.send(_outcome(seed, planted, kind))
         except MisplacedBug as error:
-            channel.recv()
-            channel.send(error)
+            # It may get another seed before the report of an earlier one ends the campaign.
+            while True:
+                channel.recv()
+                channel.send(error)
 
 
 def _outcome(seed: int, planted: Planted, kind: WorldKind) -> SeedReport | Exception:
