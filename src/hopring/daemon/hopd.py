@@ -48,7 +48,7 @@ from hopring.daemon.process.environment import (
 )
 from hopring.daemon.process.health_log import HealthLog
 from hopring.daemon.process.primary_mark import PrimaryMark
-from hopring.daemon.process.rejoin import Rejoin, RejoinParts, addresses_of, names_of, sites_of
+from hopring.daemon.process.rejoin import Rejoin, RejoinParts, addresses_of, names_of, site_names_of, sites_of
 from hopring.daemon.process.reload import ConfigReload, tune_log
 from hopring.daemon.process.security import (
     check_exposure,
@@ -106,7 +106,7 @@ class Hopd:
         self._loop = loop
         self._leave_by_us = NEVER
         self._drain_alarm = loop.alarm(self._drain)
-        self._health_log = HealthLog(loop, self.log, names, addresses_of(config))
+        self._health_log = HealthLog(loop, self.log, names, addresses_of(config), site_names_of(config))
         self._deliveries = DeliveryCounters()
         self._trace: TraceFile | None = None
         destinations = None if groups is None else groups.interest

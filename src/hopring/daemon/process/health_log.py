@@ -8,6 +8,7 @@ from hopring.daemon.engines.host import EngineHost
 from hopring.daemon.log import DaemonLog
 from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.net.udp import Address, Unsent
+from hopring.daemon.process.view_facts import reason_facts
 from hopring.engine import EngineOutput, Installed
 from hopring.errors import Drop
 from hopring.ids import NEVER, DaemonId, Process
@@ -66,8 +67,10 @@ class HealthLog:
         log: DaemonLog,
         names: Mapping[DaemonId, str],
         addresses: Mapping[tuple[str, int], str] | None = None,
+        sites: Mapping[DaemonId, str] | None = None,
     ) -> None:
         self._loop = loop
+        self._sites = sites or {}
         self._log = log
         self._names = names
         self.also: Callable[[], None] = _nothing
@@ -90,10 +93,15 @@ class HealthLog:
         self._alarm.set(self._loop.now_us() + CHECK_US)
 
     def rename(
-        self, names: Mapping[DaemonId, str], addresses: Mapping[tuple[str, int], str], me: Process
+        self,
+        names: Mapping[DaemonId, str],
+        addresses: Mapping[tuple[str, int], str],
+        sites: Mapping[DaemonId, str],
+        me: Process,
     ) -> None:
         """Applies other numbers of daemons; `me` is this daemon, which is alone in its view."""
         self._names = names
+        self._sites = sites
         self._addresses = addresses
         self._members = (me,)
 
@@ -124,14 +132,19 @@ class HealthLog:
 
     def _installed(self, event: Installed) -> None:
         before, self._members = set(self._members), event.members
-        fields = {"id": view_text(event.view), "size": len(event.members), "members": self._list(event.members)}
+        fields: dict[str, object] = {
+            "id": view_text(event.view),
+            "size": len(event.members),
+            "members": self._list(event.members),
+        }
         came = [one for one in event.members if one not in before]
         gone = sorted(before.difference(event.members))
         if before and came:
             fields["came"] = self._list(came)
         if gone:
             fields["gone"] = self._list(gone)
-        self._log.say("view", **fields, primary=event.primary.value or "no", cause=event.cause)
+        fields |= {"primary": event.primary.value or "no", "cause": event.cause}
+        self._log.say("view", **fields, **reason_facts(event.reason, self._names, self._sites))
 
     def _list(self, processes: Sequence[Process]) -> str:
         return ",".join(self._names[process.daemon] for process in processes)

@@ -1,0 +1,33 @@
+"""The reason of a view as fields of a log line or an event, with the names of daemons and sites."""
+
+from collections.abc import Mapping
+
+from hopring.ids import DaemonId
+from hopring.reason import ReasonKind, ViewReason
+
+
+def reason_facts(
+    reason: ViewReason | None, names: Mapping[DaemonId, str], sites: Mapping[DaemonId, str]
+) -> dict[str, object]:
+    """Kind, witness, peer, link, and in seconds the silence and how long before the view it was noticed.
+
+    The link is a pair of sites, or for a ring its site. Fields without a value are left out.
+    """
+    if reason is None:
+        return {}
+    witness, facts = DaemonId(reason.witness), dict[str, object](kind=reason.kind)
+    if not reason.loss:
+        return facts
+    facts["witness"] = names.get(witness, "unknown")
+    peer = None if reason.peer is None else DaemonId(reason.peer)
+    if peer is not None and peer in names:
+        facts["peer"] = names[peer]
+    here = sites.get(witness)
+    if reason.kind == ReasonKind.RING and here is not None:
+        facts["link"] = here
+    elif reason.kind == ReasonKind.LINK and here is not None and peer is not None and peer in sites:
+        facts["link"] = "-".join(sorted([here, sites[peer]]))
+    if reason.silence_us:
+        facts["silence"] = round(reason.silence_us / 1e6, 3)
+    facts["noticed"] = round(reason.noticed_us / 1e6, 3)
+    return facts
