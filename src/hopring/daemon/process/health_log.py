@@ -9,7 +9,7 @@ from hopring.daemon.log import DaemonLog
 from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.net.udp import Address, Unsent
 from hopring.daemon.process.view_facts import reason_facts
-from hopring.engine import EngineOutput, Installed
+from hopring.engine import EngineOutput, Installed, TransitionalSignal
 from hopring.errors import Drop
 from hopring.ids import NEVER, DaemonId, Process
 from hopring.sealing.sealing import SealingSnapshot
@@ -75,6 +75,9 @@ class HealthLog:
         self._names = names
         self.also: Callable[[], None] = _nothing
         """Called with every check of the counters, for periodic work that is not worth a wake-up of its own."""
+        self.note: Callable[[str, Mapping[str, object]], None] = _unheard
+        """Gets signals, and links that come up or go down, which the log does not have."""
+        self._linked: dict[str, str] = {}  # By the daemon at the other end of a link, its site.
         self._host: EngineHost | None = None
         self._members: tuple[Process, ...] = ()
         self._told_us: dict[str, int] = {}
@@ -128,7 +131,30 @@ class HealthLog:
         """Logs every installed view, with its cause."""
         for event in events:
             if isinstance(event, Installed):
+                self._signalled(events, event)
                 self._installed(event)
+                self._compare_links(event)
+
+    def _signalled(self, events: Sequence[EngineOutput], installed: Installed) -> None:
+        """Notes the signal that closed the view before this one; both come in one turn."""
+        for event in events:
+            if isinstance(event, TransitionalSignal) and event.next_view == installed.view:
+                facts = {"view": view_text(event.view), "next": view_text(event.next_view)}
+                self.note("signal", {**facts, "together": self._list(event.together)})
+
+    def _compare_links(self, installed: Installed) -> None:
+        """Notes links to other sites that this view has, or has no longer."""
+        assert self._host is not None, "outputs come from a host"
+        peers = [self._names[link.peer] for link in self._host.snapshot().links]
+        site_of = {name: self._sites.get(number, "") for number, name in self._names.items()}
+        linked = {peer: site_of[peer] for peer in peers}
+        for peer in sorted(self._linked.keys() | linked.keys()):
+            if peer in self._linked and peer in linked:
+                continue
+            state = "up" if peer in linked else "down"
+            facts = {"peer": peer, "site": linked.get(peer) or self._linked.get(peer, ""), "state": state}
+            self.note("link", facts if state == "up" else {**facts, "cause": installed.cause})
+        self._linked = linked
 
     def _installed(self, event: Installed) -> None:
         before, self._members = set(self._members), event.members
@@ -195,6 +221,10 @@ class HealthLog:
         remedy = _REMEDIES.get(reason)
         fields = {"remedy": remedy} if remedy else {}
         self._log.say(event, reason=reason, count=count, **fields)
+
+
+def _unheard(_event: str, _facts: Mapping[str, object]) -> None:
+    """The default: nobody wants to know."""
 
 
 def _nothing() -> None:
