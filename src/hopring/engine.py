@@ -177,6 +177,7 @@ class Installed(Value):
         primary: PrimaryBasis = PrimaryBasis.NONE,
         epoch: int = 0,
         reason: ViewReason | None = None,
+        own: ViewReason | None = None,
     ) -> None:
         self.view: Final = view
         self.members: Final = members
@@ -189,6 +190,7 @@ class Installed(Value):
         # The place of a primary view in the chain of all of them; 0 if others might be as far.
         self.epoch: Final = epoch
         self.reason: Final = reason  # The cause as facts; None if the engine has only the text.
+        self.own: Final = own  # What this daemon itself would give; its times are not up to date.
 
 
 EngineInput = SubmitMessage | Resume | Withdraw | ForcePrimary | Stop | Stalled | Tick

@@ -49,6 +49,7 @@ class LossFacts(NamedTuple):
 NO_FACTS: Final = LossFacts()
 
 RANKS: Final = {kind.value: rank for rank, kind in enumerate(ReasonKind)}
+RANKS[ReasonKind.RING] = RANKS[ReasonKind.LINK]  # Of these two the one that was noticed first.
 
 
 class ViewReason(msgspec.Struct, frozen=True, array_like=True):

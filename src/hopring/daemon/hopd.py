@@ -179,6 +179,7 @@ class Hopd:
             "start",
             version=__version__,
             cluster=config.cluster,
+            site=config.sites[config.site_of[me.daemon]].name,
             hash=f"{cluster_hash(config):08x}",
             address=f"{own.address} port {own.port}",
             incarnation=f"{me.incarnation:016x}",

@@ -542,7 +542,7 @@ class Membership(Engine[DriverEvent, DriverEffect]):
         primary = bool(attempt.judgement.basis)
         self._out += close_view(self.view, decision, self.site, attempt.new.view, primary)
         self.voter.install(attempt.judgement, attempt.new.view)
-        reason = self.reasons.end(attempt.states.values(), self.view.members, now_us)
+        reason, own = self.reasons.end(attempt.states.values(), self.view.members, now_us)
         self.view = attempt.make_view(self.options.in_flight_max(len(attempt.new.members)))
         stack.heard(attempt.clock)
         self.attempt = None
@@ -555,7 +555,7 @@ class Membership(Engine[DriverEvent, DriverEffect]):
         self.network.measuring.installed(now_us)
         self.deadline_us = self.repeat_at_us = NEVER
         self.discovery.end_search(self.view, now_us)
-        self._out.append(self.view.installation(decision, reason))
+        self._out.append(self.view.installation(decision, reason, own))
 
     # Losses.
 

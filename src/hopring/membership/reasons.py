@@ -61,15 +61,17 @@ class LossReasons:
         age_us = min(max(now_us - self._noticed_at_us, 0), TIME_US_MAX)
         return structs.replace(self.own, noticed_us=age_us)
 
-    def end(self, states: Iterable[StateTrans], before: Iterable[Process], now_us: int) -> ViewReason:
-        """A view begins, of the senders of these states: its reason. That of the next one is open."""
+    def end(
+        self, states: Iterable[StateTrans], before: Iterable[Process], now_us: int
+    ) -> tuple[ViewReason, ViewReason]:
+        """A view begins, of the senders of these states: its reason, and the one of this daemon alone."""
         told = list(states)
-        reason = self._agreed(told, now_us)
+        reasons = self._agreed(told, now_us), self.own
         # A daemon that lost others by its stall says so once more when they meet again.
         lost = not {one.sender for one in told}.issuperset(before)
         if self.own.kind != ReasonKind.STALL or not lost:
             self.own = reason_of(ReasonKind.MERGE, self._me, "merge")
-        return reason
+        return reasons
 
     def _agreed(self, states: Iterable[StateTrans], now_us: int) -> ViewReason:
         """The reason of the view that is installed now; the same at all members, but for its age."""

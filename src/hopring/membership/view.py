@@ -63,10 +63,10 @@ class InstalledView:
     def __post_init__(self) -> None:
         self.processes = {one.daemon: one for one in self.members}
 
-    def installation(self, decision: Decision, reason: ViewReason) -> Installed:
-        """The event that begins this view."""
-        together, uneven, cause = decision.together, decision.uneven, reason.text(self.me.daemon)
-        return Installed(self.id, self.members, together, cause, uneven, self.primary, self.epoch, reason)
+    def installation(self, decision: Decision, reason: ViewReason, own: ViewReason) -> Installed:
+        """The event that begins this view, with the reason of all members and that of this daemon."""
+        parts = decision.together, reason.text(self.me.daemon), decision.uneven, self.primary, self.epoch
+        return Installed(self.id, self.members, *parts, reason, own)
 
     def beginning(self, reason: ViewReason) -> Installed:
         """The event that begins the first view of a daemon."""

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from hopring.daemon.process.view_facts import reason_facts
+from hopring.daemon.process.view_facts import own_facts, reason_facts
 from hopring.ids import DaemonId
 from hopring.reason import ReasonKind, ViewReason, reason_of
 
@@ -42,3 +42,13 @@ def test_a_start_has_no_witness_and_an_engine_without_reasons_no_facts() -> None
 
 def test_a_daemon_that_is_not_configured_here_is_not_named() -> None:
     assert "peer" not in facts(reason_of(ReasonKind.LEAVE, DaemonId(0), "leaves", DaemonId(77)))
+
+
+def test_what_a_daemon_noticed_itself_is_told_if_the_view_has_the_reason_of_another() -> None:
+    agreed = reason_of(ReasonKind.LINK, DaemonId(2), "silent", DaemonId(0))
+    heard = reason_of(ReasonKind.LOST, DaemonId(0), "us1 lost the view", DaemonId(2))
+
+    assert own_facts(agreed, heard, NAMES) == {"own": "lost", "own_peer": "us1"}
+    assert own_facts(agreed, agreed, NAMES) == {}
+    assert own_facts(agreed, reason_of(ReasonKind.MERGE, DaemonId(0), "merge"), NAMES) == {}
+    assert own_facts(None, None, NAMES) == {}

@@ -123,10 +123,10 @@ def ask(path: Path, seconds: float, verb: str, **fields: object) -> AdminReply:
         words = msgspec.json.decode(heard, type=dict[str, Any])
     except TimeoutError:
         raise NoAdminReply(f"no answer within {seconds:g} s") from None
-    except (OSError, ValueError) as error:
-        raise NoAdminReply(getattr(error, "strerror", None) or str(error)) from None
     except msgspec.DecodeError as error:
         raise NoAdminReply(f"what answers is no daemon ({error})") from None
+    except (OSError, ValueError) as error:
+        raise NoAdminReply(getattr(error, "strerror", None) or str(error)) from None
     return AdminReply(words.get("ok") is True, words)
 
 

@@ -8,7 +8,7 @@ from hopring.daemon.engines.host import EngineHost
 from hopring.daemon.log import DaemonLog
 from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.net.udp import Address, Unsent
-from hopring.daemon.process.view_facts import reason_facts
+from hopring.daemon.process.view_facts import own_facts, reason_facts
 from hopring.engine import EngineOutput, Installed, TransitionalSignal
 from hopring.errors import Drop
 from hopring.ids import NEVER, DaemonId, Process
@@ -170,7 +170,8 @@ class HealthLog:
         if gone:
             fields["gone"] = self._list(gone)
         fields |= {"primary": event.primary.value or "no", "cause": event.cause}
-        self._log.say("view", **fields, **reason_facts(event.reason, self._names, self._sites))
+        fields |= reason_facts(event.reason, self._names, self._sites)
+        self._log.say("view", **fields, **own_facts(event.reason, event.own, self._names))
 
     def _list(self, processes: Sequence[Process]) -> str:
         return ",".join(self._names[process.daemon] for process in processes)

@@ -31,3 +31,15 @@ def reason_facts(
         facts["silence"] = round(reason.silence_us / 1e6, 3)
     facts["noticed"] = round(reason.noticed_us / 1e6, 3)
     return facts
+
+
+def own_facts(
+    reason: ViewReason | None, own: ViewReason | None, names: Mapping[DaemonId, str]
+) -> dict[str, object]:
+    """What a daemon itself had noticed, if the reason of the view is that of another: kind and peer."""
+    if reason is None or own is None or not own.loss or reason.witness == own.witness:
+        return {}
+    facts = dict[str, object](own=own.kind)
+    if own.peer is not None and DaemonId(own.peer) in names:
+        facts["own_peer"] = names[DaemonId(own.peer)]
+    return facts
