@@ -5,13 +5,13 @@ with the same of these reasons, the most telling one: so a daemon that did not r
 repeat that instead of blaming whom they missed. Daemons have numbers here; drivers add the names.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Annotated, Final, NamedTuple
 
 import msgspec
 
-from hopring.ids import DAEMONS_MAX, DaemonId
+from hopring.ids import DAEMONS_MAX, NOBODY, DaemonId
 
 DETAIL_CHARACTERS_MAX: Final = 200
 TIME_US_MAX: Final = 2**53
@@ -93,3 +93,17 @@ def most_telling(reasons: Iterable[ViewReason]) -> ViewReason:
     """The one of these that says most: by kind, then the earliest noticed, then the lowest witness."""
     unknown = RANKS[ReasonKind.LOST]
     return min(reasons, key=lambda one: (RANKS.get(one.kind, unknown), -one.noticed_us, one.witness))
+
+
+def reason_names(
+    reason: ViewReason, names: Mapping[int, str], sites: Mapping[int, str]
+) -> tuple[str, str, str]:
+    """The names of witness, peer and link (two sites, or the site of a ring); empty where there is none."""
+    if not reason.loss:
+        return "", "", ""
+    peer = NOBODY if reason.peer is None else reason.peer
+    here, there = sites.get(reason.witness, ""), sites.get(peer, "")
+    link = here if reason.kind == ReasonKind.RING else ""
+    if reason.kind == ReasonKind.LINK and here and there:
+        link = "-".join(sorted([here, there]))
+    return names.get(reason.witness, ""), names.get(peer, ""), link

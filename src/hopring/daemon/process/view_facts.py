@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from hopring.ids import DaemonId
-from hopring.reason import ReasonKind, ViewReason
+from hopring.reason import ViewReason, reason_names
 
 
 def reason_facts(
@@ -15,22 +15,19 @@ def reason_facts(
     """
     if reason is None:
         return {}
-    witness, facts = DaemonId(reason.witness), dict[str, object](kind=reason.kind)
+    facts = dict[str, object](kind=reason.kind)
     if not reason.loss:
         return facts
-    facts["witness"] = names.get(witness, "unknown")
-    peer = None if reason.peer is None else DaemonId(reason.peer)
-    if peer is not None and peer in names:
-        facts["peer"] = names[peer]
-    here = sites.get(witness)
-    if reason.kind == ReasonKind.RING and here is not None:
-        facts["link"] = here
-    elif reason.kind == ReasonKind.LINK and here is not None and peer is not None and peer in sites:
-        facts["link"] = "-".join(sorted([here, sites[peer]]))
+    named = dict(zip(("witness", "peer", "link"), reason_names(reason, _by(names), _by(sites)), strict=True))
+    facts |= {key: value for key, value in named.items() if value}
     if reason.silence_us:
         facts["silence"] = round(reason.silence_us / 1e6, 3)
     facts["noticed"] = round(reason.noticed_us / 1e6, 3)
     return facts
+
+
+def _by(names: Mapping[DaemonId, str]) -> dict[int, str]:
+    return {int(one): name for one, name in names.items()}
 
 
 def own_facts(
