@@ -36,6 +36,7 @@ def a_split(cluster: WhyCluster) -> None:
     cluster.until_views(EU, US)
     told = cluster.wait_for_story(lambda told: told.fault == "network")
     assert told.where in ("link ap-us", "link eu-us")
+    assert "in either direction" in told.text
     for side in (EU, US):
         told = cluster.wait_for_story(lambda told: told.where in ("link ap-us", "link eu-us"), of=side)
         assert told.fault == "one side known"

@@ -256,8 +256,9 @@ class _Case:
         view = min(views, key=lambda one: (one.noticed_at_s, one.daemon))
         near, far = view.witness, view.peer
         where = f"link {view.link or f'{near}-{far}'}"
-        if self._missed_by(far, near, views):
-            text = f"nothing passed on the {where} in either direction: {near} and {far} both missed each other"
+        if missed := self._missed_by(far, near, views):
+            both = f"{near} missed {far}, and {far} missed {missed}"
+            text = f"nothing passed on the {where} in either direction: {both}"
             return Diagnosis(FaultKind.NETWORK, where, text, _PATH)
         if self._heard_of(far, near):
             text = (
@@ -270,11 +271,15 @@ class _Case:
         remedy = f"see whether {far} runs; if it does, {_PATH}"
         return Diagnosis(FaultKind.ONE_SIDE, where, text, remedy)
 
-    def _missed_by(self, far: str, near: str, views: Sequence[SeenView]) -> bool:
-        """Whether the other end missed this one too, as a reason or by its own account."""
-        told = any(view.witness == far and view.peer == near for view in views)
+    def _missed_by(self, far: str, near: str, views: Sequence[SeenView]) -> str:
+        """Whom the other end missed, by a reason or its own account: this one, or another of its side."""
+        missed = {view.peer for view in views if view.witness == far}
         own = [view for view in self.incident.views if view.daemon == far]
-        return told or any(view.own == ReasonKind.LINK and view.own_peer == near for view in own)
+        missed |= {view.own_peer for view in own if view.own == ReasonKind.LINK}
+        if near in missed:
+            return near
+        beside = {name for side in self.incident.sides if near in side and far not in side for name in side}
+        return min(missed & beside, default="")
 
     def _heard_of(self, far: str, near: str) -> bool:
         """Whether the other end, or its site, only heard that this one had lost the view."""

@@ -82,6 +82,12 @@ class Incident:
         """When the last of its views was installed."""
         return max([one.at_s for one in self.views])
 
+    def is_over(self, view: SeenView) -> bool:
+        """Whether a daemon sees all those again in this view that it had lost."""
+        own = [one for one in self.views if one.daemon == view.daemon]
+        lost = {name for one in own for name in one.gone}
+        return bool(lost) and lost.issubset(view.members) and view.at_s >= own[-1].at_s
+
     @property
     def lost(self) -> set[str]:
         """The daemons that somebody lost."""
@@ -124,40 +130,39 @@ def find_incidents(views: Iterable[SeenView]) -> list[Incident]:
     """The incidents that these views show, by time."""
     ordered = sorted(views, key=lambda view: (view.at_s, view.daemon))
     incidents: list[Incident] = []
+    over_at_s = float("inf")  # When the last incident was over.
     for view in ordered:
         if not view.loss:
-            continue
-        if incidents and _belongs(view, incidents[-1]):
+            if incidents and incidents[-1].is_over(view):
+                over_at_s = min(over_at_s, view.at_s)
+        elif incidents and _belongs(view, incidents[-1], over_at_s):
             incidents[-1].views.append(view)
         else:
             incidents.append(Incident([view]))
+            over_at_s = float("inf")
     for at, incident in enumerate(incidents):
         until_s = incidents[at + 1].last_s if at + 1 < len(incidents) else float("inf")
         _find_outcome(incident, ordered, until_s)
     return incidents
 
 
-def _belongs(view: SeenView, incident: Incident) -> bool:
+def _belongs(view: SeenView, incident: Incident, over_at_s: float) -> bool:
     """Whether a view was lost with those of an incident, or by the stall that was the reason of it."""
     stalled = view.kind == ReasonKind.STALL and view.heard_at_s <= incident.noticed_at_s
-    return stalled or view.noticed_at_s - incident.last_s <= GAP_S
+    near = view.noticed_at_s - incident.last_s <= GAP_S and view.noticed_at_s <= over_at_s
+    return stalled or near
 
 
 def _find_outcome(incident: Incident, ordered: Sequence[SeenView], until_s: float) -> None:
     """Notes the sides of an incident, who is in none of them, and when they met again."""
-    last = {view.daemon: view for view in incident.views}
-    # A daemon that comes back from a stall installs the view in which all meet.
-    parted = {view.daemon: view for view in incident.views if view.gone}
-    members = {view.id: view.members for view in (parted or last).values()}
-    incident.sides = sorted(set(members.values()), key=lambda side: (-len(side), side))
+    during = [view for view in ordered if incident.noticed_at_s <= view.at_s <= until_s]
+    incident.healed = next((view for view in during if incident.is_over(view)), None)
+    if not incident.lost:
+        incident.healed = max(incident.views, key=lambda view: view.at_s)
+    healed = incident.healed
+    # Small views may have met before the end, and the last one has no sides any more.
+    parted = [view for view in during if healed is None or (view.id != healed.id and view.at_s < healed.at_s)]
+    last = {view.daemon: view for view in (parted if incident.lost else incident.views)}
+    incident.sides = sorted({view.members for view in last.values()}, key=lambda side: (-len(side), side))
     inside = {name for side in incident.sides for name in side}
     incident.gone = tuple(sorted(incident.lost - inside))
-    for view in ordered:
-        if view.at_s < incident.noticed_at_s or view.at_s > until_s or view.daemon not in last:
-            continue
-        lost = {name for one in incident.views if one.daemon == view.daemon for name in one.gone}
-        if lost and lost.issubset(view.members) and view.at_s >= last[view.daemon].at_s:
-            incident.healed = view
-            return
-    if not incident.lost:
-        incident.healed = max(last.values(), key=lambda view: view.at_s)

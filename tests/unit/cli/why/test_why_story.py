@@ -228,6 +228,36 @@ def test_losses_far_apart_are_two_incidents_and_a_view_names_its_own() -> None:
         incident_of(story, "77.0")
 
 
+def test_a_loss_soon_after_the_others_met_again_is_another_incident() -> None:
+    logs = split()
+    logs[0].view(
+        101.5, "5.0", "eu1,eu2,us2", "gone=us1 kind=ring witness=us2 peer=us1 link=us silence=0.3 noticed=0.1"
+    )
+    logs[2].view(130.0, "6.0", "eu1,eu2,us1,us2", "cause=it kind=stall witness=us1 silence=29.0 noticed=0.4")
+    story = story_of(*logs)
+
+    assert [one.fault for _, one in story.incidents] == [FaultKind.NETWORK, FaultKind.STALLED]
+    assert len(story.incidents[1][0].views) == 2
+
+
+def test_views_that_met_before_the_end_are_one_side() -> None:
+    logs = split()
+    logs[1].lines.insert(2, logs[1].lines[2].replace("3.0.", "2.7.").replace("eu1,eu2", "eu2"))
+    incident, _ = last(*logs)
+
+    assert incident.sides == [("eu1", "eu2"), ("us1", "us2")]
+
+
+def test_an_end_that_missed_another_daemon_of_that_side_shows_that_nothing_passed() -> None:
+    logs = [ToldLog("ap1", "ap"), *split()[::2]]
+    logs[2].lines[2] = logs[2].lines[2].replace("peer=eu1", "peer=ap1").replace("gone=eu1", "gone=ap1,eu1")
+    logs[1].lines[2] = logs[1].lines[2].replace("members=eu1", "members=ap1,eu1")
+    _, diagnosis = last(*logs)
+
+    assert (diagnosis.fault, diagnosis.where) == (FaultKind.NETWORK, "link eu-us")
+    assert diagnosis.text.endswith("in either direction: eu1 missed us1, and us1 missed ap1")
+
+
 def test_a_daemon_with_another_configuration_is_no_incident_and_is_named() -> None:
     eu1, us1 = ToldLog("eu1", "eu"), ToldLog("us1", "us")
     eu1.view(10.0, "1.0", "eu1", "kind=start")
