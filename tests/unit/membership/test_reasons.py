@@ -4,13 +4,19 @@ from msgspec import msgpack
 from msgspec.structs import replace
 from tests.unit.membership.state_reports import ATTEMPT, A, B, C, state
 
+from hopring.config import local_config
 from hopring.ids import Process
 from hopring.membership.messages import StateTrans, decode_recovery_message, encode_membership_message
+from hopring.membership.reasons import LossReasons
 from hopring.reason import LossFacts, ReasonKind, ViewReason, most_telling, reason_of
+from hopring.sim.cluster import SimCluster
+from hopring.sim.path import Quality
 
 LINK = reason_of(
     ReasonKind.LINK, A.daemon, "link with daemon 1: nothing heard for 1200 ms", B.daemon, 1_200_000
 )
+
+LINK_OF_B = reason_of(ReasonKind.LINK, B.daemon, "link with daemon 0: silent", A.daemon, 1_200_000)
 
 
 def told(sender: Process, kind: ReasonKind, noticed_us: int = 0) -> ViewReason:
@@ -70,3 +76,38 @@ def test_a_state_of_an_older_version_has_no_reason_and_one_of_a_later_version_is
 
 def test_what_is_known_of_a_loss_is_the_peer_and_the_silence() -> None:
     assert LossFacts(B.daemon, 1_200_000, absence=True) == (B.daemon, 1_200_000, True)
+
+
+def reasons_of_a() -> LossReasons:
+    """The reasons of the first daemon of a cluster that is only built."""
+    cluster = SimCluster(local_config({"eu": 3}), 1, Quality(delay_us=500))
+    cluster.start()
+    return cluster.hosts["eu1"].membership.reasons
+
+
+def test_all_members_choose_among_what_all_have_told_and_a_false_witness_is_ignored() -> None:
+    reasons = reasons_of_a()
+    reasons.note(ReasonKind.LOST, "daemon 1 lost the view", 1_000, LossFacts(B.daemon))
+    own = reasons.report(5_000)
+    false = replace(state(C), reason=told(B, ReasonKind.STALL))
+    states = [replace(state(A), reason=own), replace(state(B), reason=LINK_OF_B), false]
+
+    reason, mine = reasons.end(states, [A, B, C], 9_000)
+
+    assert (reason.kind, reason.witness) == ("link", B.daemon)
+    assert reason.noticed_us == LINK_OF_B.noticed_us + 4_000
+    assert (mine.kind, mine.peer) == ("lost", B.daemon)
+    assert reasons.report(10_000) is None
+    assert reasons.text == "merge"
+
+
+def test_a_daemon_that_lost_others_by_its_stall_says_so_again_when_they_meet() -> None:
+    reasons = reasons_of_a()
+    reasons.note(ReasonKind.STALL, "did not run", 1_000, LossFacts(None, 3_000_000))
+
+    alone, _ = reasons.end([replace(state(A), reason=reasons.report(2_000))], [A, B], 3_000)
+    together, _ = reasons.end([replace(state(A), reason=reasons.report(4_000)), state(B)], [A], 5_000)
+    later, _ = reasons.end([state(A), state(B)], [A, B], 6_000)
+
+    assert [one.kind for one in (alone, together, later)] == ["stall", "stall", "merge"]
+    assert together.last_heard_us > alone.last_heard_us
