@@ -12,7 +12,7 @@ from typing import Final
 
 from hopring.cli.monitor.event_lines import LoggedEvent
 from hopring.cli.why.evidence import Evidence
-from hopring.cli.why.incidents import Incident, SeenView
+from hopring.cli.why.incidents import Incident, SeenView, views_of
 from hopring.reason import ReasonKind
 
 NEAR_S: Final = 5.0
@@ -190,8 +190,7 @@ class _Case:
         return None
 
     def _later(self, events: Sequence[LoggedEvent]) -> Iterator[SeenView]:
-        from hopring.cli.why.incidents import views_of  # noqa: PLC0415
-
+        """Views of a daemon up to the end of the incident whose witness was missed in it."""
         near = [one for one in events if self.incident.noticed_at_s <= one.at_s <= self.until_s]
         for view in views_of({event.daemon: near for event in near}):
             if view.witness in self.missed and view.heard_at_s <= self.incident.last_s:
