@@ -101,6 +101,7 @@ if TYPE_CHECKING:
         LinkFacts,
         LinkWeights,
         LockInfo,
+        ReasonFacts,
         WeighedLink,
     )
     from hopring.client.receiving.runs import MessageRun
@@ -211,6 +212,7 @@ __all__ = [
     "QueueFull",
     "Quorum",
     "Ready",
+    "ReasonFacts",
     "Receipt",
     "Reconnect",
     "ReconnectGap",
@@ -280,7 +282,7 @@ _NAMES = {
     "hopring.client.locks.handles": "BlockingLocking Locking",
     "hopring.client.queries": (
         "ConfiguredDaemon DaemonFacts DaemonView GroupInfo GroupMembers LinkFacts LinkWeights LockInfo "
-        "WeighedLink"
+        "ReasonFacts WeighedLink"
     ),
     "hopring.client.arguments": "ConnectOptions LatePolicy Reconnect Requirement SynchronyName ViewSynchrony",
     "hopring.client.receiving.runs": "MessageRun",

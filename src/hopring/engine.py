@@ -25,6 +25,7 @@ from hopring.errors import Drop
 from hopring.ids import DaemonId, Process, SiteId, SiteMask, ViewId
 from hopring.links.events import LinkCounters, Tick
 from hopring.ordering.entry import OrderedMessage, Position
+from hopring.reason import ViewReason
 from hopring.services import Service
 from hopring.value import Value
 
@@ -175,6 +176,8 @@ class Installed(Value):
         uneven: bool = False,
         primary: PrimaryBasis = PrimaryBasis.NONE,
         epoch: int = 0,
+        reason: ViewReason | None = None,
+        own: ViewReason | None = None,
     ) -> None:
         self.view: Final = view
         self.members: Final = members
@@ -186,6 +189,8 @@ class Installed(Value):
         self.primary: Final = primary
         # The place of a primary view in the chain of all of them; 0 if others might be as far.
         self.epoch: Final = epoch
+        self.reason: Final = reason  # The cause as facts; None if the engine has only the text.
+        self.own: Final = own  # What this daemon itself would give; its times are not up to date.
 
 
 EngineInput = SubmitMessage | Resume | Withdraw | ForcePrimary | Stop | Stalled | Tick

@@ -399,7 +399,7 @@ class Stack:
         if self.ring.urgent_open if urgent else self.ring.transit_open:
             self._step_ring(Submit(encode_item(item), urgent=urgent), now_us)
         else:
-            self._fail("the ring does not keep up with the data from other sites", now_us)
+            self._fail(Failed.of_load("the ring does not keep up with the data from other sites"), now_us)
 
     # Up: from the links to the layer above.
 
@@ -495,7 +495,7 @@ class Stack:
                     self._handle_routed(output, now_us)
         except PeerError as error:
             self.drops[error.reason] += 1
-            self._fail(f"a neighbour breaks the protocol: {error}", now_us)
+            self._fail(Failed(f"a neighbour breaks the protocol: {error}"), now_us)
 
     def _pinged(self, neighbour: DaemonId, body: memoryview, now_us: int) -> None:
         pinging = self._pings.get(neighbour)
@@ -559,7 +559,7 @@ class Stack:
                 self._deliver(output.payload, partial(FromLink, daemon), now_us, daemon)
             elif isinstance(output, LinkFailed) and daemon in self.links:
                 # A failed link that no tree uses does not harm the network.
-                self._fail(f"link with daemon {daemon}: {output.reason}", now_us, output.absence)
+                self._fail(Failed.of_link(output, daemon), now_us)
 
     def _step_ring(self, event: rings.Input, now_us: int) -> None:
         outputs = self.ring.step(event, now_us)
@@ -578,7 +578,7 @@ class Stack:
             elif isinstance(output, Transmit):
                 self._out.append(SendSite(output.frames))
             elif isinstance(output, LinkFailed):
-                self._fail(f"ring: {output.reason}", now_us, output.absence)
+                self._fail(Failed.of_ring(output, self.ring.suspect), now_us)
 
     def _handle_routed(self, output: RoutingOutput, now_us: int) -> None:
         if isinstance(output, ToLink):
@@ -595,6 +595,6 @@ class Stack:
         elif isinstance(output, NetworkFailed):
             self._out.append(output)
 
-    def _fail(self, reason: str, now_us: int, absence: bool = False) -> None:
-        for output in self.network.step(Failed(reason, absence)):
+    def _fail(self, failed: Failed, now_us: int) -> None:
+        for output in self.network.step(failed):
             self._handle_routed(output, now_us)

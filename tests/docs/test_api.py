@@ -83,7 +83,7 @@ def test_members_of_sessions_and_groups_with_their_arguments(name: str) -> None:
     "name",
     [
         *("Message", "View", "Transition", "Reconnected", "ReconnectGap", "Member"),
-        *("Gap", "SlowWarning", "GroupInfo", "GroupMembers", "DaemonView"),
+        *("Gap", "SlowWarning", "GroupInfo", "GroupMembers", "DaemonView", "ReasonFacts"),
         *(
             "DaemonFacts",
             "ConfiguredDaemon",

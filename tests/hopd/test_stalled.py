@@ -1,9 +1,11 @@
 """A daemon that did not run for a while: its log says so, and no neighbour is blamed."""
 
+import json
 import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -74,6 +76,7 @@ def test_hop_view_and_the_status_name_the_neighbour_that_was_lost(tmp_path: Path
     url = f"hop://127.0.0.1:{config.daemons[0].client_port}"
     told: list[str] = []
     shown: list[str] = []
+    facts: list[dict[str, Any]] = []
 
     def story(place: Path) -> list[str]:
         with alone(config, place, "eu1") as eu1:
@@ -83,9 +86,13 @@ def test_hop_view_and_the_status_name_the_neighbour_that_was_lost(tmp_path: Path
                 us1.process.wait()
             told[:] = until_alone(eu1)
             shown.append(CliRunner().invoke(cli, ["view", "--at", url]).stdout)
+            facts.append(json.loads(CliRunner().invoke(cli, ["view", "--at", url, "--json"]).stdout))
             return told
 
     undisturbed(story, tmp_path)
     assert "(link with us1: nothing heard for " in shown[-1]
+    reason = facts[-1]["reason"]
+    assert [reason[key] for key in ("kind", "witness", "peer", "link")] == ["link", "eu1", "us1", "eu-us"]
+    assert reason["silence_seconds"] >= 1.0
     assert any('cause="link with us1: nothing heard for ' in line for line in told)
     assert "daemon 1" not in "\n".join(told)

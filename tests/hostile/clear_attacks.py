@@ -272,7 +272,8 @@ def no_descriptor_to_dial(scenes: Scenes) -> None:
                 wire.held.clear()
                 wire.release()
             # Their attempt fails, because eu1 cannot dial.
-            run_until(cluster.loop, lambda: "no socket for the connection" in cluster.membership("eu1").cause)
+            reasons = cluster.membership("eu1").reasons
+            run_until(cluster.loop, lambda: "no socket for the connection" in reasons.text)
             assert cluster.daemons["eu1"].size() == 1
         cluster.together("eu1", "us1")
         cluster.say("us1", b"after")

@@ -68,6 +68,7 @@ PACKAGES = (
         "compiled",
         "value",
         "ids",
+        "reason",
         "naming",
         "printable",
         "errors",

@@ -33,6 +33,7 @@ COMMANDS: Final = {
     "rmp": "hopring.cli.peers.command:rmp",
     "keys": "hopring.cli.keys:keys",
     "monitor": "hopring.cli.monitor.command:monitor",
+    "why": "hopring.cli.why.command:why",
     "doctor": "hopring.cli.doctor:doctor",
     "shell": "hopring.cli.shell:shell",
     "up": "hopring.cli.up:up",

@@ -162,6 +162,7 @@ def _print_view(shown: DaemonView, daemon: str, as_json: bool) -> None:
             "primary": shown.primary,
             "primary_by": shown.primary_by,
             "cause": shown.cause,
+            "reason": None if shown.reason is None else asdict(shown.reason),
             "suspended": shown.suspended,
         }
         click.echo(json.dumps(facts))

@@ -5,7 +5,7 @@ blocking session share it, and long lists come in pages.
 """
 
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from hopring.client.arguments import got, group_named
@@ -27,6 +27,7 @@ from hopring.session.protocol import (
     MembersPage,
     NoAnswer,
     PrimaryName,
+    ReasonAnswer,
     ViewAnswer,
     WeightLine,
     WeightsName,
@@ -62,6 +63,23 @@ class GroupMembers:
 
 
 @dataclass(frozen=True, slots=True)
+class ReasonFacts:
+    """Why a view of the daemons was formed, the same at all its members."""
+
+    kind: str  # link, ring, stall, leave, ...; start or merge if nothing was lost.
+    witness: str  # The daemon that noticed.
+    peer: str  # The daemon that it missed, or that left; empty if it is not known.
+    link: str  # The two sites of the link, as eu-us, or the site of the ring; empty if it is neither.
+    silence_seconds: float  # For how long nothing was heard, or the witness did not run.
+    noticed_seconds: float  # How long before the view the witness noticed.
+
+    @property
+    def last_heard_seconds(self) -> float:
+        """How long before the view the peer was heard last."""
+        return self.silence_seconds + self.noticed_seconds
+
+
+@dataclass(frozen=True, slots=True)
 class DaemonView:
     """A view of the daemons."""
 
@@ -71,6 +89,7 @@ class DaemonView:
     age_seconds: float
     primary_by: PrimaryName = ""  # Why the view is primary; empty if it is not.
     suspended: tuple[str, ...] = ()  # Groups below their minimum, of the present view: some of them, if many.
+    reason: ReasonFacts | None = None  # The cause as facts; None if the daemon does not know it, or is older.
 
     @property
     def primary(self) -> bool:
@@ -219,9 +238,17 @@ def view(after: DaemonView | None) -> Query[DaemonView]:
     if after is not None and not isinstance(after, DaemonView):
         raise WrongType("after", got(after), "give a DaemonView that `view` has returned, or None")
     answer = _expect(ViewAnswer, (yield "view", "", "" if after is None else after.text))
-    return DaemonView(
-        answer.id, answer.members, answer.cause, answer.age_us / 1e6, answer.primary, answer.suspended
-    )
+    parts = answer.id, answer.members, answer.cause, answer.age_us / 1e6, answer.primary, answer.suspended
+    found = DaemonView(*parts)
+    return replace(found, reason=_reason((yield "reason", found.text, "")))
+
+
+def _reason(answer: Answer | None) -> ReasonFacts | None:
+    """The facts of an answer; a daemon that does not know the question has none."""
+    if not isinstance(answer, ReasonAnswer):
+        return None
+    times = answer.silence_us / 1e6, answer.noticed_us / 1e6
+    return ReasonFacts(answer.kind, answer.witness, answer.peer, answer.link, *times)
 
 
 def daemon() -> Query[DaemonFacts]:

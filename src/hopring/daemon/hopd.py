@@ -46,9 +46,10 @@ from hopring.daemon.process.environment import (
     state_path,
     where_clients_come,
 )
+from hopring.daemon.process.event_store import EventStore
 from hopring.daemon.process.health_log import HealthLog
 from hopring.daemon.process.primary_mark import PrimaryMark
-from hopring.daemon.process.rejoin import Rejoin, RejoinParts, addresses_of, names_of, sites_of
+from hopring.daemon.process.rejoin import Rejoin, RejoinParts, addresses_of, names_of, site_names_of, sites_of
 from hopring.daemon.process.reload import ConfigReload, tune_log
 from hopring.daemon.process.security import (
     check_exposure,
@@ -106,7 +107,7 @@ class Hopd:
         self._loop = loop
         self._leave_by_us = NEVER
         self._drain_alarm = loop.alarm(self._drain)
-        self._health_log = HealthLog(loop, self.log, names, addresses_of(config))
+        self._health_log = HealthLog(loop, self.log, names, addresses_of(config), site_names_of(config))
         self._deliveries = DeliveryCounters()
         self._trace: TraceFile | None = None
         destinations = None if groups is None else groups.interest
@@ -178,17 +179,19 @@ class Hopd:
             "start",
             version=__version__,
             cluster=config.cluster,
+            site=config.sites[config.site_of[me.daemon]].name,
             hash=f"{cluster_hash(config):08x}",
             address=f"{own.address} port {own.port}",
             incarnation=f"{me.incarnation:016x}",
             pid=os.getpid(),
             key="none" if keys is None else f"{keys.use:08x}",
+            **({"after": "crash"} if self._events.crashed else {}),
             **where,
         )
-        of_files = *self._counter.warnings, *self._mark.warnings
+        of_files = *self._counter.warnings, *self._mark.warnings, *self._events.warnings
         for warning in (*warnings_of(config), *of_files, *self._description.problems):
             self._warn(warning)
-        self._mark.warn = self._warn
+        self._mark.warn = self._events.warn = self._warn
 
     def _warn(self, text: str) -> None:
         self.log.say("warning", text=text)
@@ -196,6 +199,9 @@ class Hopd:
     def _open_to_view(self, config: Config, arguments: argparse.Namespace) -> None:
         """Makes the description of the daemon available to clients, by HTTP and on the admin channel."""
         session_server = None if self._clients is None else self._clients.session_server
+        events = state_path(state_directory(arguments.state), config.cluster, arguments.name, "events")
+        self._events = EventStore(events, arguments.name, self._loop.now_us)
+        self.log.also = self._health_log.note = self._events.note
         description = DaemonDescription(config, self._host, session_server, self._loop.now_us())
         self._description = description
         if self._clients is not None:
@@ -229,6 +235,8 @@ class Hopd:
             self._admin = AdminSocket(self._loop, self.log, place, controls, allowed, config.admin.mode)
             self.reloading.admin = self._admin
             self._admin.audit = self._audit
+            self._admin.offer(self._events)
+            controls.store = self._events
         self._rejoin: Rejoin | None = None
         if self._clients is not None and isinstance(self._host, ReconfigurableHost):
             parts = RejoinParts(self._host, self._clients, description, self._health_log, self._trace, controls)
@@ -308,6 +316,7 @@ class Hopd:
         if self._audit is not None:
             self._audit.close()
         self.log.say("end")
+        self._events.close()
 
     def _note(self, events: Sequence[EngineOutput]) -> None:
         if self._trace is not None and not self._trace.problem:

@@ -9,7 +9,7 @@ import os
 import re
 import select
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
@@ -62,6 +62,8 @@ class DaemonLog:
         self._fd = fd
         self._now_us = now_us or (lambda: time.monotonic_ns() // 1_000)
         self._allowances: dict[str, _Allowance] = {}
+        self.also: Callable[[str, Mapping[str, object]], None] | None = None
+        """Gets every event with its fields, also those that are not written."""
         self.tune(LogTuning())
 
     def tune(self, tuning: LogTuning) -> None:
@@ -73,6 +75,8 @@ class DaemonLog:
 
     def say(self, event: str, **fields: object) -> None:
         """Writes one line about an event, which is named by one word."""
+        if self.also is not None:
+            self.also(event, fields)
         level = LogLevel.WARNING if event in WARNINGS else LogLevel.INFO
         if self._tuning.level is LogLevel.WARNING and level is LogLevel.INFO:
             return

@@ -48,10 +48,11 @@ class Transmit(Value):
 class LinkFailed(Value):
     """The link has failed and does nothing more; the membership has to form another view."""
 
-    def __init__(self, reason: str, absence: bool = False) -> None:
+    def __init__(self, reason: str, absence: bool = False, silence_us: int = 0) -> None:
         self.reason: Final = reason
         # The other end was not heard, or closed the connection. The cause may be that this end did not run.
         self.absence: Final = absence
+        self.silence_us: Final = silence_us  # How long it was not heard; 0 if that is not the reason.
 
 
 @final

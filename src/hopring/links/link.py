@@ -97,7 +97,7 @@ class Link(ABC):
     def stalled(self, now_us: int) -> None:  # noqa: B027
         """This host did not run until now: answers to packets sent before give no sample of the round trip."""
 
-    def _fail(self, reason: str, absence: bool = False) -> list[LinkOutput]:
-        """Ends the link; `absence` as of LinkFailed."""
+    def _fail(self, reason: str, absence: bool = False, silence_us: int = 0) -> list[LinkOutput]:
+        """Ends the link; `absence` and `silence_us` as of LinkFailed."""
         self.failure = reason
-        return [LinkFailed(reason, absence)]
+        return [LinkFailed(reason, absence, silence_us)]

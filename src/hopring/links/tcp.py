@@ -248,9 +248,9 @@ class Tcp(Link):
             # The tick itself is late: this daemon did not run, and the neighbour may not have been silent.
             self.state.heard_at_us = now_us - self._silence_limit_us // 2
         elif late_us >= 0:
-            silent_ms = (now_us - self.state.heard_at_us) // 1_000
-            reason = f"nothing heard for {silent_ms} ms" if self.greeting else "no greeting in time"
-            return self._fail(reason, absence=True)
+            silence_us = now_us - self.state.heard_at_us
+            heard = f"nothing heard for {silence_us // 1_000} ms"
+            return self._fail(heard if self.greeting else "no greeting in time", True, silence_us)
         outputs = self._packets(now_us)
         if now_us >= self.early_tick_at_us:
             outputs += self._heartbeat(now_us)

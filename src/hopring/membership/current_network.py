@@ -198,12 +198,6 @@ class CurrentNetwork:
         self.stall_us = max(for_us, self.stall_us) if again else for_us
         self.stall_until_us = now_us + STALL_SILENCES * max(silence_limits_us)
 
-    def cause_of_absence(self, reason: str, now_us: int) -> str:
-        """The cause of a loss after a member was not heard or gave up: a stall here, or this reason."""
-        if now_us > self.stall_until_us:
-            return reason
-        return f"this daemon did not run for {self.stall_us / 1e6:.1f} s"
-
     # Paths.
 
     def sample(self, now_us: int) -> PingLinks:

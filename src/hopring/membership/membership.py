@@ -17,7 +17,6 @@ from hopring.engine import (
     Engine,
     EngineState,
     ForcePrimary,
-    Installed,
     Resume,
     Snapshot,
     Stalled,
@@ -62,11 +61,13 @@ from hopring.membership.messages import (
 )
 from hopring.membership.options import LEAVE_COPIES, REFUSALS_MAX, TIMEOUTS_MAX, MembershipOptions
 from hopring.membership.primary import PrimaryVoter
+from hopring.membership.reasons import LossReasons
 from hopring.membership.snapshot import MembershipPhase, snapshot_of, state_of
 from hopring.membership.view import ViewAttempt, first_view
 from hopring.membership.view_counter import ViewCounter
 from hopring.ordering.destinations import Destinations
 from hopring.ordering.entry import MESSAGE_HEAD_BYTES_MAX
+from hopring.reason import NO_FACTS, LossFacts, ReasonKind
 from hopring.routing.network import NetworkFailed
 from hopring.routing.trees import build_trees, islands
 from hopring.stack import Stack
@@ -116,6 +117,7 @@ class Membership(Engine[DriverEvent, DriverEffect]):
         self.view = first_view(ViewId(counter + 1, *local.me), local.me, self.site, clock)
         everywhere = destinations or Destinations()
         self.network = CurrentNetwork(local, options, stack, self.site_of, everywhere)
+        self.reasons = LossReasons(local.me.daemon, self.network)
         self.discovery = Discovery(local, self.site_of, self.network)
         holds = destinations is not None
         self.flow = message_flow(local.me.daemon, self.site_of, options, self.view.order, everywhere, holds)
@@ -124,11 +126,10 @@ class Membership(Engine[DriverEvent, DriverEffect]):
         self.highest = self.view.id  # The highest id of an accepted attempt.
         self.deadline_us = NEVER  # When the attempt is given up, unless it makes progress.
         self.repeat_at_us = NEVER  # When NEWMEMB is sent again.
-        self.cause = "start"
         self.timeouts = 0  # The number of consecutive attempts that timed out.
         self._refusals = 0  # Recovery messages refused since the last view of several members.
         self._unsent: deque[RecoveryMessage] = deque()
-        self._out: list[Output] = [Installed(self.view.id, self.view.members, self.view.members, "start")]
+        self._out: list[Output] = [self.view.beginning(self.reasons.own)]
         self._search(now_us)
 
     @property
@@ -185,7 +186,7 @@ class Membership(Engine[DriverEvent, DriverEffect]):
             self._mark_written(event.durable, now_us)
         elif isinstance(event, ForcePrimary):
             self.voter.force()
-            self._lose("an operator makes the view primary", now_us)
+            self._lose(ReasonKind.OPERATOR, "an operator makes the view primary", now_us)
         elif isinstance(event, Stop):
             self._stop(now_us)
         self._send_recovery(now_us)
@@ -277,8 +278,7 @@ class Membership(Engine[DriverEvent, DriverEffect]):
             network.pending.popleft()
         if failure is not None:
             self._blame(now_us)
-            reason = failure.reason
-            self._lose(network.cause_of_absence(reason, now_us) if failure.absence else reason, now_us)
+            self._lose(failure.kind, failure.reason, now_us, failure.facts)
             if self._refusals >= REFUSALS_MAX and len(self.view.members) > 1:
                 self._close_alone(now_us)
 
@@ -382,13 +382,13 @@ class Membership(Engine[DriverEvent, DriverEffect]):
             self._views.heard(counter, met, now_us)
             # A member that knows of the attempt and still searches has given it up.
             if sender in self.attempt.new.members and counter >= self.attempt.new.view.counter:
-                self._miss(f"daemon {sender.daemon} gave the attempt up", now_us)
+                self._left_by(sender, "gave the attempt up", now_us)
             return
         probes = isinstance(message, DaemonJoin) and message.active
         whole = self.phase is MembershipPhase.OP
         if whole and sender in self.view.members and not probes:
             if counter >= self.view.id.counter:
-                self._miss(f"daemon {sender.daemon} lost the view", now_us)
+                self._left_by(sender, "lost the view", now_us)
             return
         self._views.heard(counter, met, now_us)
         if whole and sender not in self.view.members:
@@ -406,7 +406,8 @@ class Membership(Engine[DriverEvent, DriverEffect]):
         """A daemon stops in an orderly way."""
         self.discovery.forget(sender)
         if sender in self._members and (self.attempt is not None or self.phase is MembershipPhase.OP):
-            self._lose(f"daemon {sender.daemon} leaves", now_us)
+            facts = LossFacts(sender.daemon)
+            self._lose(ReasonKind.LEAVE, f"daemon {sender.daemon} leaves", now_us, facts)
 
     # Searches.
 
@@ -452,7 +453,7 @@ class Membership(Engine[DriverEvent, DriverEffect]):
         self._send_newmemb(now_us)
         self._out.append(self.network.start(message, now_us))
         self._extend_deadline(now_us)
-        self._queue_recovery(self.attempt.start(), now_us)
+        self._queue_recovery(self.attempt.start(self.reasons.report(now_us)), now_us)
         self._check_attempt(now_us)
 
     def _send_newmemb(self, now_us: int) -> None:
@@ -500,7 +501,7 @@ class Membership(Engine[DriverEvent, DriverEffect]):
         """The mark is on disk; if it cannot be, the members have to judge anew without this daemon's vote."""
         self.voter.mark_written(durable)
         if self.attempt is not None and not durable:
-            self._lose(f"daemon {self.local.me.daemon} cannot write its mark", now_us)
+            self._lose(ReasonKind.DISK, f"daemon {self.local.me.daemon} cannot write its mark", now_us)
         elif self.attempt is not None:
             self._queue_recovery(self.attempt.advance(), now_us)
             self._check_attempt(now_us)
@@ -529,7 +530,7 @@ class Membership(Engine[DriverEvent, DriverEffect]):
         else:
             self.timeouts = min(self.timeouts + 1, TIMEOUTS_MAX)
             self._blame(now_us, late=True)
-            self._miss("the attempt took too long", now_us)
+            self._lose(ReasonKind.LATE, "the attempt took too long", now_us, LossFacts(absence=True))
 
     def _install(self, now_us: int) -> None:
         attempt, stack = self.attempt, self.stack
@@ -539,8 +540,9 @@ class Membership(Engine[DriverEvent, DriverEffect]):
         assert stack is not None, "over its network"
         decision = attempt.decision
         primary = bool(attempt.judgement.basis)
-        self._out.extend(close_view(self.view, decision, self.site, attempt.new.view, primary))
+        self._out += close_view(self.view, decision, self.site, attempt.new.view, primary)
         self.voter.install(attempt.judgement, attempt.new.view)
+        reason, own = self.reasons.end(attempt.states.values(), self.view.members, now_us)
         self.view = attempt.make_view(self.options.in_flight_max(len(attempt.new.members)))
         stack.heard(attempt.clock)
         self.attempt = None
@@ -553,8 +555,7 @@ class Membership(Engine[DriverEvent, DriverEffect]):
         self.network.measuring.installed(now_us)
         self.deadline_us = self.repeat_at_us = NEVER
         self.discovery.end_search(self.view, now_us)
-        self._out.append(self.view.installation(decision, self.cause))
-        self.cause = "merge"
+        self._out.append(self.view.installation(decision, reason, own))
 
     # Losses.
 
@@ -567,8 +568,8 @@ class Membership(Engine[DriverEvent, DriverEffect]):
         self._unsent.clear()
         self.view.break_up()
 
-    def _lose(self, cause: str, now_us: int) -> None:
-        self.cause = cause
+    def _lose(self, kind: ReasonKind, detail: str, now_us: int, facts: LossFacts = NO_FACTS) -> None:
+        self.reasons.note(kind, detail, now_us, facts)
         self._leave_view(now_us)
         self.attempt = None
         self._search(now_us)
@@ -577,9 +578,8 @@ class Membership(Engine[DriverEvent, DriverEffect]):
         """Ends the old view alone, as in a partition: its members, told different things, refuse each other."""
         self._form_view(FormView((self.local.me,), ()), now_us)
 
-    def _miss(self, reason: str, now_us: int) -> None:
-        """A member was not heard or has given up; if this daemon did not run, that is the cause."""
-        self._lose(self.network.cause_of_absence(reason, now_us), now_us)
+    def _left_by(self, sender: Process, how: str, now_us: int) -> None:
+        self._lose(ReasonKind.LOST, f"daemon {sender.daemon} {how}", now_us, LossFacts(sender.daemon, 0, True))
 
     def _blame(self, now_us: int, late: bool = False) -> None:
         """Blames only failures seen here: other daemons know best why they gave up."""

@@ -15,6 +15,7 @@ from hopring.config.model import WEIGHT_MAX
 from hopring.errors import Drop, PeerError
 from hopring.ids import DAEMONS_MAX, EPOCH_MAX, NOBODY, NUMBER_MAX, SITES_MAX, DaemonId, Process, SiteId, ViewId
 from hopring.ordering.order import Order
+from hopring.reason import ViewReason
 from hopring.routing.trees import Topology
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
@@ -197,6 +198,7 @@ class StateTrans(msgspec.Struct, frozen=True, array_like=True, tag="S"):
     delivered: PositionFields  # The position of the last bundle that was delivered in order.
     sites: tuple[SiteState, ...]
     vote: PrimaryVote = PrimaryVote()
+    reason: ViewReason | None = None  # Why the sender lost its view; daemons of older versions send none.
 
 
 class RecoveryResend(msgspec.Struct, frozen=True, array_like=True, tag="D"):

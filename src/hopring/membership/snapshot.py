@@ -59,7 +59,7 @@ def snapshot_of(membership: "Membership") -> Snapshot:
         settled=membership.phase is MembershipPhase.OP,
         view=view.id,
         members=view.members,
-        cause=membership.cause,
+        cause=membership.reasons.text,
         reached=(view.order.reached.lts, view.order.reached.site),
         window=_window(membership),
         phase_detail=gather.phase.value if searches and gather is not None else membership.phase.value,

@@ -39,6 +39,7 @@ from hopring.membership.recovery import Decision, Key, decide
 from hopring.ordering.entry import Entry, decode_message, encode_message
 from hopring.ordering.holders import Holders, ViewVotes
 from hopring.ordering.order import Order, new_order
+from hopring.reason import ViewReason
 from hopring.routing.trees import Pair
 from hopring.wire.routed import Meta
 
@@ -62,10 +63,14 @@ class InstalledView:
     def __post_init__(self) -> None:
         self.processes = {one.daemon: one for one in self.members}
 
-    def installation(self, decision: Decision, cause: str) -> Installed:
-        """The event that begins this view."""
-        together, uneven = decision.together, decision.uneven
-        return Installed(self.id, self.members, together, cause, uneven, self.primary, self.epoch)
+    def installation(self, decision: Decision, reason: ViewReason, own: ViewReason) -> Installed:
+        """The event that begins this view, with the reason of all members and that of this daemon."""
+        parts = decision.together, reason.text(self.me.daemon), decision.uneven, self.primary, self.epoch
+        return Installed(self.id, self.members, *parts, reason, own)
+
+    def beginning(self, reason: ViewReason) -> Installed:
+        """The event that begins the first view of a daemon."""
+        return Installed(self.id, self.members, self.members, reason.text(self.me.daemon), reason=reason)
 
     def break_up(self) -> None:
         """The view is over: from here on only recovery changes its state."""
@@ -228,9 +233,10 @@ class ViewAttempt:
     missing: dict[Key, bool] = field(default_factory=dict)  # Bundles owed to this daemon; whether with a body.
     judgement: Judgement | None = None  # Whether the view is primary; made with the decision.
 
-    def start(self) -> list[RecoveryMessage]:
-        """Begins the attempt; returns the messages for the other members."""
-        state = structs.replace(self.old.state(self.new.view, self.counter), vote=self.voter.vote)
+    def start(self, reason: ViewReason | None = None) -> list[RecoveryMessage]:
+        """Begins the attempt; returns the messages for the other members, with why this daemon is in it."""
+        state = self.old.state(self.new.view, self.counter)
+        state = structs.replace(state, vote=self.voter.vote, reason=reason)
         self._check_own(state)
         self.states[self.old.me] = state
         return [state, *self.advance()]

@@ -22,6 +22,8 @@ from typing import Final, assert_never, final
 from hopring.config.model import LinkProtocol, LinkTuning
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, SiteId, SiteMask, mask_of
+from hopring.links.events import LinkFailed
+from hopring.reason import NO_FACTS, LossFacts, ReasonKind
 from hopring.routing.trees import Pair, Topology, Tree, build_trees, edges_used, islands, pair
 from hopring.value import Value
 from hopring.wire.control import (
@@ -70,11 +72,34 @@ class FromLink(Value):
 
 @final
 class Failed(Value):
-    """A link or the ring has failed."""
+    """A link or the ring has failed, or this daemon cannot go on with them."""
 
-    def __init__(self, reason: str, absence: bool = False) -> None:
+    def __init__(
+        self,
+        reason: str,
+        kind: ReasonKind = ReasonKind.PROTOCOL,
+        facts: LossFacts = NO_FACTS,
+    ) -> None:
         self.reason: Final = reason
-        self.absence: Final = absence  # As of LinkFailed.
+        self.kind: Final = kind
+        self.facts: Final = facts
+
+    @staticmethod
+    def of_link(failed: LinkFailed, peer: DaemonId) -> "Failed":
+        """The failure of the link with this daemon."""
+        reason = f"link with daemon {peer}: {failed.reason}"
+        return Failed(reason, ReasonKind.LINK, LossFacts(peer, failed.silence_us, failed.absence))
+
+    @staticmethod
+    def of_ring(failed: LinkFailed, suspect: DaemonId | None) -> "Failed":
+        """The failure of the ring, and the member that may be the reason."""
+        facts = LossFacts(suspect, failed.silence_us, failed.absence)
+        return Failed(f"ring: {failed.reason}", ReasonKind.RING, facts)
+
+    @staticmethod
+    def of_load(reason: str) -> "Failed":
+        """More has to be sent than can be."""
+        return Failed(reason, kind=ReasonKind.OVERLOAD)
 
 
 @final
@@ -106,9 +131,15 @@ class Up(Value):
 class NetworkFailed(Value):
     """The network has failed; the membership has to build another."""
 
-    def __init__(self, reason: str, absence: bool = False) -> None:
+    def __init__(
+        self,
+        reason: str,
+        kind: ReasonKind = ReasonKind.PROTOCOL,
+        facts: LossFacts = NO_FACTS,
+    ) -> None:
         self.reason: Final = reason
-        self.absence: Final = absence  # As of LinkFailed.
+        self.kind: Final = kind
+        self.facts: Final = facts
 
 
 Input = Originate | FromRing | FromLink | Failed
@@ -190,7 +221,7 @@ class Network:
             return self._originate(event.item)
         if isinstance(event, Failed):
             self.failure = event.reason
-            return [NetworkFailed(event.reason, event.absence)]
+            return [NetworkFailed(event.reason, event.kind, event.facts)]
         assert_never(event)
 
     def forward_own(self, fragment: Routed) -> list[ToLink]:

@@ -141,8 +141,8 @@ class QueryRequest(ControlMessage, frozen=True):
     """Asks the daemon about groups, views, links or itself; the answers are below."""
 
     serial: Count  # Chosen by the client.
-    what: Name  # groups, members, locks, view, daemon or weights.
-    name: Name = ""  # The group.
+    what: Name  # groups, members, locks, view, reason, daemon or weights.
+    name: Name = ""  # The group, or the view whose reason is asked for.
     after: Name = ""  # The last item of the page before, or the view that is known.
 
 
@@ -474,6 +474,17 @@ class WeightsPage(ControlMessage, frozen=True, tag="weights"):
     more: bool
 
 
+class ReasonAnswer(ControlMessage, frozen=True, tag="reason"):
+    """Why a view of the daemons was formed, as facts; clients of older versions do not ask for it."""
+
+    kind: Name  # Of `ReasonKind`, or one of a later version.
+    witness: Name  # The daemon that noticed; empty if nothing was lost.
+    peer: Name  # The other daemon, if it is known.
+    link: Name  # The sites of the link, or the site of the ring, if it is one of these.
+    silence_us: Count  # For how long nothing was heard.
+    noticed_us: Count  # How long before the view the witness noticed.
+
+
 class NoAnswer(ControlMessage, frozen=True, tag="none"):
     """The query cannot be answered."""
 
@@ -481,7 +492,9 @@ class NoAnswer(ControlMessage, frozen=True, tag="none"):
     remedy: Text
 
 
-Answer = GroupsPage | MembersPage | LocksPage | ViewAnswer | DaemonAnswer | WeightsPage | NoAnswer
+Answer = (
+    GroupsPage | MembersPage | LocksPage | ViewAnswer | DaemonAnswer | WeightsPage | ReasonAnswer | NoAnswer
+)
 _answer_encoder: Final = msgspec.msgpack.Encoder()
 _answer_decoder: Final[msgspec.msgpack.Decoder[Answer]] = msgspec.msgpack.Decoder(Answer)
 

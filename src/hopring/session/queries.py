@@ -16,6 +16,7 @@ from hopring.groups.locks import LockState
 from hopring.groups.names import GroupMember
 from hopring.groups.private_groups import split_private
 from hopring.ids import NEVER, DaemonId, GroupName, ViewId
+from hopring.reason import reason_names
 from hopring.session.grants import ClientRights
 from hopring.session.options import NOT_OFFERED, REQUEST_COST_BYTES
 from hopring.session.protocol import (
@@ -29,6 +30,7 @@ from hopring.session.protocol import (
     NoAnswer,
     QueryReply,
     QueryRequest,
+    ReasonAnswer,
     ViewAnswer,
     WeightsPage,
     encode_answer,
@@ -54,7 +56,7 @@ VIEWS_KEPT: Final = 64
 """Past views that clients can still ask for one by one."""
 
 
-_OF_DAEMONS: Final = frozenset({"view", "daemon", "weights"})
+_OF_DAEMONS: Final = frozenset({"view", "reason", "daemon", "weights"})
 
 
 @dataclass(slots=True)
@@ -154,6 +156,8 @@ class Queries:
                 return self._locks(GroupName(question.name), question.after)
             case "view":
                 return self._view(question.after, self.rights(session), now_us), len(self.groups.suspended)
+            case "reason":
+                return self._reason(question.name), 0
             case "daemon" if self.describe is not None:
                 return self.describe(), 0
             case "weights" if self.weigh is not None:
@@ -220,6 +224,17 @@ class Queries:
         groups = sorted([one for one in self.groups.suspended if rights is None or rights.may_see(one)])
         suspended = tuple(groups[:SUSPENDED_SHOWN]) if later == 1 else ()
         return ViewAnswer(event.view, members, *parts, event.primary.value, suspended)
+
+    def _reason(self, view: str) -> Answer:
+        """Why a view was formed, with names; sites are those of the daemon's description."""
+        event = next((one for one, _ in self._views if view_text(one.view) == view), None)
+        if event is None or event.reason is None:
+            return NoAnswer(f"the reason of view {view[:64]} is not known here", "read the daemon's log")
+        described = () if self.describe is None else self.describe().configured
+        sites = {line.name: line.site for line in described}
+        names = dict(enumerate(self.groups.names))
+        facts = reason_names(event.reason, names, {one: sites.get(name, "") for one, name in names.items()})
+        return ReasonAnswer(event.reason.kind, *facts, event.reason.silence_us, event.reason.noticed_us)
 
 
 def view_text(view: ViewId) -> str:

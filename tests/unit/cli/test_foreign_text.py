@@ -98,6 +98,7 @@ def answering(monkeypatch: pytest.MonkeyPatch) -> None:
             primary=True,
             primary_by=EVIL,
             suspended=[EVIL],
+            reason=None,
         ),
         "link_weights": lambda **_: SimpleNamespace(
             links=[

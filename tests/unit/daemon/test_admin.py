@@ -4,6 +4,7 @@ import json
 import socket
 import stat
 from collections.abc import Collection, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -11,12 +12,13 @@ from tests.unit.daemon.waiting import run_until
 
 from hopring.config import AdminVerb
 from hopring.daemon.admin import admin_socket
-from hopring.daemon.admin.admin_socket import CALLERS_MAX, AdminSocket
+from hopring.daemon.admin.admin_socket import CALLERS_MAX, WATCHERS_MAX, AdminSocket
 from hopring.daemon.admin.protocol import LINE_BYTES_MAX, AdminRefusal, NotJson, SetWindow, answer
 from hopring.daemon.log import DaemonLog
 from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.net.bind_errors import BindError
 from hopring.daemon.net.shaper import Shape
+from hopring.daemon.process.event_store import EventStore
 
 
 class RecordingControls:
@@ -46,6 +48,9 @@ class RecordingControls:
 
     def terminate(self) -> None:
         self.told.append("terminate")
+
+    def events(self) -> dict[str, object]:
+        return {"daemon": "eu1", "first": 1, "last": 0}
 
     def status(self) -> dict[str, object]:
         return {"daemon": "eu1"}
@@ -282,6 +287,79 @@ def test_changes_are_logged_and_queries_are_not(loop: Loop, channel: AdminSocket
     (line,) = path.with_suffix(".log").read_text().splitlines()
 
     assert "cut" in line
+
+
+@pytest.fixture
+def events(loop: Loop, channel: AdminSocket, path: Path) -> EventStore:
+    store = EventStore(path.with_suffix(".events"), "eu1", loop.now_us)
+    channel.offer(store)
+    return store
+
+
+def test_a_watcher_gets_what_is_kept_and_then_what_comes(
+    loop: Loop, channel: AdminSocket, path: Path, events: EventStore
+) -> None:
+    for name in ("start", "view"):
+        events.note(name, {})
+    with call(path) as caller:
+        caller.send(b'{"verb": "watch", "after": 1}\n')
+        (told, view), ended = hear(loop, caller, 2)
+        events.note("stalled", {"seconds": "3.2"})
+        (stall,), _ = hear(loop, caller, 1)
+
+    assert (told["ok"], told["result"], ended) == (True, {"daemon": "eu1", "first": 1, "last": 0}, False)
+    assert (view["seq"], view["event"]) == (2, "view")
+    assert (stall["seq"], stall["facts"]) == (3, {"seconds": "3.2"})
+    assert path.with_suffix(".log").read_text() == "", "reading is not logged"
+
+
+def test_watchers_keep_their_places_when_others_call_and_there_are_not_too_many(
+    loop: Loop, channel: AdminSocket, path: Path, events: EventStore
+) -> None:
+    with ExitStack() as stack:
+        watchers = [stack.enter_context(call(path)) for _ in range(WATCHERS_MAX + 1)]
+        for watcher in watchers:
+            watcher.send(b'{"verb": "watch"}\n')
+        replies = [hear(loop, watcher, 1)[0][0] for watcher in watchers]
+        assert [reply["ok"] for reply in replies] == [True] * WATCHERS_MAX + [False]
+        for _ in range(2 * CALLERS_MAX):
+            caller = stack.enter_context(call(path))
+            caller.send(b'{"verb": "status"}\n')
+            hear(loop, caller, 1)
+        events.note("view", {})
+        assert [hear(loop, watcher, 1)[0][0]["event"] for watcher in watchers[:-1]] == ["view"] * WATCHERS_MAX
+
+
+def test_a_watcher_that_does_not_read_is_disconnected_and_holds_nothing_up(
+    loop: Loop, channel: AdminSocket, path: Path, events: EventStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admin_socket, "UNREAD_EVENTS_BYTES_MAX", 100_000)
+    with call(path) as watcher, call(path) as caller:
+        watcher.send(b'{"verb": "watch"}\n')
+        caller.send(b'{"verb": "status"}\n')
+        hear(loop, caller, 1)
+        published = 0
+        while events.watchers and published < 900:
+            events.note(f"e{published}", {"text": "x" * 1_000})
+            loop.call_soon(lambda: None)
+            loop.turn()
+            published += 1
+        caller.send(b'{"verb": "status"}\n')
+        assert hear(loop, caller, 1)[0][0]["ok"] is True
+        _, ended = hear(loop, watcher, 10_000)
+
+    assert ended
+
+
+@pytest.mark.parametrize("after", [b"-1", b'"all"', b"9007199254740993", b"null"])
+def test_a_watch_that_is_not_well_formed_is_refused(
+    loop: Loop, channel: AdminSocket, path: Path, events: EventStore, after: bytes
+) -> None:
+    with call(path) as caller:
+        caller.send(b'{"verb": "watch", "after": ' + after + b"}\n")
+        (reply,), _ = hear(loop, caller, 1)
+
+    assert reply["ok"] is False
 
 
 def test_the_socket_is_gone_in_the_end(loop: Loop, path: Path) -> None:

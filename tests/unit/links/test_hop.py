@@ -350,7 +350,7 @@ def test_a_packet_that_never_gets_through_fails_the_link_although_others_do() ->
 def test_a_failed_link_does_nothing_more() -> None:
     hop = make_hop()
     hop.step(Tick(), now_us=0)
-    assert hop.step(Tick(), now_us=1_200_000) == [LinkFailed("nothing heard for 1200 ms", absence=True)]
+    assert hop.step(Tick(), now_us=1_200_000) == [LinkFailed("nothing heard for 1200 ms", True, 1_200_000)]
 
     assert hop.step(Data(1, b"one"), now_us=1_200_001) == []
     assert hop.step(Submit(b"one"), now_us=1_200_001) == []

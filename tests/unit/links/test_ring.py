@@ -338,7 +338,7 @@ def test_no_token_up_to_the_limit_fails_the_ring_once_and_for_ever() -> None:
     ring = make_ring(options=RingOptions(token_loss_us=300_000))
 
     assert ring.step(Tick(), now_us=299_999) == []
-    assert ring.step(Tick(), now_us=300_000) == [LinkFailed("no token for 300 ms", absence=True)]
+    assert ring.step(Tick(), now_us=300_000) == [LinkFailed("no token for 300 ms", True, 300_000)]
     assert ring.wake_at_us == NEVER
     assert ring.step(Tick(), now_us=900_000) == []
     assert ring.step(FromMember(A, token(1)), now_us=900_000) == []

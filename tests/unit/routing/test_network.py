@@ -7,6 +7,7 @@ import pytest
 from hopring.config import LinkProtocol, LinkTuning, local_config, parse_config
 from hopring.errors import Drop, PeerError
 from hopring.ids import DaemonId, SiteId, SiteMask, mask_of
+from hopring.reason import LossFacts, ReasonKind
 from hopring.routing.network import (
     Failed,
     FromLink,
@@ -230,7 +231,8 @@ def test_invalid_input_is_refused_and_changes_nothing(me: DaemonId, event: Input
 def test_after_a_failure_nothing_comes_out_any_more() -> None:
     network = make_network(B1)
 
-    assert network.step(Failed("link to C1 is silent", True)) == [NetworkFailed("link to C1 is silent", True)]
+    silent = "link to C1 is silent", ReasonKind.LINK, LossFacts(DaemonId(3), 1_200_000, True)
+    assert network.step(Failed(*silent)) == [NetworkFailed(*silent)]
 
     assert network.step(Failed("again")) == []
     assert network.forward_own(bundle(B, ALL)) == []

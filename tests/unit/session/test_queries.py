@@ -11,9 +11,10 @@ from hopring.client.queries import DaemonView, GroupInfo, Query, Result
 from hopring.engine import Installed, TransitionalSignal
 from hopring.ids import ViewId
 from hopring.links.events import Tick
+from hopring.reason import ReasonKind, ViewReason
 from hopring.session.frames import FrameKind, encode_frame
 from hopring.session.options import REQUEST_COST_BYTES, SessionOptions
-from hopring.session.protocol import ControlMessage, QueryRequest, ViewAnswer, encode_control
+from hopring.session.protocol import ControlMessage, NoAnswer, QueryRequest, ViewAnswer, encode_control
 from hopring.session.queries import PAUSE_US, UNTAKEN_MAX, UNTAKEN_US, view_text
 
 NEXT = ViewId(2, ME.daemon, ME.incarnation)
@@ -227,3 +228,23 @@ def test_an_invalid_answer_ends_the_clients_session() -> None:
 
     with pytest.raises(SessionClosed, match="sent an invalid frame"):
         anna.has_query_answer(serial)
+
+
+def test_the_reason_of_a_view_has_names_and_an_older_daemon_has_none() -> None:
+    fake = FakeDaemon()
+    anna = joined(fake, 1, "anna")
+    assert ask(fake, 1, anna, queries.view(None)).reason is None
+
+    reason = ViewReason(ReasonKind.STALL, ME.daemon, None, 3_200_000, 400_000)
+    fake.step(TransitionalSignal(VIEW, (ME,), NEXT))
+    fake.step(Installed(NEXT, (ME,), (ME,), "did not run", reason=reason))
+    facts = ask(fake, 1, anna, queries.view(None)).reason
+
+    assert facts == queries.ReasonFacts("stall", "eu1", "", "", 3.2, 0.4)
+    assert facts.last_heard_seconds == pytest.approx(3.6)
+    older = queries.view(None)
+    next(older)
+    older.send(ViewAnswer(NEXT, ("eu1",), "start", 7, True))
+    with pytest.raises(StopIteration) as end:
+        older.send(NoAnswer("unknown question reason", "use a daemon of the client's version"))
+    assert end.value.value.reason is None

@@ -194,7 +194,7 @@ def test_a_cluster_that_runs_out_of_stamps_reports_it() -> None:
     load(cluster)
 
     assert NUMBER_MAX - 20 < max(stamps(cluster)) <= NUMBER_MAX
-    reasons = {host.membership.cause for host in cluster.hosts.values()}
+    reasons = {host.membership.reasons.text for host in cluster.hosts.values()}
     assert any("beyond NUMBER_MAX" in reason for reason in [*causes(cluster), *reasons])
 
 
@@ -214,7 +214,7 @@ def test_a_bundle_beyond_the_last_number_ends_the_network(lts: int, seq: int) ->
     host.driver.step(PacketReceived(Packet(header, (Data(stack.ring.state.store.aru + 1, bundle),))))
 
     assert host.membership.phase is MembershipPhase.SEARCH
-    assert "breaks the protocol" in host.membership.cause
+    assert "breaks the protocol" in host.membership.reasons.text
     settle(cluster)
     load(cluster)
     assert max(stamps(cluster)) < 2**20
@@ -238,7 +238,7 @@ def test_a_bundle_beyond_the_last_number_does_not_raise_the_stamps_of_the_token_
 
     host.driver.step(PacketReceived(Packet(header, (Data(seq, bundle), token))))
 
-    assert "breaks the protocol" in host.membership.cause
+    assert "breaks the protocol" in host.membership.reasons.text
 
 
 def test_a_view_counter_beyond_the_last_number_is_refused() -> None:

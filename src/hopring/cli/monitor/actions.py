@@ -1,14 +1,22 @@
-"""Actions of the monitor on daemons: partitions, windows, reload, terminate, an operator's primary view."""
+"""Actions of the monitor: partitions, windows, reload, terminate, an operator's primary view, watching."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import combinations
 from typing import Final
 
 from hopring.cli.daemon_session import Late
-from hopring.cli.monitor.admin_client import AdminClient, AdminReply, Fleet, ReachedDaemon, choose
-from hopring.cli.terminal import Exit, Failure
+from hopring.cli.monitor.admin_client import (
+    AdminClient,
+    AdminReply,
+    Fleet,
+    NoAdminReply,
+    ReachedDaemon,
+    choose,
+)
+from hopring.cli.monitor.watching import NEW_ONLY, WatchedDaemon, begin_watch, coming_events, kept_events
+from hopring.cli.terminal import Exit, Failure, say
 
 Sides = list[frozenset[str]]
 LOOK_SECONDS: Final = 0.1
@@ -252,3 +260,24 @@ def in_force(fleet: Fleet) -> Sides:
         left -= side
         sides.append(frozenset(side))
     return sides
+
+
+def watch(seen: Iterable[ReachedDaemon], seconds: float, after: int | None, kept: bool) -> Iterator[bytes]:
+    """Lines with events of these daemons: those that they keep, or those behind a number and all that come."""
+    watched: list[WatchedDaemon] = []
+    for one in seen:
+        try:
+            if kept:
+                yield from [line for line in kept_events(one.path, seconds)[1] if line.strip()]
+                continue
+            start = begin_watch(one.path, seconds, NEW_ONLY if after is None else after)
+        except NoAdminReply as unheard:
+            say(f"hop: {one.name}: {unheard}", err=True)
+        else:
+            watched.append(start)
+    try:
+        for _, line in coming_events(watched):
+            yield line
+    finally:
+        for start in watched:
+            start.channel.close()

@@ -123,10 +123,10 @@ def ask(path: Path, seconds: float, verb: str, **fields: object) -> AdminReply:
         words = msgspec.json.decode(heard, type=dict[str, Any])
     except TimeoutError:
         raise NoAdminReply(f"no answer within {seconds:g} s") from None
-    except (OSError, ValueError) as error:
-        raise NoAdminReply(getattr(error, "strerror", None) or str(error)) from None
     except msgspec.DecodeError as error:
         raise NoAdminReply(f"what answers is no daemon ({error})") from None
+    except (OSError, ValueError) as error:
+        raise NoAdminReply(getattr(error, "strerror", None) or str(error)) from None
     return AdminReply(words.get("ok") is True, words)
 
 
@@ -135,7 +135,8 @@ class AdminClient:
 
     def __init__(self, places: Sequence[Path], seconds: float) -> None:
         self._places = places
-        self._seconds = seconds
+        self.seconds = seconds
+        """How long an answer is waited for."""
 
     def look(self) -> Fleet:
         """Asks all daemons for their status, in parallel."""
@@ -174,7 +175,7 @@ class AdminClient:
         def one(question: tuple[Path, str, Mapping[str, object]]) -> AdminReply | NoAdminReply:
             path, verb, fields = question
             try:
-                return ask(path, self._seconds, verb, **fields)
+                return ask(path, self.seconds, verb, **fields)
             except NoAdminReply as unheard:
                 return unheard
 

@@ -14,6 +14,7 @@ from hopring.cli.daemon_session import Unreachable, json_option, timeout_option
 from hopring.cli.monitor import actions
 from hopring.cli.monitor.actions import Sides, in_force, read_sides, show_sides
 from hopring.cli.monitor.admin_client import AdminClient, AdminReply, Fleet, choose, default_places
+from hopring.cli.monitor.event_lines import event_text, read_event
 from hopring.cli.monitor.screen import MonitorScreen, read_cut_time, words
 from hopring.cli.monitor.table import KEY_HEADS, key_rows, plain_rows, plain_table
 from hopring.cli.terminal import Failure, confirm, say, say_lines, yes_option
@@ -112,6 +113,43 @@ def keys(admin: AdminClient, as_json: bool) -> None:
         click.echo(json.dumps({one.name: one.status.get("keys") for one in fleet.seen}))
     else:
         say_lines(plain_table(key_rows(fleet), KEY_HEADS))
+
+
+@monitor.command()
+@click.argument("daemons", nargs=-1, shell_complete=daemon_names)
+@click.option(
+    "--after", type=click.IntRange(0), help="Also show the events behind this number.  [default: none]"
+)
+@click.option("--count", type=click.IntRange(1), help="End after this many events.")
+@click.option("--kept", is_flag=True, help="Show the events that daemons keep, and end.")
+@json_option
+@click.pass_obj
+def watch(
+    admin: AdminClient,
+    daemons: tuple[str, ...],
+    after: int | None,
+    count: int | None,
+    kept: bool,
+    as_json: bool,
+) -> None:
+    """Show events of DAEMONS, or of all, as they come, until interrupted.
+
+    Events are what daemons log, signals, and links that come up or go down. Each daemon numbers its
+    own, and keeps the last 1,000 over restarts.
+    """
+    fleet = _look(admin)
+    shown = 0
+    for line in actions.watch(choose(fleet, daemons), admin.seconds, after, kept):
+        event = read_event(line)
+        if event is None:
+            continue
+        if as_json:
+            click.echo(json.dumps(json.loads(line)))
+        else:
+            say(event_text(event))
+        shown += 1
+        if shown == count:
+            return
 
 
 def _duration(_context: click.Context, _parameter: click.Parameter, text: str | None) -> int | None:

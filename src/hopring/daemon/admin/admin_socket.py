@@ -18,9 +18,11 @@ from hopring.daemon.admin.protocol import (
     Controls,
     NotJson,
     answer,
+    busy_answer,
     denial_answer,
     garbage_answer,
     too_long_answer,
+    watched_after,
 )
 from hopring.daemon.clients.authentication import uid_identity
 from hopring.daemon.clients.connection import ClientConnection, ClientListener
@@ -28,12 +30,19 @@ from hopring.daemon.clients.listening import open_unix
 from hopring.daemon.log import DaemonLog
 from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.process.audit import AuditFile
+from hopring.daemon.process.event_store import EventStore, StoredEvent
 
 CALLERS_MAX: Final = 16
 """One more closes the connection that was silent for longest, so idle callers do not keep others out."""
 
 UNREAD_BYTES_MAX: Final = 1 << 20
 """Answers that a caller has not read; above this its connection is closed."""
+
+WATCHERS_MAX: Final = 8
+"""Callers that get events as they come; one more is refused."""
+
+UNREAD_EVENTS_BYTES_MAX: Final = 6 << 20
+"""Above all events that a daemon keeps: a watcher that has not read more than this is disconnected."""
 
 OWNER_ONLY: Final = 0o600
 """With any other mode, members of the socket's group may call, too."""
@@ -53,6 +62,7 @@ class _Caller:
         self.line = b""
         self.answers: list[bytes] = []
         self.uid = uid
+        self.watches = False
 
 
 class AdminSocket:
@@ -74,10 +84,21 @@ class AdminSocket:
         self._controls = controls
         self.allowed = allowed
         self.audit: AuditFile | None = None
+        self._events: EventStore | None = None
         self._mode = mode
         self._callers: dict[int, _Caller] = {}  # In the order of their last requests.
         self._count = 0
         self._listener = ClientListener(loop, open_unix(path, "admin socket", "--admin", mode), self._welcome)
+
+    def offer(self, events: EventStore) -> None:
+        """Callers may watch these events from now on."""
+        self._events = events
+        events.watchers.append(self._publish)
+
+    def _publish(self, event: StoredEvent) -> None:
+        for caller in [one for one in self._callers.values() if one.watches]:
+            caller.answers.append(event.line + b"\n")
+            self._send(caller)
 
     def close(self) -> None:
         """Closes the socket, its file, and all connections of callers."""
@@ -98,7 +119,7 @@ class AdminSocket:
             sock.close()
             return
         if len(self._callers) == CALLERS_MAX:
-            next(iter(self._callers.values())).connection.close()
+            next(one for one in self._callers.values() if not one.watches).connection.close()
         self._count += 1
         self._callers[self._count] = _Caller(ClientConnection(self._loop, sock, self._count, self), uid)
 
@@ -123,7 +144,13 @@ class AdminSocket:
             return
         if len(caller.line) > LINE_BYTES_MAX:
             caller.connection.finish(b"".join(caller.answers) + too_long_answer())
-        elif sum(map(len, caller.answers)) > UNREAD_BYTES_MAX:
+        else:
+            self._send(caller)
+
+    def _send(self, caller: _Caller) -> None:
+        """Sends the answers of a caller, unless it does not read them."""
+        unread_bytes_max = UNREAD_EVENTS_BYTES_MAX if caller.watches else UNREAD_BYTES_MAX
+        if sum(map(len, caller.answers)) > unread_bytes_max:
             caller.connection.close()
         else:
             caller.connection.flush_soon()
@@ -131,12 +158,28 @@ class AdminSocket:
     def _handle_line(self, caller: _Caller, line: bytes) -> None:
         if len(line) > LINE_BYTES_MAX:
             raise NotJson
-        if line.strip():
+        if (after := watched_after(line)) is not None:
+            self._watch(caller, line, after)
+        elif line.strip():
             said = answer(line, self._controls, self.allowed)
             if b'"status"' not in line:  # Requests for the status are not logged.
                 self._note("admin", caller.uid, request=line.decode(errors="replace"))
-                self._log.say("admin", request=line.decode(errors="replace"), answer=said.decode().strip())
+                self._log.say(
+                    "admin",
+                    user=caller.uid,
+                    request=line.decode(errors="replace"),
+                    answer=said.decode().strip(),
+                )
             caller.answers.append(said)
+
+    def _watch(self, caller: _Caller, line: bytes, after: int) -> None:
+        watchers = sum([one.watches for one in self._callers.values()])
+        if self._events is None or (watchers >= WATCHERS_MAX and not caller.watches):
+            caller.answers.append(busy_answer(WATCHERS_MAX))
+            return
+        caller.answers.append(answer(line, self._controls, self.allowed))
+        caller.answers += [one.line + b"\n" for one in self._events.after(after)]
+        caller.watches = True
 
     def fetch(self, number: int, _bytes_max: int) -> list[bytes]:
         """The answers that wait for a caller."""

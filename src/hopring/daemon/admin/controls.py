@@ -7,6 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
 from difflib import get_close_matches
 
 from msgspec.structs import asdict as fields_of
@@ -20,6 +21,7 @@ from hopring.daemon.log import DaemonLog
 from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.net.shaper import CLEAR, Shape
 from hopring.daemon.net.udp import SocketCounters
+from hopring.daemon.process.event_store import EventStore
 from hopring.engine import Delivered, EngineOutput, ForcePrimary, Installed, Snapshot
 from hopring.errors import Drop
 from hopring.groups.payloads import is_group_message
@@ -156,6 +158,8 @@ class DaemonControls:
         self._log = log
         self._reload = reload
         self._terminate = terminate
+        self.store: EventStore | None = None
+        """The events of the daemon, set by its process."""
         self._cut: list[str] = []
         self._shapes: dict[str, Shape] = {}
         self._suspended = False
@@ -203,6 +207,13 @@ class DaemonControls:
             raise AdminRefusal("its view is primary", "nothing is to be done")
         self._log.say("admin", primary=self._description.name, why="an operator makes the view primary")
         self._description.host.give(ForcePrimary())
+
+    def events(self) -> dict[str, object]:
+        """The daemon, its clock, and the numbers of its first and last event."""
+        now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        store = self.store
+        numbers = {"first": 1, "last": 0} if store is None else {"first": store.first, "last": store.last}
+        return {"daemon": self._description.name, "time": now, **numbers}
 
     def suspend(self) -> None:
         """Suspends cuts while the daemon changes its configuration and ignores all others."""

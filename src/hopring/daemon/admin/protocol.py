@@ -27,6 +27,7 @@ DelayUs = Annotated[int, msgspec.Meta(ge=0, le=DELAY_US_MAX)]
 CutUs = Annotated[int, msgspec.Meta(ge=1, le=CUT_US_MAX)]
 Share = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
 Rate = Annotated[int, msgspec.Meta(ge=0, le=RATE_BITS_PER_SECOND_MAX)]
+Seq = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Count = Annotated[int, msgspec.Meta(ge=1, le=COUNT_MAX)]
 
 
@@ -85,8 +86,14 @@ class Status(_Request, frozen=True, tag="status"):
     """Asks for the status of the daemon."""
 
 
-Request = ShapeLinks | Cut | Heal | SetWindow | Reload | Terminate | MakePrimary | Status
-VERBS: Final = ("cut", "heal", "primary", "reload", "shape", "status", "terminate", "window")
+class WatchEvents(_Request, frozen=True, tag="watch"):
+    """Asks for the events behind this number, and then for each one that follows, as it comes."""
+
+    after: Seq = 0
+
+
+Request = WatchEvents | ShapeLinks | Cut | Heal | SetWindow | Reload | Terminate | MakePrimary | Status
+VERBS: Final = ("cut", "heal", "primary", "reload", "shape", "status", "terminate", "watch", "window")
 
 
 class AdminAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -133,6 +140,9 @@ class Controls(Protocol):
     def make_primary(self) -> None:
         """Makes the daemon's view primary, which it forms anew."""
 
+    def events(self) -> dict[str, object]:
+        """The daemon, the time by its clock, and the numbers of its first and last event."""
+
     def status(self) -> dict[str, object]:
         """The status, as values that JSON can hold."""
 
@@ -164,9 +174,26 @@ def answer(line: bytes, controls: Controls, allowed: Collection[AdminVerb]) -> b
         return _encoder.encode(AdminAnswer(False, str(refusal), refusal.remedy)) + b"\n"
 
 
+def watched_after(line: bytes) -> int | None:
+    """The number behind which a request wants events; None if it is another request, or not well formed."""
+    if b'"watch"' not in line:
+        return None
+    try:
+        request = _decoder.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return request.after if isinstance(request, WatchEvents) else None
+
+
 def denial_answer(error: str, remedy: str) -> bytes:
     """The answer to a request that is not allowed."""
     return _encoder.encode(AdminAnswer(False, error, remedy, denied=True)) + b"\n"
+
+
+def busy_answer(watchers_max: int) -> bytes:
+    """The answer to a caller that wants events when too many others do."""
+    what = f"{watchers_max} others watch the events of this daemon already"
+    return _encoder.encode(AdminAnswer(False, what, "end one of them, or read its file of events")) + b"\n"
 
 
 def garbage_answer() -> bytes:
@@ -195,7 +222,7 @@ def _needed(request: Request) -> AdminVerb | None:
             return AdminVerb.TERMINATE
         case MakePrimary():
             return AdminVerb.PRIMARY
-        case Status():
+        case Status() | WatchEvents():
             return None
 
 
@@ -215,6 +242,8 @@ def _do(request: Request, controls: Controls) -> AdminAnswer:
             controls.terminate()
         case MakePrimary():
             controls.make_primary()
+        case WatchEvents():
+            return AdminAnswer(True, result=controls.events())
         case Status():
             return AdminAnswer(True, status={"admin": ADMIN_VERSION, **controls.status()})
     return AdminAnswer(True)

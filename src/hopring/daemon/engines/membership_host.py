@@ -55,6 +55,7 @@ from hopring.membership.options import LEAVE_COPIES, MembershipOptions
 from hopring.membership.snapshot import MembershipPhase
 from hopring.ordering.destinations import Destinations
 from hopring.ordering.entry import MESSAGE_HEAD_BYTES_MAX
+from hopring.reason import ReasonKind
 from hopring.routing.trees import topology_of
 from hopring.sealing.keys import KeyRing
 from hopring.sealing.sealer import SealedCluster
@@ -157,7 +158,7 @@ class MembershipHost(ReconfigurableHost):
         for one in met:
             # To the membership it makes no difference which of them leaves.
             self._driver.give(DaemonMessageReceived(one, DaemonLeave(one)))
-        membership.cause = cause
+        membership.reasons.note(ReasonKind.RELOAD, cause, self._loop.now_us())
 
     @property
     def alone(self) -> bool:
@@ -180,7 +181,7 @@ class MembershipHost(ReconfigurableHost):
         numbers = {old: config.daemon_id(name) for old, name in names.items() if name in config.order_names}
         self.membership.voter.follow(before.voter, numbers)
         self.membership.discovery.follow(before.discovery)
-        self.membership.cause = cause
+        self.membership.reasons.note(ReasonKind.RELOAD, cause, self._loop.now_us())
         self.sockets.datagrams.take_over(sockets.datagrams)
         return TransitionalSignal(before.view.id, (me,), self.membership.view.id)
 

@@ -8,7 +8,8 @@ from hopring.daemon.engines.host import EngineHost
 from hopring.daemon.log import DaemonLog
 from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.net.udp import Address, Unsent
-from hopring.engine import EngineOutput, Installed
+from hopring.daemon.process.view_facts import own_facts, reason_facts
+from hopring.engine import EngineOutput, Installed, TransitionalSignal
 from hopring.errors import Drop
 from hopring.ids import NEVER, DaemonId, Process
 from hopring.sealing.sealing import SealingSnapshot
@@ -66,12 +67,17 @@ class HealthLog:
         log: DaemonLog,
         names: Mapping[DaemonId, str],
         addresses: Mapping[tuple[str, int], str] | None = None,
+        sites: Mapping[DaemonId, str] | None = None,
     ) -> None:
         self._loop = loop
+        self._sites = sites or {}
         self._log = log
         self._names = names
         self.also: Callable[[], None] = _nothing
         """Called with every check of the counters, for periodic work that is not worth a wake-up of its own."""
+        self.note: Callable[[str, Mapping[str, object]], None] = _unheard
+        """Gets signals, and links that come up or go down, which the log does not have."""
+        self._linked: dict[str, str] = {}  # By the daemon at the other end of a link, its site.
         self._host: EngineHost | None = None
         self._members: tuple[Process, ...] = ()
         self._told_us: dict[str, int] = {}
@@ -90,10 +96,15 @@ class HealthLog:
         self._alarm.set(self._loop.now_us() + CHECK_US)
 
     def rename(
-        self, names: Mapping[DaemonId, str], addresses: Mapping[tuple[str, int], str], me: Process
+        self,
+        names: Mapping[DaemonId, str],
+        addresses: Mapping[tuple[str, int], str],
+        sites: Mapping[DaemonId, str],
+        me: Process,
     ) -> None:
         """Applies other numbers of daemons; `me` is this daemon, which is alone in its view."""
         self._names = names
+        self._sites = sites
         self._addresses = addresses
         self._members = (me,)
 
@@ -120,18 +131,47 @@ class HealthLog:
         """Logs every installed view, with its cause."""
         for event in events:
             if isinstance(event, Installed):
+                self._signalled(events, event)
                 self._installed(event)
+                self._compare_links(event)
+
+    def _signalled(self, events: Sequence[EngineOutput], installed: Installed) -> None:
+        """Notes the signal that closed the view before this one; both come in one turn."""
+        for event in events:
+            if isinstance(event, TransitionalSignal) and event.next_view == installed.view:
+                facts = {"view": view_text(event.view), "next": view_text(event.next_view)}
+                self.note("signal", {**facts, "together": self._list(event.together)})
+
+    def _compare_links(self, installed: Installed) -> None:
+        """Notes links to other sites that this view has, or has no longer."""
+        assert self._host is not None, "outputs come from a host"
+        peers = [self._names[link.peer] for link in self._host.snapshot().links]
+        site_of = {name: self._sites.get(number, "") for number, name in self._names.items()}
+        linked = {peer: site_of[peer] for peer in peers}
+        for peer in sorted(self._linked.keys() | linked.keys()):
+            if peer in self._linked and peer in linked:
+                continue
+            state = "up" if peer in linked else "down"
+            facts = {"peer": peer, "site": linked.get(peer) or self._linked.get(peer, ""), "state": state}
+            self.note("link", facts if state == "up" else {**facts, "cause": installed.cause})
+        self._linked = linked
 
     def _installed(self, event: Installed) -> None:
         before, self._members = set(self._members), event.members
-        fields = {"id": view_text(event.view), "size": len(event.members), "members": self._list(event.members)}
+        fields: dict[str, object] = {
+            "id": view_text(event.view),
+            "size": len(event.members),
+            "members": self._list(event.members),
+        }
         came = [one for one in event.members if one not in before]
         gone = sorted(before.difference(event.members))
         if before and came:
             fields["came"] = self._list(came)
         if gone:
             fields["gone"] = self._list(gone)
-        self._log.say("view", **fields, primary=event.primary.value or "no", cause=event.cause)
+        fields |= {"primary": event.primary.value or "no", "cause": event.cause}
+        fields |= reason_facts(event.reason, self._names, self._sites)
+        self._log.say("view", **fields, **own_facts(event.reason, event.own, self._names))
 
     def _list(self, processes: Sequence[Process]) -> str:
         return ",".join(self._names[process.daemon] for process in processes)
@@ -182,6 +222,10 @@ class HealthLog:
         remedy = _REMEDIES.get(reason)
         fields = {"remedy": remedy} if remedy else {}
         self._log.say(event, reason=reason, count=count, **fields)
+
+
+def _unheard(_event: str, _facts: Mapping[str, object]) -> None:
+    """The default: nobody wants to know."""
 
 
 def _nothing() -> None:

@@ -181,7 +181,7 @@ class Rejoin:
         parts.clients.session_server.queries.forget_views()
         parts.clients.reorder(config.order_names)
         parts.description.use_config(config)
-        parts.health_log.rename(names, addresses_of(config), me)
+        parts.health_log.rename(names, addresses_of(config), site_names_of(config), me)
         if parts.trace is not None:
             parts.trace.rename(names)
         signal = parts.host.renew(config, me, groups.interest, CAUSE)
@@ -197,6 +197,11 @@ class Rejoin:
 def names_of(config: Config) -> dict[DaemonId, str]:
     """The names of all daemons, by their numbers."""
     return {DaemonId(at): daemon.name for at, daemon in enumerate(config.daemons)}
+
+
+def site_names_of(config: Config) -> dict[DaemonId, str]:
+    """The names of the sites of all daemons."""
+    return {DaemonId(at): config.sites[site].name for at, site in enumerate(config.site_of)}
 
 
 def addresses_of(config: Config) -> dict[tuple[str, int], str]:

@@ -286,7 +286,8 @@ class Hop(Link):
             # The tick itself is late: this daemon did not run, and the neighbour may not have been silent.
             s.heard_at_us = now_us - self.options.silence_us // 2
         elif now_us >= silent_at_us:
-            return self._fail(f"nothing heard for {(now_us - s.heard_at_us) // 1_000} ms", absence=True)
+            silence_us = now_us - s.heard_at_us
+            return self._fail(f"nothing heard for {silence_us // 1_000} ms", True, silence_us)
         if s.sender.sent > NUMBER_MAX:
             return self._fail("no packet numbers are left")
         frames: list[Frame] = self._packets(now_us)

@@ -265,7 +265,8 @@ class Ring:
             # The tick itself is late: this daemon was asleep, and must not blame the others for it.
             timers.loss_at_us = now_us + self.options.token_loss_us // 2
         elif now_us >= timers.loss_at_us:
-            return self._fail(f"no token for {self.options.token_loss_us // 1_000} ms", absence=True)
+            silence_us = self.options.token_loss_us
+            return self._fail(f"no token for {silence_us // 1_000} ms", True, silence_us)
         if now_us >= timers.resend_at_us:
             timers.resend_at_us = now_us + self.options.token_resend_us
             out.append(TransmitTo(self.after, (self.state.passed,)))
@@ -277,11 +278,11 @@ class Ring:
             out += self._visit()
         return out
 
-    def _fail(self, reason: str, absence: bool = False) -> list[Output]:
+    def _fail(self, reason: str, absence: bool = False, silence_us: int = 0) -> list[Output]:
         self.state.phase = Phase.FAILED
         self.state.unanswered = self.state.timers.resend_at_us < NEVER
         self.state.timers = Timers()
-        return [LinkFailed(reason, absence)]
+        return [LinkFailed(reason, absence, silence_us)]
 
     @property
     def suspect(self) -> DaemonId | None:
