@@ -9,7 +9,6 @@ Links are made anew with every network: the last counts of a network are written
 """
 
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +32,7 @@ from hopring.engine import (
 )
 from hopring.ids import DaemonId, Process, ViewId
 from hopring.ordering.entry import OrderedMessage, Position
+from hopring.system.kernel import kernel
 
 NUMBER_BYTES: Final = 8
 
@@ -56,7 +56,7 @@ def place_number(message: OrderedMessage, view: ViewId, position: Position) -> i
 
 def wall_us() -> int:
     """The wall clock, which machines share; the daemon's own clock counts from the start of its machine."""
-    return time.time_ns() // 1_000
+    return kernel().wall_ns() // 1_000
 
 
 PERIOD_US: Final = 5_000_000
