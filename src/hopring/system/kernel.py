@@ -138,6 +138,9 @@ class Kernel(Protocol):
     def start_work(self, run: Callable[[], None], name: str) -> Work:
         """Runs this beside the process; RuntimeError if that is not possible."""
 
+    def write_if_ready(self, fd: int, data: bytes) -> bool:
+        """Writes a line if that does not block; whether it did. OSError if the other end is gone."""
+
 
 class Linux:
     """The real operating system."""
@@ -175,6 +178,16 @@ class Linux:
         thread = Thread(target=run, name=name, daemon=True)
         thread.start()
         return thread
+
+    def write_if_ready(self, fd: int, data: bytes) -> bool:
+        """Writable means room for a short line, so the write does not block."""
+        waiting = select.poll()
+        waiting.register(fd, select.POLLOUT)
+        ready = waiting.poll(0)
+        if not ready or not ready[0][1] & select.POLLOUT:
+            return False
+        os.write(fd, data)
+        return True
 
 
 LINUX: Kernel = Linux()

@@ -221,6 +221,7 @@ class Loop:
         self._epoll.register(self._timer.fileno(), select.EPOLLIN | select.EPOLLET)
         self._stalls = StallDetector(self._kernel.ahead_us())
         self._slept = False  # Before this turn.
+        self._rests = False  # Within another loop, which sleeps for both when this turn ends.
         self.on_stall: list[Callable[[int], None]] = []
         """Called with the microseconds for which the loop did not run, before it serves pending events."""
 
@@ -291,10 +292,11 @@ class Loop:
     def turn(self, sleeps: bool = True) -> bool:
         """Serves all ready events; sleeps first if there are none. Returns whether there were any."""
         self._newcomers.clear()
+        self._rests = False
         found = self._wait(sleeps)
         busy = bool(found)
         self._now_us = UNKNOWN
-        if self._running:
+        if self._running and not self._rests:
             self._notice_stall()
         for fd, events in found:
             ready = self._handlers.get(fd)
@@ -346,6 +348,7 @@ class Loop:
             return []
         self._stalls.sleeps(self._timer_us)
         self._slept = True
+        self._rests = not sleeps
         return self._epoll.poll(-1 if sleeps else 0, EVENTS_MAX)
 
     def _notice_stall(self) -> bool:
