@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Sequence
 from random import Random
 
-from tests.netns.session_recorder import Recorder
+from hopring.local.session_recorder import Recorder
 
 from hopring import Event, HopError, Member, Message, Service, Session, SessionClosed, Transition, View
 from hopring.check import trace

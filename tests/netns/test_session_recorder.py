@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import pytest
-from tests.netns.session_recorder import Recorder
+from hopring.local.session_recorder import Recorder
 
 from hopring.check import trace
 from hopring.client.core import ClientCore

@@ -88,6 +88,12 @@ class Files(Protocol):
     def pwrite(self, fd: int, data: bytes | memoryview, offset: int, /) -> int:
         """Writes to a place; returns how many bytes it took."""
 
+    def lseek(self, fd: int, position: int, whence: int, /) -> int:
+        """Moves the place where the next read or write begins; returns it."""
+
+    def ftruncate(self, fd: int, length: int, /) -> None:
+        """Cuts off what is behind this length."""
+
     def unlink(self, path: str | os.PathLike[str]) -> None:
         """Removes the name of a file."""
 

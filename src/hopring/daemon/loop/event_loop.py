@@ -280,6 +280,11 @@ class Loop:
         """Ends `run` after this turn."""
         self._running = False
 
+    @property
+    def stopped(self) -> bool:
+        """Whether `stop` was called since it runs, or it does not run."""
+        return not self._running
+
     def fileno(self) -> int:
         """A descriptor that is readable when there is something to serve: for another event loop."""
         return self._epoll.fileno()

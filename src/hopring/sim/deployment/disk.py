@@ -38,11 +38,13 @@ class OpenFile(Descriptor):
 class SimDisk:
     """The files of one machine."""
 
-    def __init__(self, dice: Random) -> None:
+    def __init__(self, dice: Random, kept: str = "/kept") -> None:
+        """Files in the directory `kept` lose nothing: the world reads its history there."""
         self._dice = dice
+        self._kept = f"{kept}/"
         self._names: dict[str, StoredFile] = {}
         self._synced: dict[str, StoredFile] = {}
-        self._directories = {"/"}
+        self._directories = {"/", kept}
         self.full = False
         self.fails = False
 
@@ -50,7 +52,10 @@ class SimDisk:
         """The machine loses power."""
         names = {**self._synced}
         for path, file in self._names.items():
-            if self._synced.get(path) is not file and self._dice.random() < 0.5:
+            if path.startswith(self._kept):
+                names[path] = file
+                file.synced = bytes(file.content)
+            elif self._synced.get(path) is not file and self._dice.random() < 0.5:
                 names[path] = file
         for path in [path for path in names if path not in self._names and self._dice.random() < 0.5]:
             del names[path]
@@ -113,6 +118,27 @@ class SimDisk:
             content.extend(bytes(offset - len(content)))
         content[offset : offset + len(data)] = data
         return len(data)
+
+    def seek(self, descriptor: Descriptor, position: int, whence: int) -> int:
+        """Moves to a place."""
+        opened = _opened(descriptor)
+        before = {os.SEEK_SET: 0, os.SEEK_CUR: opened.at, os.SEEK_END: len(_content(opened).content)}
+        opened.at = before[whence] + position
+        return opened.at
+
+    def truncate(self, descriptor: Descriptor, length: int) -> None:
+        """Cuts off what is behind this length."""
+        del _content(descriptor).content[length:]
+
+    def content_of(self, path: str) -> bytes:
+        """What programs see of a file; nothing if there is none."""
+        file = self._names.get(path)
+        return b"" if file is None else bytes(file.content)
+
+    def forget(self, path: str) -> None:
+        """Somebody removes a file by hand, if there is one."""
+        self._names.pop(path, None)
+        self._synced.pop(path, None)
 
     def fsync(self, descriptor: Descriptor) -> None:
         """Puts content or names on disk."""

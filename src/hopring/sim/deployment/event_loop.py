@@ -90,7 +90,14 @@ class SimEventLoop(asyncio.SelectorEventLoop):
         self.failures: list[str] = []
         """What ended tasks without anybody who waited for them."""
         self.set_exception_handler(self._failed)
+        self.set_task_factory(_quiet_task)
         process.step = self.run_what_is_ready
+
+    def __del__(self) -> None:
+        """A program that was killed closes nothing."""
+
+    def _check_closed(self) -> None:
+        """It is never closed: what is left of a killed program may still be tidied up by Python."""
 
     def time(self) -> float:
         """Virtual time."""
@@ -181,6 +188,13 @@ class SimEventLoop(asyncio.SelectorEventLoop):
 
     def _failed(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         self.failures.append(f"{context.get('message')}: {context.get('exception')!r}")
+
+
+def _quiet_task(loop: asyncio.AbstractEventLoop, coro: Any, **more: Any) -> "asyncio.Task[Any]":
+    """A task that says nothing when its program was killed before it ended."""
+    task: asyncio.Task[Any] = asyncio.Task(coro, loop=loop, **more)
+    task._log_destroy_pending = False  # type: ignore[attr-defined]
+    return task
 
 
 def _mask(wanted: int) -> int:

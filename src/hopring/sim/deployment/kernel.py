@@ -31,9 +31,6 @@ DISK_US: Final = (200, 4_000)
 EPOCH_NS: Final = 1_700_000_000_000_000_000
 """The wall clock at the beginning of a world."""
 
-BOOT_NS: Final = 1_000_000_000
-"""The monotonic clock at the beginning of a world: time 0 is none for a timer."""
-
 
 class Descriptor:
     """Something open in a process; a poller may watch it."""
@@ -95,7 +92,8 @@ class SimPoller(Descriptor):
         """Watches it no more."""
         del self._wanted[fd]
         self._noted.pop(fd, None)
-        self.process.descriptors[fd].watcher = None
+        if fd in self.process.descriptors:  # A killed program is tidied up by Python later.
+            self.process.descriptors[fd].watcher = None
 
     def note(self, fd: int) -> None:
         """A descriptor may be ready."""
@@ -134,7 +132,7 @@ class SimTimer(Descriptor):
         self._settings += 1
         self._rang = False
         kernel = self.process.kernel
-        when_us = max(at_us - BOOT_NS // 1_000, kernel.network.engine.now_us)
+        when_us = max(at_us, kernel.network.engine.now_us)
         kernel.network.timer(self.process.machine.name, when_us, self._ring, self._settings)
 
     def readiness(self) -> int:
@@ -318,8 +316,8 @@ class SimKernel:
     # Calls of processes.
 
     def monotonic_ns(self) -> int:
-        """Virtual time, from the boot of all machines on."""
-        return BOOT_NS + self.network.engine.now_us * 1_000
+        """Virtual time."""
+        return self.network.engine.now_us * 1_000
 
     def random_bytes(self, count: int) -> bytes:
         """Of the seed."""
@@ -419,6 +417,14 @@ class SimFiles:
     def pwrite(self, fd: int, data: bytes | memoryview, offset: int, /) -> int:
         """Writes to a place of a file."""
         return self._disk.pwrite(self._kernel.process.descriptors[fd], bytes(data), offset)
+
+    def lseek(self, fd: int, position: int, whence: int, /) -> int:
+        """Moves in a file."""
+        return self._disk.seek(self._kernel.process.descriptors[fd], position, whence)
+
+    def ftruncate(self, fd: int, length: int, /) -> None:
+        """Cuts off the end of a file."""
+        self._disk.truncate(self._kernel.process.descriptors[fd], length)
 
     def fsync(self, fd: int) -> None:
         """Puts a file, or the names in a directory, on disk."""
