@@ -5,11 +5,10 @@ import contextlib
 from collections.abc import Sequence
 from random import Random
 
-from hopring.local.session_recorder import Recorder
-
 from hopring import Event, HopError, Member, Message, Service, Session, SessionClosed, Transition, View
 from hopring.check import trace
 from hopring.local.recorder import message_name, now_us, process_of
+from hopring.local.session_recorder import Recorder
 
 SIZES_BYTES = (0, 10, 100, 100, 500, 500, 3_000, 20_000)
 

@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 
 import pytest
-from hopring.local.session_recorder import Recorder
 
 from hopring.check import trace
 from hopring.client.core import ClientCore
 from hopring.groups.names import GroupViewId
 from hopring.ids import DaemonId, GroupName, Incarnation, Place, ViewId
 from hopring.local.recorder import message_body
+from hopring.local.session_recorder import Recorder
 from hopring.services import Service
 from hopring.session.frames import PREAMBLE, encode_delivered
 from hopring.session.protocol import LeftNotice, MemberEntry, ViewNotice, WelcomeReply, encode_control

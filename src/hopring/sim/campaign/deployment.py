@@ -21,6 +21,7 @@ from hopring.sim.campaign.fault_schedule import BREAKS, CHAOS_US, Fault
 from hopring.sim.campaign.runner import BUDGET, CONVERGENCE, NO_CRASH, WorldOutcome, last_line
 from hopring.sim.campaign.workload import BURST_SPAN_US, FIRST_US, NAMES
 from hopring.sim.campaign.world import (
+    DEPLOYMENT_WORLD,
     HEALED_US,
     MEMBERSHIP,
     RING,
@@ -37,12 +38,17 @@ from hopring.system.kernel import simulated
 
 NO_PROBLEM: Final = "I11 no program ends with an error of the library, and no daemon with one of its own"
 CLIENT_PORT: Final = 4_803
+WINDOWS_BYTES: Final = (4_096, 65_536, 1 << 20)
+SLOW_US: Final = (0, 0, 0, 2_000)
+"""How long programs take for an event; with the small window some of them wait for the daemon often."""
+
 KILLED: Final = 0.3
 """The share of the ends of programs in which they are killed."""
 
 
-def draw_deployment(seed: int, _kind: WorldKind) -> SimWorld:
+def draw_deployment(seed: int, kind: WorldKind) -> SimWorld:
     """The world of a seed."""
+    assert kind.world == DEPLOYMENT_WORLD, "nothing is added to a deployment"
     world = draw_world(seed, WITH_CLIENTS)
     config = _deployed(world.config)
     options = replace(membership_options(config), round_trip_us=world.membership.round_trip_us)
@@ -126,7 +132,9 @@ class DeploymentRun:
     def _heal(self) -> None:
         for name, daemon in sorted(self.deployment.hosts.items()):
             if daemon.leaving:
-                self.deployment.crash(name)  # Otherwise it might still be about to end, and nobody starts it again.
+                self.deployment.crash(
+                    name
+                )  # Otherwise it might still be about to end, and nobody starts it again.
         self.injector.end()
 
     def _look(self) -> None:
@@ -189,9 +197,12 @@ class DeploymentRun:
         who = f"{self._acts.choice(NAMES)}{self._programs}"
         by_tcp = self._acts.random() < 0.5
         url = f"hop://127.0.0.1:{CLIENT_PORT}" if by_tcp else f"hop+unix://{socket_path(name)}"
-        program = ClientProgram(self.deployment, name, who, url)
+        window_bytes, slow_us = self._acts.choice(WINDOWS_BYTES), self._acts.choice(SLOW_US)
+        program = ClientProgram(self.deployment, name, who, url, window_bytes, slow_us)
         self.deployment.clients.append(program)
-        for group in self._acts.sample(self._load.groups, min(len(self._load.groups), self._acts.choice([1, 1, 2]))):
+        for group in self._acts.sample(
+            self._load.groups, min(len(self._load.groups), self._acts.choice([1, 1, 2]))
+        ):
             program.join(group)
 
     def _act(self) -> None:
@@ -242,9 +253,9 @@ class DeploymentRun:
         settled = self._settled()
         quiet = settled and self._rested
         components = [sorted(self.deployment.numbers)]
-        forgets = any(fault.kind in ("forget", "crash") for fault in self.world.schedule)
+        forgets = any(fault.kind == "forget" for fault in self.world.schedule)
         history = self.deployment.history()
-        # Where nobody wants a message it is pruned, which the checks of daemons do not know: those of clients do.
+        # Messages that nobody wants are pruned, which the checks of daemons do not know; those of clients do.
         views = [one for one in history if not isinstance(one, MessageSent | MessageDelivered)]
         verdicts = check_evs(views, quiet_end=quiet, components=components, counters_survive=not forgets)
         wrong = [one for one in verdicts if not one]

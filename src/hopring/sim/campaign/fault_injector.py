@@ -30,8 +30,11 @@ class FaultyCluster(Protocol):
 
     engine: SimEngine
     network: SimNetwork
-    config: Config
     numbers: dict[str, DaemonId]
+
+    @property
+    def config(self) -> Config:
+        """Its daemons and sites."""
 
     @property
     def hosts(self) -> Mapping[str, FaultyDaemon]:

@@ -1,7 +1,7 @@
 """Programs of users in a deployment: sessions of the client library that join, send and leave, and record all.
 
-A program does one thing after the other, and reads events beside that, as the programs of users do. Its requests
-are recorded when they are made, and its events when its own `async for` gets them.
+A program does one thing after the other, and reads events beside that, as programs of users do. Requests are
+recorded when they are made, and events when its own `async for` gets them.
 """
 
 import asyncio
@@ -27,7 +27,10 @@ WAITING_MAX: Final = 20
 class ClientProgram:
     """One program with one session, from its start to its end."""
 
-    def __init__(self, deployment: "Deployment", daemon: str, name: str, url: str) -> None:
+    def __init__(
+        self, deployment: "Deployment", daemon: str, name: str, url: str, window_bytes: int, slow_us: int
+    ) -> None:
+        """It waits for `slow_us` after each event."""
         self.daemon: Final = daemon
         self.name: Final = name
         self.recorders: list[Recorder] = []
@@ -39,7 +42,10 @@ class ClientProgram:
         self._session: Session[bytes] | None = None
         self._actions: deque[Callable[[], Awaitable[None]]] = deque()
         self._news = asyncio.Event()
+        self._window_bytes = window_bytes
+        self._slow_us = slow_us
         self._ending = False
+        self._closed = False
         self._gone = False
         with deployment.kernel.running(self.process):
             self._task = self._loop.create_task(self._live(url))
@@ -108,7 +114,11 @@ class ClientProgram:
     async def _live(self, url: str) -> None:
         try:
             self._session = await connect(
-                url, name=self.name, timeout_seconds=CONNECT_SECONDS, reconnect=False
+                url,
+                name=self.name,
+                timeout_seconds=CONNECT_SECONDS,
+                reconnect=False,
+                window_bytes=self._window_bytes,
             )
         except HopError as error:
             self.failure = str(error)
@@ -127,11 +137,17 @@ class ClientProgram:
         except HopError as error:
             self.failure = self.failure or str(error)
         await reading
+        if self._closed:
+            # Behind the events that it had and has read only now.
+            self.recorders[-1].note_gone()
+            self._gone = True
 
     async def _read(self, session: "Session[bytes]") -> None:
         try:
             async for event in session:
                 self.recorders[-1].note_event(event)
+                if self._slow_us:
+                    await asyncio.sleep(self._slow_us / 1_000_000)
         except HopError as error:
             self.failure = self.failure or str(error)
 
@@ -157,5 +173,4 @@ class ClientProgram:
         assert self._session is not None, "it is connected"
         self.recorders[-1].note_end()
         await self._session.close()
-        self.recorders[-1].note_gone()
-        self._gone = True
+        self._closed = True

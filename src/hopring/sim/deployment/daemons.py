@@ -1,13 +1,14 @@
 """A deployment in virtual time: a machine for each daemon, with `hopd` on it and clients beside it.
 
-Everything above the kernel is the product: `hopd` from its command line on, with its event loop, sockets, session
-server, log and trace, and the client library on asyncio. A crash is that of a machine, which loses power and with
-it what its disk had not synced, or that of the daemon alone, which the kernel makes known to its clients.
+Everything above the kernel is the product: `hopd` from its command line on, with its event loop, sockets,
+session server, log and trace, and the client library on asyncio. A crash is that of a machine, which loses
+power, and with it what its disk had not synced, or that of the daemon alone, and its clients live on.
 """
 
 import argparse
+import socket
 from io import BytesIO
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from hopring.check import trace
 from hopring.check.trace_files import read_json_lines
@@ -21,6 +22,8 @@ from hopring.engine import EngineState
 from hopring.ids import DaemonId
 from hopring.sim.deployment.disk import SimDisk
 from hopring.sim.deployment.kernel import Machine, SimKernel, SimProcess
+from hopring.sim.deployment.streams import StreamSocket
+from hopring.sim.deployment.udp import UdpSocket
 from hopring.sim.engine import SimEngine, generator
 from hopring.sim.network import HostState, SimNetwork
 from hopring.sim.path import Quality
@@ -92,6 +95,13 @@ class DaemonProcess:
         return more
 
 
+def open_socket(process: SimProcess, family: int, kind: int) -> socket.socket:
+    """A socket with those calls that daemons and clients make."""
+    datagrams = kind & ~(socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC) == socket.SOCK_DGRAM
+    made = UdpSocket(process, family) if datagrams else StreamSocket(process, family)
+    return cast("socket.socket", made)
+
+
 def socket_path(name: str) -> str:
     """The Unix socket of a daemon for its clients."""
     return f"/{name}.sock"
@@ -105,7 +115,7 @@ class Deployment:
         self.seed: Final = seed
         self.engine = SimEngine(events_max)
         self.network = SimNetwork(self.engine, seed, quality)
-        self.kernel: Final = SimKernel(self.network, seed)
+        self.kernel: Final = SimKernel(self.network, seed, open_socket)
         self.numbers = {one.name: DaemonId(at) for at, one in enumerate(config.daemons)}
         self.daemons: dict[str, DaemonProcess] = {}
         self.clients: list[ClientProgram] = []

@@ -4,13 +4,14 @@ Transports, tasks, timers and their order are those of the standard library, as 
 """
 
 import asyncio
-import selectors
 import select
+import selectors
 import socket
 from asyncio import events
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from hopring.sim.deployment.kernel import SimPoller
 from hopring.sim.deployment.streams import StreamSocket, Where
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ class SimSelector(selectors.BaseSelector):
     """A selector on a simulated poller; it never waits."""
 
     def __init__(self, process: "SimProcess") -> None:
-        self._poller = process.kernel.poller()
+        self._poller = SimPoller(process)
         self._keys: dict[int, selectors.SelectorKey] = {}
         self.timeout: float | None = None
         """How long the loop wants to sleep."""
@@ -62,6 +63,11 @@ class SimSelector(selectors.BaseSelector):
                 found.append((key, ready & key.events))
         self.timeout = timeout
         return found
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing can be ready."""
+        return self._poller.idle
 
     def get_map(self) -> Any:
         """All that it watches."""
@@ -122,7 +128,7 @@ class SimEventLoop(asyncio.SelectorEventLoop):
             for _ in range(TURNS_MAX):
                 self._run_once()  # type: ignore[attr-defined]
                 ready = self._ready  # type: ignore[attr-defined]
-                if not ready and not self._sim_selector._poller._noted:
+                if not ready and self._sim_selector.idle:
                     break
             else:
                 raise AssertionError(f"{self._process.name} does not come to rest")
@@ -133,7 +139,9 @@ class SimEventLoop(asyncio.SelectorEventLoop):
             self._wake.set(int(scheduled[0]._when * 1e6) + 1)
         return False
 
-    def call_soon(self, callback: Callable[..., object], *args: Any, context: Any = None) -> asyncio.Handle:
+    def call_soon(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: Any = None
+    ) -> asyncio.Handle:
         """As asyncio does; the process runs."""
         handle = super().call_soon(callback, *args, context=context)
         self._process.wake()
@@ -156,7 +164,8 @@ class SimEventLoop(asyncio.SelectorEventLoop):
     ) -> tuple[asyncio.BaseTransport, asyncio.BaseProtocol]:
         """Connects by TCP."""
         del more
-        assert host is not None and port is not None, "an address"
+        assert host is not None, "an address"
+        assert port is not None, "an address"
         return await self._connected(protocol_factory, socket.AF_INET, (host, port))
 
     async def _connected(
@@ -167,7 +176,12 @@ class SimEventLoop(asyncio.SelectorEventLoop):
         opened = self.create_future()
         fd = sock.fileno()
         if failure in (0, 115):
-            self._add_writer(fd, lambda: opened.done() or opened.set_result(None))  # type: ignore[attr-defined]
+
+            def ready() -> None:
+                if not opened.done():
+                    opened.set_result(None)
+
+            self._add_writer(fd, ready)  # type: ignore[attr-defined]
             try:
                 await opened
             except BaseException:

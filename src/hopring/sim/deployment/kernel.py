@@ -1,11 +1,11 @@
 """A kernel in virtual time: machines, processes and descriptors, as far as daemons and clients use them.
 
-It stands in for Linux (system/kernel.py), so that the code that users run, from the event loop of a daemon down to
-its system calls, runs here without a change. A process runs when a descriptor that it watches has become ready or
-its timer rings, and takes no virtual time for that. Its calls are those of the process that runs: `current`.
+It stands in for Linux (system/kernel.py), so that the code that users run, from the event loop of a daemon down
+to its system calls, runs here without a change. A process runs when a descriptor that it watches has become
+ready or its timer rings, and takes no virtual time for that. Calls are those of `current`, which runs.
 
-Invariants  nothing depends on the real clock, on real files, or on the order of addresses in memory; a process that
-            ended makes no call any more, and its descriptors are closed; one on a paused machine does not run.
+Invariants  nothing depends on the real clock, on real files, or on the order of addresses in memory; a process
+            that ended makes no call any more, and its descriptors are closed; one on a paused machine waits.
 """
 
 import os
@@ -13,7 +13,7 @@ import select
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from hopring.sim.engine import generator
 from hopring.sim.network import HostState, SimNetwork
@@ -28,6 +28,7 @@ STANDARD_ERROR: Final = 2
 DISK_US: Final = (200, 4_000)
 """How long work that waits for the disk takes."""
 
+STREAM_BYTES: Final = (3_000, 20_000, 256 * 1024, 256 * 1024)
 EPOCH_NS: Final = 1_700_000_000_000_000_000
 """The wall clock at the beginning of a world."""
 
@@ -94,6 +95,11 @@ class SimPoller(Descriptor):
         self._noted.pop(fd, None)
         if fd in self.process.descriptors:  # A killed program is tidied up by Python later.
             self.process.descriptors[fd].watcher = None
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing can be ready."""
+        return not self._noted
 
     def note(self, fd: int) -> None:
         """A descriptor may be ready."""
@@ -271,17 +277,24 @@ class SimWork:
                 self._run()
 
 
+OpenSocket = Callable[[SimProcess, int, int], socket.socket]
+"""Makes a socket of a process, of a family and a kind."""
+
+
 class SimKernel:
     """The kernel of all machines of a world; see `Kernel` for its calls."""
 
-    def __init__(self, network: SimNetwork, seed: int) -> None:
+    def __init__(self, network: SimNetwork, seed: int, open_socket: OpenSocket) -> None:
         self.network: Final = network
         self.seed: Final = seed
+        self._open_socket = open_socket
         self.machines: dict[str, Machine] = {}  # By address.
         self._addresses: dict[str, str] = {}  # By name.
         self.pids = 0
         self.current: SimProcess | None = None
         self.files: Files = SimFiles(self)
+        self.stream_bytes: Final = generator(seed, "streams").choice(STREAM_BYTES)
+        """What one direction of a connection holds: on its way, and not read yet."""
         self._random = generator(seed, "random bytes")
         self._disks = generator(seed, "time of disks")
 
@@ -333,15 +346,7 @@ class SimKernel:
 
     def socket(self, family: int, kind: int) -> socket.socket:
         """A socket with those calls that daemons and clients make."""
-        from hopring.sim.deployment.streams import StreamSocket
-        from hopring.sim.deployment.udp import UdpSocket
-
-        made: UdpSocket | StreamSocket
-        if kind & ~(socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC) == socket.SOCK_DGRAM:
-            made = UdpSocket(self.process, family)
-        else:
-            made = StreamSocket(self.process, family)
-        return cast("socket.socket", made)
+        return self._open_socket(self.process, family, kind)
 
     def poller(self) -> Poller:
         """A new poller."""

@@ -1,7 +1,7 @@
 """TCP connections and Unix sockets of simulated machines, with the calls that daemons and clients make.
 
-A connection carries bytes in their order and loses none while it lives. Between machines a piece takes the delay
-of the path; one that the path would lose, or that meets a cut, is sent again after a while, as TCP does.
+A connection carries bytes in their order and loses none while it lives. Between machines a piece takes the
+delay of the path; one that the path would lose, or that meets a cut, is sent again after a while, as TCP does.
 """
 
 import errno
@@ -18,9 +18,6 @@ from hopring.sim.path import LossReason
 
 if TYPE_CHECKING:
     from hopring.sim.deployment.kernel import Machine, SimProcess
-
-CAPACITY_BYTES: Final = 256 * 1024
-"""What one direction holds: on its way, and not read yet."""
 
 LOCAL_US: Final = 20
 AGAIN_US: Final = 200_000
@@ -244,7 +241,7 @@ class StreamSocket(Descriptor):
 
     def _room(self) -> int:
         waiting = 0 if self._peer is None else len(self._peer._inbox)
-        return CAPACITY_BYTES - self._flying_bytes - waiting
+        return self.process.kernel.stream_bytes - self._flying_bytes - waiting
 
     def _end(self) -> None:
         self._shut = True
