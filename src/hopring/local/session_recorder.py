@@ -27,14 +27,14 @@ class Recorded(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name there."""
+        """Its name at that daemon."""
 
     @property
     def private_group(self) -> str:
         """Both, as others address it."""
 
 
-class Recorder(recorder.Recorder):
+class SessionRecorder(recorder.Recorder):
     """Records one session: call it for every event when it happens, and for requests before they are sent."""
 
     def __init__(self, session: Recorded) -> None:

@@ -23,15 +23,15 @@ class Poller(Protocol):
     """Waits for descriptors, as `select.epoll`."""
 
     def register(self, fd: int, eventmask: int = ...) -> None:
-        """Watches a descriptor."""
+        """Watches a descriptor from now on."""
 
     def modify(self, fd: int, eventmask: int) -> None:
         """Watches it for other events."""
 
     def unregister(self, fd: int) -> None:
-        """Watches it no more."""
+        """Watches a descriptor no more."""
 
-    def poll(self, timeout: float | None = None, maxevents: int = -1) -> list[tuple[int, int]]:
+    def poll(self, seconds: float | None = None, maxevents: int = -1, /) -> list[tuple[int, int]]:
         """The descriptors that are ready, with their events."""
 
     def fileno(self) -> int:
@@ -45,19 +45,19 @@ class WakeTimer(Protocol):
     """A descriptor that becomes readable at one moment, as `TimerFd`."""
 
     def fileno(self) -> int:
-        """The descriptor."""
+        """The number of the descriptor."""
 
     def set(self, at_us: int) -> None:
         """Sets the moment by the monotonic clock."""
 
     def close(self) -> None:
-        """Closes the descriptor."""
+        """Closes the descriptor of the timer."""
 
 
 class Work(Protocol):
     """Something that runs beside the process, as a thread."""
 
-    def join(self, timeout: float | None = None) -> None:
+    def join(self, seconds: float | None = None, /) -> None:
         """Waits for its end, or so long."""
 
 
@@ -68,7 +68,7 @@ class Files(Protocol):
         """Opens a file; OSError if that fails."""
 
     def close(self, fd: int) -> None:
-        """Closes a descriptor."""
+        """Closes a descriptor of any kind."""
 
     def read(self, fd: int, length: int, /) -> bytes:
         """Reads from where the last read ended."""
@@ -83,7 +83,7 @@ class Files(Protocol):
         """Gives a file another name, in place of the file that had it."""
 
     def pread(self, fd: int, length: int, offset: int, /) -> bytes:
-        """Reads from a place."""
+        """Reads from a place of a file."""
 
     def pwrite(self, fd: int, data: bytes | memoryview, offset: int, /) -> int:
         """Writes to a place; returns how many bytes it took."""
@@ -98,7 +98,7 @@ class Files(Protocol):
         """Removes the name of a file."""
 
     def mkdir(self, path: str | os.PathLike[str], mode: int = 0o777) -> None:
-        """Makes a directory."""
+        """Makes a directory in another one."""
 
     def listdir(self, path: str | os.PathLike[str]) -> list[str]:
         """The names in a directory."""
@@ -110,7 +110,7 @@ class Files(Protocol):
         """A pipe: the end to read and the end to write."""
 
 
-class Kernel(Protocol):
+class OperatingSystem(Protocol):
     """The operating system as one process sees it."""
 
     files: Files
@@ -133,7 +133,7 @@ class Kernel(Protocol):
         """A new socket, not bound."""
 
     def poller(self) -> Poller:
-        """A new poller."""
+        """A new poller, which watches nothing."""
 
     def timer(self) -> WakeTimer:
         """A new timer, not set."""
@@ -149,7 +149,7 @@ class Kernel(Protocol):
 
 
 class Linux:
-    """The real operating system."""
+    """The real operating system: Linux."""
 
     monotonic_ns = staticmethod(time.monotonic_ns)
     random_bytes = staticmethod(os.urandom)
@@ -160,7 +160,7 @@ class Linux:
         return (time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.monotonic_ns()) // 1_000
 
     def wall_ns(self) -> int:
-        """As the kernel says."""
+        """As the clock of the host says."""
         return time.time_ns()
 
     def socket(self, family: int, kind: int) -> socket.socket:
@@ -168,15 +168,15 @@ class Linux:
         return socket.socket(family, kind)
 
     def poller(self) -> Poller:
-        """An epoll descriptor."""
+        """An epoll descriptor of its own."""
         return select.epoll()
 
     def timer(self) -> WakeTimer:
-        """A timer descriptor."""
+        """A timer descriptor of its own."""
         return TimerFd()
 
     def yield_processor(self) -> None:
-        """By the scheduler."""
+        """Gives way by the kernel's scheduler."""
         os.sched_yield()
 
     def start_work(self, run: Callable[[], None], name: str) -> Work:
@@ -196,18 +196,18 @@ class Linux:
         return True
 
 
-LINUX: Kernel = Linux()
+LINUX: OperatingSystem = Linux()
 
-_in_force: Kernel = LINUX
+_in_force: OperatingSystem = LINUX
 
 
-def kernel() -> Kernel:
-    """The kernel in force."""
+def kernel() -> OperatingSystem:
+    """The kernel that is in force."""
     return _in_force
 
 
 @contextmanager
-def simulated(other: Kernel) -> Iterator[None]:
+def simulated(other: OperatingSystem) -> Iterator[None]:
     """Puts another kernel in force for the block; not in two threads at a time."""
     global _in_force  # noqa: PLW0603  A process has one.
     before, _in_force = _in_force, other

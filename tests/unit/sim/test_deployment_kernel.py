@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from hopring.sim.deployment.daemons import open_socket
-from hopring.sim.deployment.disk import SimDisk
+from hopring.sim.deployment.disk import MachineDisk
 from hopring.sim.deployment.event_loop import SimEventLoop
 from hopring.sim.deployment.kernel import Machine, SimKernel, SimPoller, SimProcess, SimTimer
 from hopring.sim.deployment.streams import StreamSocket
@@ -35,7 +35,7 @@ class Lab:
         self.one, self.other = (SimProcess(self.kernel, machine, machine.name) for machine in self.machines)
 
     def _machine(self, name: str, address: str) -> Machine:
-        return self.kernel.machine(name, address, SimDisk(generator(1, name)))
+        return self.kernel.machine(name, address, MachineDisk(generator(1, name)))
 
     def run(self, milliseconds: float = 100) -> None:
         self.engine.run_for(int(milliseconds * 1_000))
@@ -184,7 +184,7 @@ def test_a_process_runs_when_its_timer_rings_and_not_while_its_machine_is_paused
 def test_a_loss_of_power_takes_what_was_not_synced(lab: Lab) -> None:
     kept = 0
     for number in range(20):
-        machine = lab.kernel.machine(f"c{number}", f"10.1.0.{number}", SimDisk(generator(number, "disk")))
+        machine = lab.kernel.machine(f"c{number}", f"10.1.0.{number}", MachineDisk(generator(number, "disk")))
         process = SimProcess(lab.kernel, machine, "writer")
         with lab.kernel.running(process):
             kernel_in_force().files.mkdir("/d")

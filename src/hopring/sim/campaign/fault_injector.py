@@ -18,7 +18,7 @@ WAIT_US_MAX: Final = 1_000_000
 """A fault that has waited this long is dropped."""
 
 
-class FaultyDaemon(Protocol):
+class StruckDaemon(Protocol):
     """A daemon that faults can strike."""
 
     def state(self) -> EngineState:
@@ -34,11 +34,11 @@ class FaultyCluster(Protocol):
 
     @property
     def config(self) -> Config:
-        """Its daemons and sites."""
+        """Its daemons, sites and links."""
 
     @property
-    def hosts(self) -> Mapping[str, FaultyDaemon]:
-        """The daemons that run."""
+    def hosts(self) -> Mapping[str, StruckDaemon]:
+        """The daemons that run, by name."""
 
     def crash(self, name: str) -> None:
         """Ends a daemon without a word."""

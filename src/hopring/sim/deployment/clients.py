@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from hopring.client.aio import Session, connect
 from hopring.errors import HopError
-from hopring.local.session_recorder import Recorder
+from hopring.local.session_recorder import SessionRecorder
 from hopring.services import Service
 from hopring.sim.deployment.event_loop import SimEventLoop
 from hopring.sim.deployment.kernel import SimProcess
@@ -33,7 +33,7 @@ class ClientProgram:
         """It waits for `slow_us` after each event."""
         self.daemon: Final = daemon
         self.name: Final = name
-        self.recorders: list[Recorder] = []
+        self.recorders: list[SessionRecorder] = []
         self.groups: set[str] = set()
         self.failure = ""
         """Why the session ended, if it did not leave."""
@@ -78,21 +78,21 @@ class ClientProgram:
         self._do(lambda: self._join(group))
 
     def leave(self, group: str) -> None:
-        """Leaves a group."""
+        """Leaves a group, behind what it does already."""
         self.groups.discard(group)
         self._do(lambda: self._leave(group))
 
     def send(self, groups: tuple[str, ...], service: Service, size: int, self_discard: bool) -> None:
-        """Sends a message."""
+        """Sends a message, behind what it does already."""
         self._do(lambda: self._send(groups, service, size, self_discard))
 
     def close(self) -> None:
-        """Ends in order."""
+        """Ends its session, and itself."""
         self._ending = True
         self._do(self._close)
 
     def kill(self) -> None:
-        """Is killed."""
+        """Is killed by somebody else."""
         self.note_end()
         self.process.kill()
 
@@ -123,7 +123,7 @@ class ClientProgram:
         except HopError as error:
             self.failure = str(error)
             return
-        self.recorders.append(Recorder(self._session))
+        self.recorders.append(SessionRecorder(self._session))
         reading = asyncio.get_running_loop().create_task(self._read(self._session))
         try:
             while not reading.done():

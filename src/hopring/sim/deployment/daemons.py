@@ -20,7 +20,7 @@ from hopring.daemon.loop.event_loop import Loop
 from hopring.daemon.process.command_line import command_line
 from hopring.engine import EngineState
 from hopring.ids import DaemonId
-from hopring.sim.deployment.disk import SimDisk
+from hopring.sim.deployment.disk import MachineDisk
 from hopring.sim.deployment.kernel import Machine, SimKernel, SimProcess
 from hopring.sim.deployment.streams import StreamSocket
 from hopring.sim.deployment.udp import UdpSocket
@@ -39,8 +39,8 @@ TRACE: Final = "/kept/trace.jsonl"
 STATE: Final = "/state"
 
 
-class DaemonProcess:
-    """One run of `hopd`."""
+class SimHopd:
+    """One run of `hopd` on a machine."""
 
     def __init__(self, deployment: "Deployment", name: str) -> None:
         self.deployment: Final = deployment
@@ -65,7 +65,7 @@ class DaemonProcess:
         return host.membership.state()
 
     def leave(self) -> None:
-        """As SIGTERM does."""
+        """Asks it to end, as SIGTERM does."""
         self.leaving = True
         self.process.inside(self._leave)
         self.process.wake()
@@ -117,17 +117,17 @@ class Deployment:
         self.network = SimNetwork(self.engine, seed, quality)
         self.kernel: Final = SimKernel(self.network, seed, open_socket)
         self.numbers = {one.name: DaemonId(at) for at, one in enumerate(config.daemons)}
-        self.daemons: dict[str, DaemonProcess] = {}
+        self.daemons: dict[str, SimHopd] = {}
         self.clients: list[ClientProgram] = []
         self.notes: list[trace.Event] = []
         """What the kernel knows: the ends of daemons."""
         self._dice = generator(seed, "crashes")
         for daemon in config.daemons:
-            disk = SimDisk(generator(seed, f"disk of {daemon.name}"))
+            disk = MachineDisk(generator(seed, f"disk of {daemon.name}"))
             self.kernel.machine(daemon.name, daemon.address, disk)
 
     @property
-    def hosts(self) -> dict[str, DaemonProcess]:
+    def hosts(self) -> dict[str, SimHopd]:
         """The daemons that have started and not ended."""
         return {name: one for name, one in self.daemons.items() if one._hopd is not None}
 
@@ -141,7 +141,7 @@ class Deployment:
         """Starts these daemons, or all."""
         for name in names or sorted(self.numbers):
             if name not in self.daemons:
-                self.daemons[name] = DaemonProcess(self, name)
+                self.daemons[name] = SimHopd(self, name)
 
     def crash(self, name: str) -> None:
         """The machine loses power, or the daemon is killed."""
@@ -160,7 +160,7 @@ class Deployment:
         """Asks a daemon to end."""
         self.daemons[name].leave()
 
-    def ended(self, daemon: DaemonProcess) -> None:
+    def ended(self, daemon: SimHopd) -> None:
         """A daemon has ended by itself."""
         daemon.process.kill()
         if self.daemons.get(daemon.name) is daemon:
@@ -179,7 +179,7 @@ class Deployment:
         """Whether a daemon runs, on a machine that is not paused."""
         return name in self.hosts and self.network.host(name).state is HostState.RUNNING
 
-    def _note_end(self, daemon: DaemonProcess) -> None:
+    def _note_end(self, daemon: SimHopd) -> None:
         if daemon._hopd is not None:
             state = daemon.state()
             process = trace.ProcessName(daemon.name, state.me.incarnation)

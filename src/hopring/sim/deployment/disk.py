@@ -35,7 +35,7 @@ class OpenFile(Descriptor):
         self.at = 0
 
 
-class SimDisk:
+class MachineDisk:
     """The files of one machine."""
 
     def __init__(self, dice: Random, kept: str = "/kept") -> None:
@@ -49,7 +49,7 @@ class SimDisk:
         self.fails = False
 
     def crash(self) -> None:
-        """The machine loses power."""
+        """The machine of the disk loses power."""
         names = {**self._synced}
         for path, file in self._names.items():
             if path.startswith(self._kept):
@@ -107,11 +107,11 @@ class SimDisk:
         return size
 
     def pread(self, descriptor: Descriptor, length: int, offset: int) -> bytes:
-        """Reads from a place."""
+        """Reads from a place of a file."""
         return bytes(_content(descriptor).content[offset : offset + length])
 
     def pwrite(self, descriptor: Descriptor, data: bytes, offset: int) -> int:
-        """Writes to a place."""
+        """Writes to a place of a file."""
         self._refuse(_opened(descriptor).path)
         content = _content(descriptor).content
         if len(content) < offset:
@@ -120,7 +120,7 @@ class SimDisk:
         return len(data)
 
     def seek(self, descriptor: Descriptor, position: int, whence: int) -> int:
-        """Moves to a place."""
+        """Moves to a place of a file."""
         opened = _opened(descriptor)
         before = {os.SEEK_SET: 0, os.SEEK_CUR: opened.at, os.SEEK_END: len(_content(opened).content)}
         opened.at = before[whence] + position
@@ -162,7 +162,7 @@ class SimDisk:
         self._names[target] = self._names.pop(source)
 
     def unlink(self, path: str) -> None:
-        """Removes a name."""
+        """Removes the name of a file."""
         if path not in self._names:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         del self._names[path]

@@ -27,18 +27,18 @@ class SimSelector(selectors.BaseSelector):
     def __init__(self, process: "SimProcess") -> None:
         self._poller = SimPoller(process)
         self._keys: dict[int, selectors.SelectorKey] = {}
-        self.timeout: float | None = None
+        self.sleep_seconds: float | None = None
         """How long the loop wants to sleep."""
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
-        """Watches a socket."""
+        """Watches a socket from now on."""
         fd = fileobj if isinstance(fileobj, int) else fileobj.fileno()
         key = self._keys[fd] = selectors.SelectorKey(fileobj, fd, events, data)
         self._poller.register(fd, _mask(events))
         return key
 
     def unregister(self, fileobj: Any) -> selectors.SelectorKey:
-        """Watches it no more."""
+        """Watches a socket no more."""
         fd = fileobj if isinstance(fileobj, int) else fileobj.fileno()
         key = self._keys.pop(fd)
         self._poller.unregister(fd)
@@ -51,8 +51,8 @@ class SimSelector(selectors.BaseSelector):
         self._poller.modify(fd, _mask(events))
         return key
 
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """What is ready now."""
+    def select(self, seconds: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        """The sockets that are ready now."""
         found: list[tuple[selectors.SelectorKey, int]] = []
         for fd, mask in self._poller.poll(0, 256):
             key = self._keys[fd]
@@ -61,7 +61,7 @@ class SimSelector(selectors.BaseSelector):
             )
             if ready & key.events:
                 found.append((key, ready & key.events))
-        self.timeout = timeout
+        self.sleep_seconds = seconds
         return found
 
     @property
@@ -70,7 +70,7 @@ class SimSelector(selectors.BaseSelector):
         return self._poller.idle
 
     def get_map(self) -> Any:
-        """All that it watches."""
+        """All sockets that it watches."""
         return self._keys
 
     def get_key(self, fileobj: Any) -> selectors.SelectorKey:
@@ -78,7 +78,7 @@ class SimSelector(selectors.BaseSelector):
         return self._keys[fileobj if isinstance(fileobj, int) else fileobj.fileno()]
 
     def close(self) -> None:
-        """Gives up all."""
+        """Watches none of its sockets any more."""
         self._keys.clear()
 
 
@@ -106,7 +106,7 @@ class SimEventLoop(asyncio.SelectorEventLoop):
         """It is never closed: what is left of a killed program may still be tidied up by Python."""
 
     def time(self) -> float:
-        """Virtual time."""
+        """Virtual time, in seconds as asyncio has it."""
         return self._process.kernel.monotonic_ns() / 1e9
 
     def _make_self_pipe(self) -> None:
@@ -114,10 +114,10 @@ class SimEventLoop(asyncio.SelectorEventLoop):
         self._internal_fds = 0
 
     def _close_self_pipe(self) -> None:
-        """There is none."""
+        """There is none to be closed."""
 
     def _process_self_data(self, _data: bytes) -> None:
-        """There is none."""
+        """Nobody writes to such a pipe."""
 
     def run_what_is_ready(self) -> bool:
         """Runs turns until there is nothing to do, and sets the timer for what comes later."""
@@ -139,9 +139,7 @@ class SimEventLoop(asyncio.SelectorEventLoop):
             self._wake.set(int(scheduled[0]._when * 1e6) + 1)
         return False
 
-    def call_soon(  # type: ignore[override]
-        self, callback: Callable[..., object], *args: Any, context: Any = None
-    ) -> asyncio.Handle:
+    def call_soon(self, callback: Callable[..., object], *args: Any, context: Any = None) -> asyncio.Handle:  # type: ignore[override]
         """As asyncio does; the process runs."""
         handle = super().call_soon(callback, *args, context=context)
         self._process.wake()
@@ -162,7 +160,7 @@ class SimEventLoop(asyncio.SelectorEventLoop):
         port: int | None = None,
         **more: Any,
     ) -> tuple[asyncio.BaseTransport, asyncio.BaseProtocol]:
-        """Connects by TCP."""
+        """Connects to an address by TCP."""
         del more
         assert host is not None, "an address"
         assert port is not None, "an address"

@@ -20,7 +20,7 @@ from hopring.sim.network import HostState, SimNetwork
 from hopring.system.kernel import Files, Poller, WakeTimer, Work
 
 if TYPE_CHECKING:
-    from hopring.sim.deployment.disk import SimDisk
+    from hopring.sim.deployment.disk import MachineDisk
     from hopring.sim.deployment.streams import Listener
 
 FIRST_DESCRIPTOR: Final = 3
@@ -57,7 +57,7 @@ class Descriptor:
             self.process.wake()
 
     def close(self) -> None:
-        """Closes it."""
+        """Closes it, once and for all."""
         if self.number >= 0:
             self.process.descriptors.pop(self.number, None)
             self.number = -1
@@ -76,7 +76,7 @@ class SimPoller(Descriptor):
         self._noted: dict[int, None] = {}  # May be ready.
 
     def register(self, fd: int, eventmask: int = select.EPOLLIN) -> None:
-        """Watches a descriptor."""
+        """Watches a descriptor from now on."""
         descriptor = self.process.descriptors[fd]
         descriptor.watcher = self
         descriptor.edge = bool(eventmask & select.EPOLLET)
@@ -90,7 +90,7 @@ class SimPoller(Descriptor):
         self.note(fd)
 
     def unregister(self, fd: int) -> None:
-        """Watches it no more."""
+        """Watches a descriptor no more."""
         del self._wanted[fd]
         self._noted.pop(fd, None)
         if fd in self.process.descriptors:  # A killed program is tidied up by Python later.
@@ -106,9 +106,9 @@ class SimPoller(Descriptor):
         if fd in self._wanted:
             self._noted[fd] = None
 
-    def poll(self, timeout: float | None = None, maxevents: int = -1) -> list[tuple[int, int]]:
+    def poll(self, seconds: float | None = None, maxevents: int = -1, /) -> list[tuple[int, int]]:
         """What is ready now: a process sleeps by returning, not here."""
-        assert timeout == 0, "nobody sleeps in a simulated kernel"
+        assert seconds == 0, "nobody sleeps in a simulated kernel"
         found: list[tuple[int, int]] = []
         for fd in list(self._noted):
             descriptor = self.process.descriptors.get(fd)
@@ -142,7 +142,7 @@ class SimTimer(Descriptor):
         kernel.network.timer(self.process.machine.name, when_us, self._ring, self._settings)
 
     def readiness(self) -> int:
-        """Readable after its moment."""
+        """Readable when its moment has come."""
         return select.EPOLLIN if self._rang else 0
 
     def _ring(self, setting: int) -> None:
@@ -233,7 +233,7 @@ class SimProcess:
 class Machine:
     """A host with an address, a disk, and programs."""
 
-    def __init__(self, kernel: "SimKernel", name: str, address: str, disk: "SimDisk") -> None:
+    def __init__(self, kernel: "SimKernel", name: str, address: str, disk: "MachineDisk") -> None:
         self.kernel: Final = kernel
         self.name: Final = name
         self.address: Final = address
@@ -243,7 +243,7 @@ class Machine:
 
     @property
     def up(self) -> bool:
-        """Whether it has power."""
+        """Whether the machine has power."""
         return self.kernel.network.host(self.name).state is not HostState.DOWN
 
     def crash(self) -> None:
@@ -264,9 +264,9 @@ class SimWork:
         self._run = run
         self._done = False
 
-    def join(self, timeout: float | None = None) -> None:
+    def join(self, seconds: float | None = None, /) -> None:
         """The work is done when this returns."""
-        del timeout
+        del seconds
         self.finish()
 
     def finish(self) -> None:
@@ -300,8 +300,8 @@ class SimKernel:
 
     # The world.
 
-    def machine(self, name: str, address: str, disk: "SimDisk") -> Machine:
-        """A new machine."""
+    def machine(self, name: str, address: str, disk: "MachineDisk") -> Machine:
+        """A new machine, without a process."""
         machine = self.machines[address] = Machine(self, name, address, disk)
         self._addresses[name] = address
         self.network.host(name)
@@ -322,26 +322,26 @@ class SimKernel:
 
     @property
     def process(self) -> SimProcess:
-        """The process that runs."""
+        """The process that runs at this moment."""
         assert self.current is not None, "a process runs"
         return self.current
 
     # Calls of processes.
 
     def monotonic_ns(self) -> int:
-        """Virtual time."""
+        """Virtual time, which never goes back."""
         return self.network.engine.now_us * 1_000
 
     def random_bytes(self, count: int) -> bytes:
-        """Of the seed."""
+        """Bytes that follow from the seed."""
         return self._random.randbytes(count)
 
     def ahead_us(self) -> int:
-        """No machine is suspended."""
+        """No machine is ever suspended here."""
         return 0
 
     def wall_ns(self) -> int:
-        """Virtual time as well."""
+        """Virtual time as well: no clock jumps."""
         return EPOCH_NS + self.network.engine.now_us * 1_000
 
     def socket(self, family: int, kind: int) -> socket.socket:
@@ -349,15 +349,15 @@ class SimKernel:
         return self._open_socket(self.process, family, kind)
 
     def poller(self) -> Poller:
-        """A new poller."""
+        """A new poller, which watches nothing."""
         return SimPoller(self.process)
 
     def timer(self) -> WakeTimer:
-        """A new timer."""
+        """A new timer, which is not set."""
         return SimTimer(self.process)
 
     def yield_processor(self) -> None:
-        """There are enough processors."""
+        """There are enough processors for everybody."""
 
     def start_work(self, run: Callable[[], None], name: str) -> Work:
         """Runs this after the time that a disk takes."""
@@ -382,7 +382,7 @@ class SimFiles:
         self._kernel = kernel
 
     @property
-    def _disk(self) -> "SimDisk":
+    def _disk(self) -> "MachineDisk":
         return self._kernel.process.machine.disk
 
     def open(self, path: "str | os.PathLike[str]", flags: int, mode: int = 0o777) -> int:
@@ -391,7 +391,7 @@ class SimFiles:
         return self._disk.open(self._kernel.process, os.fspath(path), flags)
 
     def close(self, fd: int) -> None:
-        """Closes a descriptor."""
+        """Closes a descriptor of any kind."""
         self._kernel.process.descriptors[fd].close()
 
     def read(self, fd: int, length: int, /) -> bytes:
@@ -424,7 +424,7 @@ class SimFiles:
         return self._disk.pwrite(self._kernel.process.descriptors[fd], bytes(data), offset)
 
     def lseek(self, fd: int, position: int, whence: int, /) -> int:
-        """Moves in a file."""
+        """Moves to a place in a file."""
         return self._disk.seek(self._kernel.process.descriptors[fd], position, whence)
 
     def ftruncate(self, fd: int, length: int, /) -> None:
@@ -440,11 +440,11 @@ class SimFiles:
         self._disk.replace(os.fspath(src), os.fspath(dst))
 
     def unlink(self, path: "str | os.PathLike[str]") -> None:
-        """Removes a name."""
+        """Removes the name of a file."""
         self._disk.unlink(os.fspath(path))
 
     def mkdir(self, path: "str | os.PathLike[str]", mode: int = 0o777) -> None:
-        """Makes a directory."""
+        """Makes a directory in another one."""
         del mode
         self._disk.mkdir(os.fspath(path))
 
@@ -458,7 +458,7 @@ class SimFiles:
         return self._disk.exists(os.fspath(path))
 
     def pipe2(self, flags: int, /) -> tuple[int, int]:
-        """A pipe."""
+        """A pipe between two descriptors."""
         del flags
         read, write = Pipe(self._kernel.process), Pipe(self._kernel.process)
         read.other, write.other = None, read

@@ -64,7 +64,7 @@ class StreamSocket(Descriptor):
     # Descriptor.
 
     def readiness(self) -> int:
-        """As epoll sees it."""
+        """Its events, as epoll sees them."""
         if self._listener is not None:
             return select.EPOLLIN if self._listener.waiting else 0
         events = 0
@@ -90,14 +90,14 @@ class StreamSocket(Descriptor):
     # Calls.
 
     def setblocking(self, _flag: bool) -> None:
-        """No call blocks."""
+        """No call of it ever blocks."""
 
     def gettimeout(self) -> float:
-        """No call blocks."""
+        """No call of it ever blocks."""
         return 0.0
 
     def setsockopt(self, *_option: object) -> None:
-        """All options are granted."""
+        """All options are granted, without effect."""
 
     def getsockopt(self, level: int, option: int, size: int = 0) -> Any:
         """Its error, its measurements, or who is at the other end."""
@@ -129,7 +129,7 @@ class StreamSocket(Descriptor):
         return accepted, accepted._peer_name
 
     def connect_ex(self, address: Where) -> int:
-        """Begins to connect."""
+        """Begins to connect to an address."""
         kernel = self.process.kernel
         machine: Machine | None = self.process.machine
         if not isinstance(address, str) and address[0] not in ("127.0.0.1", self.process.machine.address):
@@ -185,18 +185,18 @@ class StreamSocket(Descriptor):
         return len(piece)
 
     def shutdown(self, _how: int) -> None:
-        """Sends nothing more."""
+        """Sends an end, and nothing more."""
         if not self._opened:
             raise OSError(errno.ENOTCONN, os.strerror(errno.ENOTCONN))
         if not self._shut:
             self._end()
 
     def getsockname(self) -> Where:
-        """This end."""
+        """The name of this end."""
         return self._name
 
     def getpeername(self) -> Where:
-        """The other end."""
+        """The name of the other end."""
         if not self._opened:
             raise OSError(errno.ENOTCONN, os.strerror(errno.ENOTCONN))
         return self._peer_name

@@ -38,7 +38,7 @@ class UdpSocket(Descriptor):
         return select.EPOLLOUT | (select.EPOLLIN if self._queue else 0)
 
     def released(self, *, died: bool) -> None:
-        """Closes the port."""
+        """Gives its port back, if any."""
         del died
         if self._port is not None:
             self.process.kernel.network.unbind(Address(self.process.machine.name, self._port))
@@ -55,11 +55,11 @@ class UdpSocket(Descriptor):
         network.bind(Address(machine.name, self._port), self._arrived)
 
     def getsockname(self) -> tuple[str, int]:
-        """Its address and port."""
+        """Its address and its port."""
         return self.process.machine.address, self._port or 0
 
     def setsockopt(self, *_option: object) -> None:
-        """All options are granted."""
+        """All options are granted, without effect."""
 
     def getsockopt(self, _level: int, option: int, _size: int = 0) -> Any:
         """The sizes of buffers, as they were asked for."""
@@ -91,7 +91,7 @@ class UdpSocket(Descriptor):
     def recvmsg_into(
         self, buffers: Sequence[memoryview], _ancillary_bytes: int
     ) -> tuple[int, list[tuple[int, int, bytes]], int, tuple[str, int]]:
-        """Takes one datagram."""
+        """Takes the first datagram that waits."""
         if not self._queue:
             raise BlockingIOError
         datagram, source = self._queue.popleft()

@@ -189,8 +189,8 @@ _PARTS: Final = (
     "haul",
     "file",
     "deployment",
-    "ring",
-    "ring_recovery",
-    "ring_call",
+    "rings.ring",
+    "rings.ring_recovery",
+    "rings.ring_call",
 )
 BUG_MODULES: Final = tuple(f"{__package__}.{part}_bugs" for part in _PARTS)
