@@ -102,6 +102,7 @@ part-seeds:
 	$(BIN)/hop sim --resilient --clients --start 21 --seeds 10
 	$(BIN)/hop sim --world rmp --start 21 --seeds 40
 	$(BIN)/hop sim --world wide --start 61 --seeds 10
+	$(BIN)/hop sim --world deployment --start 41 --seeds 10
 
 long-seeds:
 	$(BIN)/hop sim --start 201 --seeds 200
@@ -112,6 +113,7 @@ long-seeds:
 	$(BIN)/hop sim --resilient --clients --start 31 --seeds 10
 	$(BIN)/hop sim --world rmp --start 61 --seeds 40
 	$(BIN)/hop sim --world wide --start 71 --seeds 20
+	$(BIN)/hop sim --world deployment --start 51 --seeds 40
 	$(BIN)/hop sim --calls --start 11 --seeds 10
 	for kind in flush handlers locks log minimum state values; do $(BIN)/hop sim --blocks $$kind --start 9 --seeds 8 || exit 1; done
 

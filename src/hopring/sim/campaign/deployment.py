@@ -10,7 +10,7 @@ from typing import Final
 
 from hopring.check.judge import check_evs, check_evs_c
 from hopring.check.properties.property import Verdict, broken
-from hopring.check.trace import MessageDelivered, MessageSent
+from hopring.check.trace import Event, MessageDelivered, MessageSent, ViewInstalled
 from hopring.config.model import Config, Daemon, MembershipTuning, RingTuning, SecurityTuning, Site
 from hopring.daemon.engines.membership_host import membership_options
 from hopring.groups.private_groups import private_group
@@ -36,7 +36,8 @@ from hopring.sim.deployment.daemons import Deployment, socket_path
 from hopring.sim.engine import BudgetSpent, generator
 from hopring.system.kernel import simulated
 
-NO_PROBLEM: Final = "I11 no program ends with an error of the library, and no daemon with one of its own"
+NO_PROBLEM: Final = "I18 no program ends with an error of the library"
+COUNTERS_RISE: Final = "I19 the views of a daemon's processes rise, also over a loss of power"
 CLIENT_PORT: Final = 4_803
 WINDOWS_BYTES: Final = (4_096, 65_536, 1 << 20)
 SLOW_US: Final = (0, 0, 0, 2_000)
@@ -260,6 +261,8 @@ class DeploymentRun:
         verdicts = check_evs(views, quiet_end=quiet, components=components, counters_survive=not forgets)
         wrong = [one for one in verdicts if not one]
         wrong += [one for one in check_evs_c(history, quiet, components) if not one]
+        if not forgets:
+            wrong += [broken(COUNTERS_RISE, one) for one in _repeated(views)[:1]]
         wrong += [broken(NO_PROBLEM, problem) for problem in self._problems()[:1]]
         if not settled:
             wrong.append(broken(CONVERGENCE, f"at the end {self._views_now()}"))
@@ -278,6 +281,20 @@ class DeploymentRun:
     def _outcome(self, wrong: list[Verdict]) -> WorldOutcome:
         events, faults = self.deployment.engine.events, len(self.world.schedule)
         return WorldOutcome(self.world.seed, events, tuple(wrong), self.deployment.history(), faults)
+
+
+def _repeated(views: list[Event]) -> list[str]:
+    """First views of processes that are not above all views of earlier processes of the same daemon."""
+    found: list[str] = []
+    highest: dict[str, tuple[int, int]] = {}  # By daemon: the highest counter, and the process that had it.
+    for event in views:
+        if isinstance(event, ViewInstalled):
+            name, incarnation = event.process.daemon, event.process.incarnation
+            before, process = highest.get(name, (0, incarnation))
+            if event.view.counter <= before and process != incarnation:
+                found.append(f"{name} came back with view {event.view.counter}, and had been in view {before}")
+            highest[name] = max(before, event.view.counter), incarnation
+    return found
 
 
 def run_deployment(world: SimWorld) -> WorldOutcome:

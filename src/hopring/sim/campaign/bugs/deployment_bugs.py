@@ -8,7 +8,6 @@ from hopring.client.connection import DaemonConnection
 from hopring.client.receiving.stream import EventStream
 from hopring.daemon.clients.connection import ClientConnection
 from hopring.daemon.clients.server import ClientServer
-from hopring.daemon.hopd import Hopd
 from hopring.daemon.net.tcp import TcpConnection
 from hopring.daemon.process.counter_file import CounterFile
 from hopring.sim.campaign.bugs.planting import Bug, deployment_bug
@@ -60,28 +59,6 @@ def _not_synced(replace: Callable[[Path, bytes], None]) -> Any:
     return replace_without_sync
 
 
-def _group_stays(close: Callable[[EventStream, str], None]) -> Any:
-    del close
-    return lambda _self, _group: None
-
-
-def _ends_at_once(leave: Callable[[Hopd], None]) -> Any:
-    del leave
-
-    def end(self: Hopd) -> None:
-        self._loop.stop()
-
-    return end
-
-
-def _stays_paused(pause: Callable[[ClientConnection, bool], None]) -> Any:
-    def pause_for_good(self: ClientConnection, paused: bool) -> None:
-        if paused:
-            pause(self, paused)
-
-    return pause_for_good
-
-
 def _half_written(forget: Callable[[TcpConnection, int], None]) -> Any:
     del forget
 
@@ -122,12 +99,6 @@ BUGS: Final[tuple[Bug, ...]] = (
         ("hopring.daemon.clients.server:ClientServer.lost", _never_lost),
     ),
     deployment_bug(
-        "client-stays-paused",
-        "property 2.17",
-        "a client that was not read for a while, because too much was on its way, is never read again",
-        ("hopring.daemon.clients.connection:ClientConnection.pause", _stays_paused),
-    ),
-    deployment_bug(
         "window-never-opens",
         "property 2.17",
         "the library tells its daemon of no event that was taken",
@@ -138,12 +109,6 @@ BUGS: Final[tuple[Bug, ...]] = (
         "property 2.17",
         "the session server does not count the events that a client has taken",
         ("hopring.session.session:ConnectedSession.apply_credit", _window_forgotten),
-    ),
-    deployment_bug(
-        "left-group-goes-on",
-        "property 2.5",
-        "events of a group that the session has left, and joined again, are mixed",
-        ("hopring.client.receiving.stream:EventStream.close", _group_stays),
     ),
     deployment_bug(
         "event-skipped",
@@ -162,11 +127,5 @@ BUGS: Final[tuple[Bug, ...]] = (
         "property 2.3",
         "a daemon's files are not synced, and are torn when its machine loses power",
         ("hopring.daemon.process.counter_file:replace_file", _not_synced),
-    ),
-    deployment_bug(
-        "ends-undrained",
-        "property 2.15",
-        "a daemon that is asked to end does so before its messages are everywhere",
-        ("hopring.daemon.hopd:Hopd.leave", _ends_at_once),
     ),
 )
