@@ -103,6 +103,7 @@ part-seeds:
 	$(BIN)/hop sim --resilient --clients --start 21 --seeds 4
 	$(BIN)/hop sim --world rmp --start 21 --seeds 10
 	$(BIN)/hop sim --world wide --start 61 --seeds 4
+	$(BIN)/hop sim --world deployment --start 41 --seeds 6
 
 long-seeds:
 	$(BIN)/hop sim --start 101 --seeds 300
@@ -115,6 +116,7 @@ long-seeds:
 	$(BIN)/hop sim --world rmp --start 31 --seeds 70
 	$(BIN)/hop sim --world wide --start 4 --seeds 57
 	$(BIN)/hop sim --world wide --start 65 --seeds 26
+	$(BIN)/hop sim --world deployment --start 47 --seeds 60
 	$(BIN)/hop sim --calls --start 11 --seeds 10
 	for kind in flush handlers locks log minimum state values; do $(BIN)/hop sim --blocks $$kind --start 9 --seeds 8 || exit 1; done
 

@@ -5,11 +5,10 @@ import contextlib
 from collections.abc import Sequence
 from random import Random
 
-from tests.netns.session_recorder import Recorder
-
 from hopring import Event, HopError, Member, Message, Service, Session, SessionClosed, Transition, View
 from hopring.check import trace
 from hopring.local.recorder import message_name, now_us, process_of
+from hopring.local.session_recorder import SessionRecorder
 
 SIZES_BYTES = (0, 10, 100, 100, 500, 500, 3_000, 20_000)
 
@@ -26,7 +25,7 @@ class RecordingClient:
     def __init__(self, session: Session, seed: int) -> None:
         """Needs a running event loop."""
         self.session = session
-        self.recorder = Recorder(session)
+        self.recorder = SessionRecorder(session)
         self.daemon = session.daemon
         self.seen: list[tuple[int, Event]] = []  # Each with its time.
         self.views: dict[str, View] = {}  # The last view of each group.

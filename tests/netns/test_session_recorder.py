@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 
 import pytest
-from tests.netns.session_recorder import Recorder
 
 from hopring.check import trace
 from hopring.client.core import ClientCore
 from hopring.groups.names import GroupViewId
 from hopring.ids import DaemonId, GroupName, Incarnation, Place, ViewId
 from hopring.local.recorder import message_body
+from hopring.local.session_recorder import SessionRecorder
 from hopring.services import Service
 from hopring.session.frames import PREAMBLE, encode_delivered
 from hopring.session.protocol import LeftNotice, MemberEntry, ViewNotice, WelcomeReply, encode_control
@@ -50,7 +50,7 @@ def sent(groups: tuple[str, ...], lts: int, *bodies: bytes) -> bytes:
     return encode_delivered("#anna#eu1", Place(VIEW, lts, 1), bundle)
 
 
-def told(session: Session, recorder: Recorder, said: bytes) -> None:
+def told(session: Session, recorder: SessionRecorder, said: bytes) -> None:
     session._core.receive(said)
     while (event := session._core.take()) is not None:
         recorder.note_event(event)
@@ -58,7 +58,7 @@ def told(session: Session, recorder: Recorder, said: bytes) -> None:
 
 
 def test_events_before_the_first_view_are_recorded_with_it(session: Session) -> None:
-    recorder = Recorder(session)
+    recorder = SessionRecorder(session)
     recorder.note_join("red")
     assert recorder.events == []
     told(session, recorder, shown("red", 1))
@@ -70,7 +70,7 @@ def test_events_before_the_first_view_are_recorded_with_it(session: Session) -> 
 
 
 def test_messages_of_a_bundle_have_consecutive_positions(session: Session) -> None:
-    recorder = Recorder(session)
+    recorder = SessionRecorder(session)
     told(session, recorder, shown("red", 1))
     names = [recorder.note_send(("red",), Service.AGREED, body) for body in (b"one", b"two", b"three")]
     told(session, recorder, sent(("red",), 11, *names[:2]) + sent(("red",), 12, names[2]))
@@ -86,7 +86,7 @@ def test_messages_of_a_bundle_have_consecutive_positions(session: Session) -> No
 
 
 def test_a_leave_is_recorded_between_two_messages_that_come_together(session: Session) -> None:
-    recorder = Recorder(session)
+    recorder = SessionRecorder(session)
     told(session, recorder, shown("red", 1) + shown("blue", 1))
     before = recorder.note_send(("red", "blue"), Service.AGREED)
     recorder.note_leave("red")

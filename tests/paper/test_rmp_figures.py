@@ -9,6 +9,7 @@ from statistics import fmean
 import pytest
 from tests.paper.rmp_rings import MS, NAMES, SECOND, FigureRing, keep_sending, ring_of, sender_at
 
+from hopring.check.rmp.observer import RingMoment
 from hopring.check.rmp.peer_events import DataSent
 from hopring.ordering.holders import MAJORITY
 from hopring.rmp.events import ClaimRingLock, LeaveRing, ReleaseRingLock
@@ -16,7 +17,6 @@ from hopring.rmp.flow.policies import FlowOptions
 from hopring.rmp.options import PeerRingOptions, paper_options
 from hopring.services import Service
 from hopring.sim.line import SharedLine
-from hopring.sim.rmp.observer import RingMoment
 from hopring.wire.rmp.lists import MINIMUM_MAJORITY
 
 pytestmark = pytest.mark.slow

@@ -6,7 +6,6 @@ function runs as a task for each request, up to `parallel` at a time; tasks begi
 
 import asyncio
 import logging
-import os
 from collections.abc import AsyncIterator, Awaitable
 from dataclasses import dataclass, field
 from inspect import isawaitable
@@ -29,6 +28,7 @@ from hopring.client.outgoing import Data
 from hopring.client.sockets import now_us
 from hopring.client.values.tracing import attached
 from hopring.ids import NEVER, GroupName
+from hopring.system.kernel import kernel
 
 if TYPE_CHECKING:
     from hopring.client.aio import Session
@@ -52,7 +52,7 @@ class AioCalls:
     def __init__(self, session: "Session[Any]") -> None:
         self._session = session
         self._loop = asyncio.get_running_loop()
-        self._exchange = CallExchange(session._core, os.urandom(8).hex())
+        self._exchange = CallExchange(session._core, kernel().random_bytes(8).hex())
         self._handlers: dict[GroupName, _Handler] = {}  # By the group of the servers.
         self._due = False  # `_advance` is scheduled.
         self._timer: asyncio.TimerHandle | None = None

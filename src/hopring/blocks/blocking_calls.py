@@ -1,7 +1,6 @@
 """Request and reply without an event loop: a call waits, and handlers run inside `handle_requests`."""
 
 import logging
-import os
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
@@ -22,6 +21,7 @@ from hopring.client.features.requests import BlockingHandler, RequestArguments
 from hopring.client.sockets import now_us
 from hopring.client.values.tracing import attached
 from hopring.ids import NEVER, GroupName
+from hopring.system.kernel import kernel
 
 if TYPE_CHECKING:
     from hopring.client.blocking import Session
@@ -34,7 +34,7 @@ class BlockingCalls:
 
     def __init__(self, session: "Session[Any]") -> None:
         self._session = session
-        self._exchange = CallExchange(session._core, os.urandom(8).hex())
+        self._exchange = CallExchange(session._core, kernel().random_bytes(8).hex())
         self._handlers: dict[
             GroupName, tuple[ServedGroup, BlockingHandler]
         ] = {}  # By the group of the servers.

@@ -232,6 +232,9 @@ def sim(
     With --sealed daemons have a cluster key; an attacker copies, changes and makes up datagrams. TCP links of
     the simulator are not encrypted. With --resilient messages wait for holders, which is judged, too.
 
+    With --world deployment daemons and clients are the processes that users run, on a simulated kernel with
+    clocks, sockets and disks of its own, and are judged by what programs get from their sessions.
+
     With --world rmp there are no daemons: peers form rings of RMP among themselves, send with all services,
     join, leave and claim locks, and R1 to R17 are judged besides.
 
@@ -295,8 +298,8 @@ def _check_kind(kind: WorldKind, bug: Bug | None, world_name: str) -> None:
     """Peers have no daemons to add clients to, and a bug shows in one kind of world."""
     if kind.world != DAEMONS_WORLD and (kind.clients or kind.sealed or kind.resilient):
         raise click.UsageError(
-            f"--world {kind.world} has no daemons: --clients, --calls, --blocks, --sealed and --resilient are"
-            " for those"
+            f"--clients, --calls, --blocks, --sealed and --resilient are for --world {DAEMONS_WORLD},"
+            f" not for {kind.world}"
         )
     if bug is not None and world_name not in (DAEMONS_WORLD, bug.world):
         raise click.UsageError(f"{bug.name} is a bug of --world {bug.world}")

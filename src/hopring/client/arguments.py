@@ -27,6 +27,7 @@ from hopring.ordering.holders import MAJORITY, RESILIENCE_MAX
 from hopring.services import SERVICES, Service
 from hopring.session.frames import CLIENT_PORT_DEFAULT
 from hopring.session.options import SlowPolicy, WhenSuspended
+from hopring.system.kernel import kernel
 from hopring.wire.bundle import RETAINED_BYTES_MAX
 from hopring.wire.envelope import (
     ENVELOPE_BYTES_MAX,
@@ -405,7 +406,7 @@ def unix_url(path: Path) -> str:
 
 def random_name(user: str | None = None) -> str:
     """A unique name for a session that was given none; it begins with that of the user, if there is one."""
-    name = f"c{os.getpid()}-{os.urandom(NAME_BYTES).hex()}"
+    name = f"c{os.getpid()}-{kernel().random_bytes(NAME_BYTES).hex()}"
     named = f"{user}-{name}"
     return named if user is not None and is_legal_session(named, "") else name
 

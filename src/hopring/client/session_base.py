@@ -1,7 +1,6 @@
 """Common parts of the asyncio and the blocking session: properties, and values made of checked arguments."""
 
 import random
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -43,6 +42,7 @@ from hopring.client.values.tracing import with_trace
 from hopring.errors import HopError
 from hopring.services import Service
 from hopring.session.options import WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, Slow, SlowPolicy, WhenSuspended
+from hopring.system.kernel import kernel
 
 USER_CHARACTERS_MAX: Final = 256
 
@@ -179,7 +179,7 @@ def core_of(
         tls=tls,
         reconnect=reconnect or None,
         answer_seconds=timeout_seconds,
-        epoch_us=time.time_ns() // 1000 - now_us(),
+        epoch_us=kernel().wall_ns() // 1000 - now_us(),
         chance=random.random,
     )
     core.named = name is not None

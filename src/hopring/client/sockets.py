@@ -1,9 +1,10 @@
 """Socket options, clock and memory settings for the transports of both forms of a session."""
 
 import socket
-import time
 from functools import cache
 from typing import Final
+
+from hopring.system.kernel import kernel
 
 SILENT_SECONDS: Final = 10
 PROBE_SECONDS: Final = 3
@@ -29,7 +30,7 @@ def reason_of(error: Exception) -> str:
 
 def now_us() -> int:
     """The monotonic clock of sessions, in microseconds."""
-    return time.monotonic_ns() // 1000
+    return kernel().monotonic_ns() // 1000
 
 
 LONGEST_BYTES: Final = 8 * 1024 * 1024

@@ -7,7 +7,6 @@ clients.
 
 import argparse
 import os
-import secrets
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -68,6 +67,7 @@ from hopring.printable import printable
 from hopring.sealing.keys import KeyRing
 from hopring.sealing.sealer import CountersUsedUp
 from hopring.session.events import AccessNote
+from hopring.system.kernel import kernel
 
 DRAIN_US_MAX: Final = 2_000_000
 """How long a daemon that is asked to end waits until all others have its messages."""
@@ -98,7 +98,7 @@ class Hopd:
         self.log = DaemonLog(name)
         self.failed = False
         tune_log(self.log, config, arguments)
-        me = Process(config.daemon_id(name), Incarnation(secrets.randbits(64)))
+        me = Process(config.daemon_id(name), Incarnation(int.from_bytes(kernel().random_bytes(8))))
         names = names_of(config)
         state = state_directory(arguments.state)
         self._counter = CounterFile(state_path(state, config.cluster, name, "views"))

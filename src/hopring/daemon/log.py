@@ -5,10 +5,7 @@ waits.
 """
 
 import json
-import os
 import re
-import select
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,6 +13,7 @@ from typing import Final
 
 from hopring.config import LogFormat, LogLevel, LogTuning
 from hopring.printable import printable
+from hopring.system.kernel import kernel
 
 BURST_LINES: Final = 20
 """Limit of lines of one event in a burst; then one every REFILL_US."""
@@ -60,7 +58,8 @@ class DaemonLog:
         """Lines that could not be written."""
         self._name = name
         self._fd = fd
-        self._now_us = now_us or (lambda: time.monotonic_ns() // 1_000)
+        self._kernel = system = kernel()
+        self._now_us = now_us or (lambda: system.monotonic_ns() // 1_000)
         self._allowances: dict[str, _Allowance] = {}
         self.also: Callable[[str, Mapping[str, object]], None] | None = None
         """Gets every event with its fields, also those that are not written."""
@@ -87,7 +86,8 @@ class DaemonLog:
         if allowance.held_back:
             fields["held_back"] = allowance.held_back
             allowance.held_back = 0
-        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        time = datetime.fromtimestamp(self._kernel.wall_ns() / 1e9, UTC)
+        now = time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
         if self._tuning.format is LogFormat.JSON:
             self._write(_json({"time": now, "daemon": self._name, "level": level, "event": event}, fields))
         else:
@@ -96,14 +96,8 @@ class DaemonLog:
 
     def _write(self, line: str) -> None:
         text = line.encode("utf-8", "replace")[: LINE_BYTES_MAX - 1] + b"\n"
-        waiting = select.poll()
-        waiting.register(self._fd, select.POLLOUT)
         try:
-            # Writable means room for a line of this length, so the write does not block.
-            ready = waiting.poll(0)
-            if ready and ready[0][1] & select.POLLOUT:
-                os.write(self._fd, text)
-            else:
+            if not self._kernel.write_if_ready(self._fd, text):
                 self.lost += 1
         except OSError:
             self.lost += 1

@@ -4,7 +4,6 @@ A client learns its own process id of the trace, which has the daemon's incarnat
 joins a group before it sends, and earlier events are kept until then. Messages begin with their names.
 """
 
-import time
 from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import Final
@@ -15,6 +14,7 @@ from hopring.client.events import Event, Member, Message, Transition, View
 from hopring.groups.names import GroupViewId
 from hopring.ids import ViewId
 from hopring.services import Service
+from hopring.system.kernel import kernel
 
 # incarnation, session, number, bytes of the daemon's name
 _NAME: Final = Struct("<QIIH")
@@ -145,7 +145,7 @@ def message_body(data: bytes) -> bytes:
 
 def now_us() -> int:
     """The monotonic clock, which all processes of this machine share."""
-    return time.monotonic_ns() // 1_000
+    return kernel().monotonic_ns() // 1_000
 
 
 def process_of(member: Member) -> trace.ProcessName:

@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from hopring.check.rmp.observer import RingObserver
 from hopring.check.rmp.peer_events import (
     AskedToJoin,
     AskedToLeave,
@@ -43,7 +44,6 @@ from hopring.rmp.events import (
 )
 from hopring.rmp.process.events import RingLayer
 from hopring.rmp.snapshot import PeerRingSnapshot
-from hopring.sim.rmp.observer import RingObserver
 from hopring.wire.rmp.ids import ListMembership, PeerProcess
 from hopring.wire.rmp.lists import PeerList
 from hopring.wire.rmp.packets import DataPacket
@@ -93,7 +93,7 @@ class _GroupObserver(RingObserver):
     """Writes events with raw names; it keeps none of them."""
 
     def __init__(self, writer: PeerTraceFile, group: GroupName) -> None:
-        super().__init__(_Clock())  # type: ignore[arg-type]  # Only its time is asked for.
+        super().__init__(_Clock())
         self._writer, self._group = writer, group
         self._first: OrderedDict[tuple[str, object], None] = OrderedDict()
 

@@ -418,6 +418,10 @@ class SimCluster:
         self.network.restart(name)
         self.start(name)
 
+    def forget(self, name: str) -> None:
+        """Loses the view counter of a daemon that does not run."""
+        self.counters[name] = 0
+
     def run_for(self, duration_us: int) -> None:
         """Runs the cluster for this span of virtual time."""
         self.engine.run_until(self.engine.now_us + duration_us)

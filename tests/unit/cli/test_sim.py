@@ -42,7 +42,7 @@ def bugs_of(world: str) -> list[str]:
         (["--blocks", "calls,pigs"], "no kind 'pigs'; there are calls, flush, locks, state"),
         (["--blocks", "--calls"], "--calls and --blocks do not go together"),
         (["--world", "flat"], "--world"),
-        (["--world", "rmp", "--clients"], "--world rmp has no daemons"),
+        (["--world", "rmp", "--clients"], "not for rmp"),
     ],
 )
 def test_contradictory_options_are_exit_code_2(hop: Hop, arguments: list[str], told: str) -> None:

@@ -7,7 +7,6 @@ Invariants  one write at a time is on its way to the disk, and the next one has 
 """
 
 import asyncio
-import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -37,6 +36,7 @@ from hopring.client.errors import MessageTooLarge, SessionClosed, TimedOut, Wron
 from hopring.client.events import Event, Message, Reconnected, Transition, View
 from hopring.client.outgoing import checked_plain_group
 from hopring.errors import HopError
+from hopring.system.kernel import kernel
 
 if TYPE_CHECKING:
     from hopring.client.aio import Session
@@ -139,7 +139,7 @@ class LogDriver:
             of = place.directory, place.group, place.member, place.members
             store = await asyncio.get_running_loop().run_in_executor(None, SpoolStore, *of)
             self._disk = LogDisk(store, self)
-        writer = os.urandom(8).hex()
+        writer = kernel().random_bytes(8).hex()
         of_log = place.group, place.member, place.members, self._disk.image, writer
         try:
             self._member = log_member(*of_log, self._machine, self._sizes)

@@ -6,7 +6,6 @@ Invariants  changes are applied by `MapState.apply` alone, in their order: membe
 
 import asyncio
 import json
-import os
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from hopring.client.errors import InDoubt, SessionClosed, WrongType
 from hopring.client.events import Message, Ready, Reconnected
+from hopring.system.kernel import kernel
 
 if TYPE_CHECKING:
     from hopring.client.aio import Session
@@ -74,7 +74,7 @@ class ReplicatedDict(Mapping[str, object]):
         self._session = session
         self._name = group
         self._state = MapState()
-        self._writer = os.urandom(8).hex()
+        self._writer = kernel().random_bytes(8).hex()
         self._number = 0
         self._waiting: dict[int, asyncio.Future[bool]] = {}
         self._watchers: list[asyncio.Queue[MapChange]] = []

@@ -10,6 +10,7 @@ from typing import Final
 
 from hopring.config import Daemon
 from hopring.daemon.net.bind_errors import BindError
+from hopring.system.kernel import kernel
 
 BACKLOG: Final = 512
 UNIX_PATH_BYTES_MAX: Final = 107
@@ -54,7 +55,7 @@ def _tcp_place(daemon: Daemon, listen: str | None, port: int | None) -> tuple[st
 def open_tcp(address: tuple[str, int], key: str = "client_port", option: str = "--listen") -> socket.socket:
     """Opens a listening TCP socket; BindError if that fails."""
     family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    sock = kernel().socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(address)
@@ -83,7 +84,7 @@ def open_unix(
     if len(os.fsencode(path)) > UNIX_PATH_BYTES_MAX:
         problem = f"{what} {path}: the path is longer than {UNIX_PATH_BYTES_MAX} bytes"
         raise BindError(f"{problem}; choose a shorter one for {option}")
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    sock = kernel().socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
     before = os.umask(0o777 & ~mode)
     try:
         try:
@@ -106,6 +107,6 @@ def open_unix(
 def _somebody_listens(path: Path) -> bool:
     if not path.is_socket():
         return True  # Not a socket, so it must not be removed.
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as probe:
+    with kernel().socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as probe:
         failure = probe.connect_ex(os.fspath(path))
     return failure not in (errno.ECONNREFUSED, errno.ENOENT)

@@ -17,6 +17,7 @@ from typing import Final
 
 from hopring.session.backlog import SpillFailed
 from hopring.session.frames import split_frames
+from hopring.system.kernel import kernel
 
 PIECE_BYTES: Final = 256 * 1024
 SEGMENT_BYTES: Final = 16 * 1024 * 1024
@@ -34,9 +35,12 @@ class SpillPlace:
         self.directory = directory
         self.bytes_max = bytes_max
         self.size_bytes = 0  # Of all files.
-        directory.mkdir(mode=0o700, exist_ok=True)
-        for left in directory.glob(f"*{SUFFIX}"):
-            left.unlink()
+        files = kernel().files
+        with contextlib.suppress(FileExistsError):
+            files.mkdir(directory, 0o700)
+        for left in files.listdir(directory):
+            if left.endswith(SUFFIX):
+                files.unlink(directory / left)
 
     def open(self, session: int) -> "SpillFile":
         """A spill for one client; its file is opened with the first write."""
@@ -122,32 +126,34 @@ class _Segment:
         self.written_bytes = 0
         self.read_bytes = 0
         self._path = path
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        self._files = kernel().files
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        self._files.close(self._files.open(path, flags, 0o600))
 
     def write(self, piece: bytes) -> None:
         rest = memoryview(piece)
         with self._opened(os.O_WRONLY) as file:
             while rest:
-                size = os.pwrite(file, rest, self.written_bytes)
+                size = self._files.pwrite(file, rest, self.written_bytes)
                 self.written_bytes += size
                 rest = rest[size:]
 
     def read(self) -> bytes:
         with self._opened(os.O_RDONLY) as file:
-            piece = os.pread(file, PIECE_BYTES, self.read_bytes)
+            piece = self._files.pread(file, PIECE_BYTES, self.read_bytes)
         self.read_bytes += len(piece)
         return piece
 
     def delete(self) -> int:
         """Deletes the file; returns the bytes that were written to it."""
         with contextlib.suppress(OSError):
-            self._path.unlink()
+            self._files.unlink(self._path)
         return self.written_bytes
 
     @contextlib.contextmanager
     def _opened(self, flags: int) -> Iterator[int]:
-        file = os.open(self._path, flags | os.O_NOFOLLOW | os.O_CLOEXEC)
+        file = self._files.open(self._path, flags | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             yield file
         finally:
-            os.close(file)
+            self._files.close(file)

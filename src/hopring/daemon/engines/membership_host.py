@@ -6,7 +6,6 @@ Above       as for every engine (`hopring.daemon.engines.host`).
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from os import urandom
 from typing import Final
 
 from hopring.config import Config, cluster_hash
@@ -61,6 +60,7 @@ from hopring.sealing.keys import KeyRing
 from hopring.sealing.sealer import SealedCluster
 from hopring.sealing.sealing import SECRET_BYTES, Sealing
 from hopring.stack_events import PacketReceived, Sending, StackOptions, StreamChanged
+from hopring.system.kernel import kernel
 from hopring.wire.header import Family
 from hopring.wire.train import MembershipFrame, Packet
 
@@ -121,7 +121,7 @@ class MembershipHost(ReconfigurableHost):
         self.payload_bytes_max = stack.bundle_bytes_max - MESSAGE_HEAD_BYTES_MAX
         sealing = None
         if self._keys is not None:
-            secret = urandom(SECRET_BYTES)
+            secret = kernel().random_bytes(SECRET_BYTES)
             cluster = SealedCluster(config.cluster, cluster_hash(config), len(config.daemons))
             sealing = Sealing(me, cluster, self._keys, secret, self._sealed)
         self.sockets = PeerSockets(

@@ -9,7 +9,7 @@ A handler that raises ends the loop with its traceback: it is a bug. Every socke
 at its own system call and tells its owner, so an error of a disk is never mistaken for that of a socket.
 
 Alarms are kept in a hierarchical timer wheel: arming is O(1), and nothing is ever cancelled. The kernel's timer
-descriptor wakes the loop (timerfd.py).
+descriptor wakes the loop (system/timerfd.py).
 
 Implements  Varghese, Lauck (SOSP 1987), scheme 7: hierarchical timing wheels.
 Invariants  an item of the wheel comes out exactly once, never before its deadline, and less than SLOT_US after
@@ -21,13 +21,11 @@ import select
 import signal
 import socket
 from collections.abc import Callable, Iterable
-from os import sched_yield
-from time import CLOCK_BOOTTIME, clock_gettime_ns, monotonic_ns
 from typing import Final, Generic, TypeVar
 
 from hopring.daemon.loop.sleeping import LingerPolicy, StallDetector
-from hopring.daemon.loop.timerfd import TimerFd
 from hopring.ids import NEVER
+from hopring.system.kernel import kernel
 
 SLOT_US: Final = 64
 """The granularity: deadlines are rounded up to a multiple of this."""
@@ -205,29 +203,32 @@ class Loop:
     """The event loop of one thread; only that thread may call its methods."""
 
     def __init__(self) -> None:
+        self._kernel = kernel()
+        self._monotonic_ns = self._kernel.monotonic_ns
         self.lingering = LingerPolicy()
         self._running = False
         self._now_us = UNKNOWN
-        self._epoll = select.epoll()
+        self._epoll = self._kernel.poller()
         self._handlers: dict[int, Ready] = {}
         self._newcomers: set[int] = set()  # Registered in this turn: its events are another descriptor's.
         self._wheel: TimerWheel[Alarm] = TimerWheel(self.now_us())
-        self._timer = TimerFd()
+        self._timer = self._kernel.timer()
         self._slept_at_us = 0
         self._naps = 0
         self._timer_us = NEVER  # When the timer descriptor will wake us.
         self._soon: list[Callable[[], None]] = []
         self._signals: _Signals | None = None
-        self._epoll.register(self._timer, select.EPOLLIN | select.EPOLLET)
-        self._stalls = StallDetector(_ahead_us())
+        self._epoll.register(self._timer.fileno(), select.EPOLLIN | select.EPOLLET)
+        self._stalls = StallDetector(self._kernel.ahead_us())
         self._slept = False  # Before this turn.
+        self._rests = False  # Within another loop, which sleeps for both when this turn ends.
         self.on_stall: list[Callable[[int], None]] = []
         """Called with the microseconds for which the loop did not run, before it serves pending events."""
 
     def now_us(self) -> int:
         """The monotonic clock; it is read once for each handler and each round of `call_soon`."""
         if self._now_us == UNKNOWN or not self._running:
-            self._now_us = monotonic_ns() // 1_000
+            self._now_us = self._monotonic_ns() // 1_000
         return self._now_us
 
     def later(self) -> None:
@@ -279,6 +280,11 @@ class Loop:
         """Ends `run` after this turn."""
         self._running = False
 
+    @property
+    def stopped(self) -> bool:
+        """Whether `stop` was called since it runs, or it does not run."""
+        return not self._running
+
     def fileno(self) -> int:
         """A descriptor that is readable when there is something to serve: for another event loop."""
         return self._epoll.fileno()
@@ -291,10 +297,11 @@ class Loop:
     def turn(self, sleeps: bool = True) -> bool:
         """Serves all ready events; sleeps first if there are none. Returns whether there were any."""
         self._newcomers.clear()
+        self._rests = False
         found = self._wait(sleeps)
         busy = bool(found)
         self._now_us = UNKNOWN
-        if self._running:
+        if self._running and not self._rests:
             self._notice_stall()
         for fd, events in found:
             ready = self._handlers.get(fd)
@@ -346,13 +353,14 @@ class Loop:
             return []
         self._stalls.sleeps(self._timer_us)
         self._slept = True
+        self._rests = not sleeps
         return self._epoll.poll(-1 if sleeps else 0, EVENTS_MAX)
 
     def _notice_stall(self) -> bool:
         """Reports a stall: the process was stopped, starved or busy, or the host suspended."""
         slept, self._slept = self._slept, False
         now_us = self.now_us()
-        stall_us = self._stalls.woke(now_us, _ahead_us()) if slept else self._stalls.runs(now_us)
+        stall_us = self._stalls.woke(now_us, self._kernel.ahead_us()) if slept else self._stalls.runs(now_us)
         if stall_us:
             for call in self.on_stall:
                 call(stall_us)
@@ -362,9 +370,9 @@ class Loop:
         """Polls until there is an event, or until this time; yields the processor in between."""
         self._now_us = UNKNOWN
         while True:
-            sched_yield()
+            self._kernel.yield_processor()
             events = self._epoll.poll(0, EVENTS_MAX)
-            if events or monotonic_ns() // 1_000 >= until_us:
+            if events or self._monotonic_ns() // 1_000 >= until_us:
                 return events
 
     def close(self) -> None:
@@ -402,11 +410,6 @@ class _Signals:
         signal.set_wakeup_fd(self._old_fd)
         self._read.close()
         self._write.close()
-
-
-def _ahead_us() -> int:
-    """How far CLOCK_BOOTTIME, which counts while the host is suspended, is ahead of the monotonic clock."""
-    return (clock_gettime_ns(CLOCK_BOOTTIME) - monotonic_ns()) // 1_000
 
 
 def _wanted_us(alarm: Alarm) -> int:

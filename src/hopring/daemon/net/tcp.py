@@ -18,6 +18,7 @@ from hopring.daemon.loop.event_loop import BROKEN, READABLE, WRITABLE, Loop
 from hopring.daemon.net.udp import Address
 from hopring.ids import NEVER
 from hopring.links.events import StreamClosed, StreamObserved, StreamOpened, StreamReceived, StreamWritten
+from hopring.system.kernel import kernel
 
 ConnectionEvent = StreamOpened | StreamReceived | StreamWritten | StreamObserved | StreamClosed
 Sink = Callable[[ConnectionEvent], None]
@@ -113,7 +114,7 @@ class TcpConnection(ByteStream):
     def dial(cls, loop: Loop, address: Address, timeout_us: int = CONNECT_TIMEOUT_US) -> "TcpConnection":
         """Starts to connect; the outcome is reported to the sink."""
         family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-        connection = cls(loop, socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK))
+        connection = cls(loop, kernel().socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK))
         connection._dial(address, timeout_us)
         return connection
 
@@ -275,7 +276,7 @@ class TcpListener:
         self._loop = loop
         self._welcome = welcome
         family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-        self._socket = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        self._socket = kernel().socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             self._socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)

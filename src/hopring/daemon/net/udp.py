@@ -19,6 +19,7 @@ from hopring.daemon.loop.event_loop import BROKEN, READABLE, WRITABLE, Loop
 from hopring.daemon.net.multicast import MulticastGroup, enable_sending, join
 from hopring.errors import Drop
 from hopring.ids import NEVER
+from hopring.system.kernel import kernel
 from hopring.wire.train import Train
 
 Address = tuple[str, int] | tuple[str, int, int, int]
@@ -41,7 +42,7 @@ ANCILLARY_BYTES: Final = socket.CMSG_SPACE(_GRO_SIZE.size)
 def open_unicast(address: Address) -> socket.socket:
     """Opens a socket bound to an address of this host; one for IPv6 receives no IPv4."""
     family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+    sock = kernel().socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
     if family == socket.AF_INET6:
         sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
     sock.bind(address)
@@ -50,7 +51,7 @@ def open_unicast(address: Address) -> socket.socket:
 
 def open_group(group: MulticastGroup) -> socket.socket:
     """Opens a socket that receives the packets of one group, and may send to it."""
-    sock = socket.socket(group.family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+    sock = kernel().socket(group.family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
     # Other daemons, of any cluster, may listen too. Each of them gets a copy of a packet to the group.
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     sock.bind(group.address)

@@ -9,13 +9,13 @@ synced, and put in its place by a rename: a crash at any moment leaves one or th
 the mark and its checksum: all other daemons would refuse one that started with an arbitrary number.
 """
 
-import os
 from pathlib import Path
-from threading import Lock, Thread
+from threading import Lock
 from typing import Final
 from zlib import crc32
 
-from hopring.daemon.process.durable_file import replace_file
+from hopring.daemon.process.durable_file import read_file, replace_file
+from hopring.system.kernel import Work, kernel
 
 BLOCK: Final = 1_000
 RETRY: Final = 50
@@ -37,7 +37,7 @@ class CounterFile:
         self._due = self.start  # From this counter on, the mark has to be moved.
         self._lock = Lock()
         self._wanted: int | None = None  # The mark that is to be written.
-        self._writer: Thread | None = None
+        self._writer: Work | None = None
         self.reserve(self.start + 1)
         self.wait_until_written(START_WAIT_S)
 
@@ -52,13 +52,10 @@ class CounterFile:
                 self._start_writer()
 
     def _start_writer(self) -> None:
-        writer = Thread(target=self._write_all, name="view counter", daemon=True)
         try:
-            writer.start()
+            self._writer = kernel().start_work(self._write_all, "view counter")
         except RuntimeError as error:
             self._warn(f"cannot write {self._path} ({error}): after a restart views may look old")
-        else:
-            self._writer = writer
 
     def wait_until_written(self, seconds_max: float | None = None) -> None:
         """Waits until the last mark is on disk, or could not be written; for an orderly end."""
@@ -93,16 +90,13 @@ class CounterFile:
 
     def _read(self) -> int:
         try:
-            # Non-blocking: the path may be a pipe, for example.
-            handle = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            with open(handle, "rb", buffering=0) as file:
-                text = file.read(_TEXT_BYTES_MAX)
+            text = read_file(self._path, _TEXT_BYTES_MAX)
         except FileNotFoundError:
             return 0
         except OSError as error:
             self._warn(f"cannot read {self._path} ({error.strerror or error}): view counters start at 0")
             return 0
-        mark = _mark(text or b"")
+        mark = _mark(text)
         if mark is None:
             self._warn(f"{self._path} holds no view counter, or a damaged one: view counters start at 0")
             return 0

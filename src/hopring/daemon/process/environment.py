@@ -31,6 +31,7 @@ from hopring.daemon.process.trace_file import Number, TraceFile
 from hopring.engine import Snapshot
 from hopring.ids import DaemonId, Process
 from hopring.session.options import SessionOptions
+from hopring.system.kernel import kernel
 
 DESCRIPTORS_RESERVED: Final = 512
 """Descriptors that connections of clients cannot use: for links, admin, metrics, files and spills.
@@ -96,7 +97,7 @@ def client_addresses(
     path: Path | None = arguments.socket
     if path is None:
         path = state_path(state, config.cluster, own.name, "sock")
-        if len(os.fsencode(path)) > UNIX_PATH_BYTES_MAX or not os.access(state, os.W_OK):
+        if len(os.fsencode(path)) > UNIX_PATH_BYTES_MAX or not kernel().files.access(state, os.W_OK):
             path = None
     spread = spread_place(own, arguments.listen)
     sockets: Path = arguments.spread_sockets
@@ -159,8 +160,20 @@ def state_directory(directory: Path | None) -> Path:
         base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
         directory = Path(given) if given else Path(base) / "hopring"
     with contextlib.suppress(OSError):
-        directory.mkdir(parents=True, exist_ok=True)
+        make_directories(directory)
     return directory
+
+
+def make_directories(directory: Path) -> None:
+    """Makes a directory with those that it is in; OSError if that fails."""
+    files = kernel().files
+    try:
+        files.mkdir(directory)
+    except FileExistsError:
+        return
+    except FileNotFoundError:
+        make_directories(directory.parent)
+        files.mkdir(directory)
 
 
 def state_path(state: Path, cluster: str, daemon: str, kind: str) -> Path:

@@ -16,7 +16,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from hopring.daemon.process.durable_file import read_file
 from hopring.links.hop.pacing import Bucket
+from hopring.system.kernel import Files, kernel
 
 EVENTS_MAX: Final = 1_000
 FILE_BYTES_MAX: Final = 2 << 20
@@ -28,7 +30,6 @@ BURST: Final = 100
 """Limits for the events of one name, so that those of clients do not drive out the views."""
 
 _MODE: Final = 0o600
-_READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 _WRITE: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -48,6 +49,7 @@ class EventStore:
         self.warn: Callable[[str], None] | None = None
         """Gets a warning that comes later."""
         self.watchers: list[Callable[[StoredEvent], None]] = []
+        self._kernel = kernel()
         self._path = path
         self._daemon = daemon
         self._now_us = now_us
@@ -89,7 +91,11 @@ class EventStore:
         values = {key: _short(value) for key, value in facts.items()}
         if held_back := self._held_back.pop(event, 0):
             values["held_back"] = held_back
-        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        now = (
+            datetime.fromtimestamp(self._kernel.wall_ns() / 1e9, UTC)
+            .isoformat(timespec="milliseconds")
+            .replace("+00:00", "Z")
+        )
         head = {"seq": self.last + 1, "time": now, "daemon": self._daemon, "event": event}
         stored = StoredEvent(self.last + 1, _line(head, values))
         self._events.append(stored)
@@ -101,7 +107,7 @@ class EventStore:
         """Closes the file; later events are dropped."""
         self._closed = True
         if self._file is not None:
-            os.close(self._file)
+            self._kernel.files.close(self._file)
             self._file = None
 
     # Files.
@@ -126,9 +132,7 @@ class EventStore:
 
     def _read(self, path: Path) -> bytes:
         try:
-            # Non-blocking: the path may be a pipe, for example.
-            with open(path, "rb", buffering=0, opener=_opened) as file:
-                return file.read(FILE_BYTES_MAX + LINE_BYTES_MAX) or b""
+            return read_file(path, FILE_BYTES_MAX + LINE_BYTES_MAX)
         except FileNotFoundError:
             return b""
         except OSError as error:
@@ -140,9 +144,9 @@ class EventStore:
             if self._lines >= EVENTS_MAX or self._bytes >= FILE_BYTES_MAX:
                 self._turn()
             if self._file is None:
-                self._file = _open(self._path)
+                self._file = _open(self._kernel.files, self._path)
             whole = b"\n" + line if self._torn else line
-            size = os.write(self._file, whole)
+            size = self._kernel.files.write(self._file, whole)
         except OSError as error:
             self._warn(self._path, "write", error)
             return
@@ -153,9 +157,9 @@ class EventStore:
     def _turn(self) -> None:
         """The file becomes the earlier one."""
         if self._file is not None:
-            os.close(self._file)
+            self._kernel.files.close(self._file)
             self._file = None
-        self._path.replace(self._earlier)
+        self._kernel.files.replace(self._path, self._earlier)
         self._lines = self._bytes = 0
         self._torn = False
 
@@ -203,13 +207,9 @@ def _short(value: object) -> object:
     return value if isinstance(value, bool | int | float) else str(value)[:VALUE_CHARACTERS_MAX]
 
 
-def _opened(path: str, _flags: int) -> int:
-    return os.open(path, _READ)
-
-
-def _open(path: Path) -> int:
-    file = os.open(path, _WRITE, _MODE)
-    if not stat.S_ISREG(os.fstat(file).st_mode):
-        os.close(file)
+def _open(files: Files, path: Path) -> int:
+    file = files.open(path, _WRITE, _MODE)
+    if not stat.S_ISREG(files.fstat(file).st_mode):
+        files.close(file)
         raise OSError(0, "it is no regular file")
     return file

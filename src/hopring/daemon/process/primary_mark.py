@@ -13,13 +13,13 @@ warning names the remedy.
 import os
 from collections.abc import Callable
 from pathlib import Path
-from threading import Thread
 from typing import Final
 from zlib import crc32
 
 from hopring.daemon.loop.event_loop import Loop
-from hopring.daemon.process.durable_file import replace_file
+from hopring.daemon.process.durable_file import read_file, replace_file
 from hopring.ids import EPOCH_MAX
+from hopring.system.kernel import kernel
 
 _TEXT_BYTES_MAX: Final = 1 << 20
 _WRITTEN: Final = b"+"
@@ -32,6 +32,7 @@ class PrimaryMark:
     def __init__(self, loop: Loop, path: Path, cluster: str, daemon: str) -> None:
         self.warnings: list[str] = []
         self.warn: Callable[[str], None] | None = None  # Gets a warning that comes later.
+        self._kernel = kernel()
         self._loop = loop
         self._path = path
         self._who = f"{cluster} {daemon}"
@@ -49,18 +50,19 @@ class PrimaryMark:
         assert self._pipe is None, "one mark is written at a time"
         self._line = _line(" ".join([self._who, str(epoch), *voters]))
         self._done = done
-        self._pipe = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._pipe = self._kernel.files.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._loop.register(self._pipe[0], self._finished)
         try:
-            Thread(target=self._work, args=(self._pipe[1],), name="primary mark", daemon=True).start()
+            report_to = self._pipe[1]
+            self._kernel.start_work(lambda: self._work(report_to), "primary mark")
         except RuntimeError:
-            os.write(self._pipe[1], _FAILED)
+            self._kernel.files.write(self._pipe[1], _FAILED)
 
     def close(self) -> None:
         """Ends the wait for a mark that is being written."""
         if self._pipe is not None:
             self._loop.unregister(self._pipe[0])
-            os.close(self._pipe[0])
+            self._kernel.files.close(self._pipe[0])
             # The other end stays open: the thread may still write to it.
             self._pipe = None
 
@@ -72,33 +74,30 @@ class PrimaryMark:
                 f"cannot write {self._path} ({error.strerror or error}): this daemon does not vote for primary"
                 " views; make the directory writable, and restart"
             )
-            os.write(report_to, _FAILED)
+            self._kernel.files.write(report_to, _FAILED)
         else:
-            os.write(report_to, _WRITTEN)
+            self._kernel.files.write(report_to, _WRITTEN)
 
     def _finished(self, _events: int) -> None:
         assert self._pipe is not None, "the mark is being written"
         assert self._done is not None, "somebody waits for it"
-        durable = os.read(self._pipe[0], 1) == _WRITTEN
+        durable = self._kernel.files.read(self._pipe[0], 1) == _WRITTEN
         write_end, done = self._pipe[1], self._done
         self.close()
-        os.close(write_end)
+        self._kernel.files.close(write_end)
         if not durable and self.warn is not None:
             self.warn(self._problem)
         done(durable)
 
     def _read(self) -> bool:
         try:
-            # Non-blocking: the path may be a pipe, for example.
-            handle = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            with open(handle, "rb", buffering=0) as file:
-                text = file.read(_TEXT_BYTES_MAX)
+            text = read_file(self._path, _TEXT_BYTES_MAX)
         except FileNotFoundError:
             return False
         except OSError as error:
             self._warn(f"cannot be read ({error.strerror or error})")
             return True
-        self.vote = self._vote_in(text or b"")
+        self.vote = self._vote_in(text)
         if self.vote is None:
             self._warn("is damaged, or the mark of another daemon")
         return True

@@ -9,7 +9,6 @@ Links are made anew with every network: the last counts of a network are written
 """
 
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +32,7 @@ from hopring.engine import (
 )
 from hopring.ids import DaemonId, Process, ViewId
 from hopring.ordering.entry import OrderedMessage, Position
+from hopring.system.kernel import Files, kernel
 
 NUMBER_BYTES: Final = 8
 
@@ -56,7 +56,7 @@ def place_number(message: OrderedMessage, view: ViewId, position: Position) -> i
 
 def wall_us() -> int:
     """The wall clock, which machines share; the daemon's own clock counts from the start of its machine."""
-    return time.time_ns() // 1_000
+    return kernel().wall_ns() // 1_000
 
 
 PERIOD_US: Final = 5_000_000
@@ -138,8 +138,9 @@ class TraceFile:
         self._links = LinkCountLog()
         self._flattener = Flattener()
         self._encoder = msgspec.json.Encoder()
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        _cut_torn_end(self._fd)
+        self._files = kernel().files
+        self._fd = self._files.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        _cut_torn_end(self._files, self._fd)
         self._write([trace.Recover(self._me, now_us(), wall())])
 
     def rename(self, names: Mapping[DaemonId, str]) -> None:
@@ -166,7 +167,7 @@ class TraceFile:
         """Writes the last counters and the end, and closes the file."""
         self.count(at_once=True)
         self._write([trace.Crash(self._me, self._now_us())])
-        os.close(self._fd)
+        self._files.close(self._fd)
         self.problem = "closed"
 
     def _write(self, events: Sequence[trace.Event]) -> None:
@@ -175,7 +176,7 @@ class TraceFile:
         text = b"".join([self._encoder.encode(self._flattener.row(event)) + b"\n" for event in events])
         try:
             while text:
-                text = text[os.write(self._fd, text) :]
+                text = text[self._files.write(self._fd, text) :]
         except OSError as error:
             # A gap would make every verdict wrong, so the trace ends here, and the daemon continues.
             self.problem = f"cannot write {self._path} ({error.strerror}): the trace ends here"
@@ -237,10 +238,10 @@ def _place(view: trace.ViewName, position: Position) -> trace.Ord:
     return trace.Ord(position.lts, position.site, view)
 
 
-def _cut_torn_end(fd: int) -> None:
+def _cut_torn_end(files: Files, fd: int) -> None:
     """Cuts off an incomplete last line."""
-    end = size = os.fstat(fd).st_size
-    while end and os.pread(fd, 1, end - 1) != b"\n":
+    end = size = files.lseek(fd, 0, os.SEEK_END)
+    while end and files.pread(fd, 1, end - 1) != b"\n":
         end -= 1
     if end < size:
-        os.ftruncate(fd, end)
+        files.ftruncate(fd, end)

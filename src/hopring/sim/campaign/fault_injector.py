@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
-from typing import Final
+from typing import Final, Protocol
 
+from hopring.config.model import Config
 from hopring.engine import EngineState
+from hopring.ids import DaemonId
 from hopring.sim.campaign.fault_schedule import Fault
-from hopring.sim.cluster import SimCluster
-from hopring.sim.network import HostState
+from hopring.sim.engine import SimEngine
+from hopring.sim.network import HostState, SimNetwork
 
 LOOK_US: Final = 500
 """The period in which the moment of a waiting fault is looked for."""
@@ -16,10 +18,48 @@ WAIT_US_MAX: Final = 1_000_000
 """A fault that has waited this long is dropped."""
 
 
+class StruckDaemon(Protocol):
+    """A daemon that faults can strike."""
+
+    def state(self) -> EngineState:
+        """The phase and the view of its engine."""
+
+
+class FaultyCluster(Protocol):
+    """A cluster that faults can strike."""
+
+    engine: SimEngine
+    network: SimNetwork
+    numbers: dict[str, DaemonId]
+
+    @property
+    def config(self) -> Config:
+        """Its daemons, sites and links."""
+
+    @property
+    def hosts(self) -> Mapping[str, StruckDaemon]:
+        """The daemons that run, by name."""
+
+    def crash(self, name: str) -> None:
+        """Ends a daemon without a word."""
+
+    def stop(self, name: str) -> None:
+        """Asks a daemon to end."""
+
+    def start(self, *names: str) -> None:
+        """Starts daemons on machines that run."""
+
+    def restart(self, name: str) -> None:
+        """Starts a machine, and its daemon."""
+
+    def forget(self, name: str) -> None:
+        """Loses the view counter of a daemon that does not run."""
+
+
 class FaultInjector:
     """Applies the faults of a schedule to a cluster."""
 
-    def __init__(self, cluster: SimCluster) -> None:
+    def __init__(self, cluster: FaultyCluster) -> None:
         self._cluster = cluster
         self._over = False
         self._bound: dict[str, object] = {}  # Daemons once bound by an attempt, with their view then.
@@ -110,7 +150,7 @@ class FaultInjector:
             case "restart":
                 self.start(name)
             case "forget" if name not in cluster.hosts:
-                cluster.counters[name] = 0
+                cluster.forget(name)
             case "pause" if host.state is HostState.RUNNING:
                 cluster.network.pause(name, int(fault.number * 1_000))
             case "wake" if host.state is HostState.PAUSED:

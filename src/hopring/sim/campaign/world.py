@@ -242,6 +242,7 @@ class SimWorld:
 DAEMONS_WORLD: Final = "daemons"
 RMP_WORLD: Final = "rmp"
 WIDE_WORLD: Final = "wide"
+DEPLOYMENT_WORLD: Final = "deployment"
 
 
 @dataclass(frozen=True, slots=True)

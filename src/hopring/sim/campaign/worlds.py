@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from hopring.sim.campaign.deployment import draw_deployment, run_deployment
 from hopring.sim.campaign.rmp.ring_runner import run_ring_world
 from hopring.sim.campaign.rmp.ring_story import ring_story
 from hopring.sim.campaign.rmp.ring_world import RingWorld, aim_of, draw_ring_world
@@ -15,7 +16,15 @@ from hopring.sim.campaign.wide.wide_worlds import (
     draw_any_wide_world,
     run_any_wide_world,
 )
-from hopring.sim.campaign.world import DAEMONS_WORLD, RMP_WORLD, WIDE_WORLD, SimWorld, WorldKind, draw_world
+from hopring.sim.campaign.world import (
+    DAEMONS_WORLD,
+    DEPLOYMENT_WORLD,
+    RMP_WORLD,
+    WIDE_WORLD,
+    SimWorld,
+    WorldKind,
+    draw_world,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +61,13 @@ def _draw_wide(seed: int, kind: WorldKind) -> AnyWideWorld:
 WORLDS: Final[dict[str, CampaignWorld]] = {
     DAEMONS_WORLD: CampaignWorld(
         "daemons, with or without clients", draw_world, run_world, _run_with_counters, story
+    ),
+    DEPLOYMENT_WORLD: CampaignWorld(
+        "real processes of daemons and of clients, on a simulated kernel",
+        draw_deployment,
+        run_deployment,
+        run_deployment,
+        story,
     ),
     RMP_WORLD: CampaignWorld(
         "peers that form rings of RMP", _draw_ring, run_ring_world, run_ring_world, ring_story, aim_of

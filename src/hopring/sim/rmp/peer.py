@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from hopring.check.rmp.observer import body_of
 from hopring.check.rmp.peer_events import (
     AskedToJoin,
     AskedToLeave,
@@ -47,7 +48,6 @@ from hopring.services import Service
 from hopring.sim.driver import Driver
 from hopring.sim.engine import generator
 from hopring.sim.network import Address
-from hopring.sim.rmp.observer import body_of
 from hopring.wire.rmp.ids import DataId, PeerProcess
 from hopring.wire.rmp.lists import MINIMUM_MAJORITY
 from hopring.wire.rmp.packets import (

@@ -8,12 +8,12 @@ Invariants  the run depends on the seed alone; a peer that starts again is anoth
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from hopring.check.rmp.observer import RingObserver
 from hopring.rmp.events import JoinRing, RemovedFromRing, RingOutput
 from hopring.rmp.options import PeerRingOptions
 from hopring.sim.engine import SimEngine
 from hopring.sim.network import SimNetwork
 from hopring.sim.path import Quality
-from hopring.sim.rmp.observer import RingObserver
 from hopring.sim.rmp.peer import PEER_PORT, SimPeer
 from hopring.sim.rmp.stranger import SimStranger
 from hopring.wire.rmp.ids import PeerProcess

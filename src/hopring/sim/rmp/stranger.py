@@ -8,6 +8,7 @@ Invariants  every call has a ticket and ends once; what it sends is noted before
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from hopring.check.rmp.observer import body_of
 from hopring.errors import PeerError
 from hopring.rmp.calls.events import (
     CallAcknowledged,
@@ -25,7 +26,6 @@ from hopring.services import Service
 from hopring.sim.driver import Driver
 from hopring.sim.engine import generator
 from hopring.sim.network import Address
-from hopring.sim.rmp.observer import body_of
 from hopring.sim.rmp.peer import CLUSTER, GROUP_PATH
 from hopring.wire.rmp.ids import PeerProcess
 from hopring.wire.rmp.packets import NO_HANDLER, NonMemberData

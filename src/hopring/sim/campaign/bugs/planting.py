@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from hopring import compiled
 from hopring.errors import HopError
-from hopring.sim.campaign.world import DAEMONS_WORLD, RMP_WORLD, WIDE_WORLD
+from hopring.sim.campaign.world import DAEMONS_WORLD, DEPLOYMENT_WORLD, RMP_WORLD, WIDE_WORLD
 
 
 class MisplacedBug(HopError):
@@ -89,6 +89,11 @@ def ring_bug(
 def wide_bug(name: str, breaks: str, story: str, *patches: tuple[str, Callable[[Any], Any]]) -> Bug:
     """A bug of the long-haul service."""
     return replace(bug(name, breaks, story, *patches), world=WIDE_WORLD)
+
+
+def deployment_bug(name: str, breaks: str, story: str, *patches: tuple[str, Callable[[Any], Any]]) -> Bug:
+    """A bug of what only a deployment has: processes, sockets, files and the library of clients."""
+    return replace(bug(name, breaks, story, *patches), world=DEPLOYMENT_WORLD)
 
 
 @contextmanager
@@ -183,8 +188,9 @@ _PARTS: Final = (
     "wide",
     "haul",
     "file",
-    "ring",
-    "ring_recovery",
-    "ring_call",
+    "deployment",
+    "rings.ring",
+    "rings.ring_recovery",
+    "rings.ring_call",
 )
 BUG_MODULES: Final = tuple(f"{__package__}.{part}_bugs" for part in _PARTS)

@@ -8,9 +8,9 @@ count as a message to the group that was left.
 from collections import deque
 from typing import Protocol
 
-from hopring import Event
 from hopring.check import trace
 from hopring.client.core import ClientCore
+from hopring.client.events import Event
 from hopring.client.receiving.stream import EventStream
 from hopring.local import recorder
 from hopring.local.recorder import now_us
@@ -22,16 +22,19 @@ class Recorded(Protocol):
     _core: ClientCore
 
     @property
-    def daemon(self) -> str: ...
+    def daemon(self) -> str:
+        """The name of its daemon."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Its name at that daemon."""
 
     @property
-    def private_group(self) -> str: ...
+    def private_group(self) -> str:
+        """Both, as others address it."""
 
 
-class Recorder(recorder.Recorder):
+class SessionRecorder(recorder.Recorder):
     """Records one session: call it for every event when it happens, and for requests before they are sent."""
 
     def __init__(self, session: Recorded) -> None:
@@ -65,6 +68,7 @@ class _Watched(EventStream):
     leaves: deque[tuple[int, str]]
 
     def close(self, group: str) -> None:
+        """Notes the place of a leave."""
         self.leaves.append((self.last, group))
         super().close(group)
 

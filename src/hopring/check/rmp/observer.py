@@ -8,7 +8,7 @@ Invariants  what is written depends on packets and news only, so a ring cannot l
 from bisect import insort
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -47,7 +47,6 @@ from hopring.rmp.lists.locks import handler_holder
 from hopring.rmp.recovery.sync import has_reached
 from hopring.rmp.snapshot import PeerRingSnapshot
 from hopring.services import Service
-from hopring.sim.engine import SimEngine
 from hopring.wire.rmp.ids import Ballot, DataId, ListMembership, PeerProcess
 from hopring.wire.rmp.lists import PeerList
 from hopring.wire.rmp.locks import HANDLERS
@@ -82,11 +81,19 @@ class RingMoment(StrEnum):
     SUSPENDED = "suspended"
 
 
+class ObserverClock(Protocol):
+    """The clock of what is observed."""
+
+    @property
+    def now_us(self) -> int:
+        """The present time, in microseconds."""
+
+
 @dataclass(slots=True)
 class RingObserver:
     """The history of one group, written as it happens."""
 
-    engine: SimEngine
+    engine: ObserverClock
     events: list[PeerEvent] = field(default_factory=list)
     wrong_bodies: list[str] = field(default_factory=list)
     names: dict[PeerProcess, str] = field(default_factory=dict)

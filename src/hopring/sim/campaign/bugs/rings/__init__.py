@@ -1,0 +1,1 @@
+"""Planted bugs of rings of peers: of the ring, of its recovery, and of calls."""
