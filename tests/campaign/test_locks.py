@@ -18,7 +18,7 @@ WITH_LOCKS = WorldKind(clients=True, blocks=("locks",))
 # lease renewed for ever: so messages are under way at the quiet end.
 CAUGHT = {
     "fence-restarts": (2, FENCES_RISE),
-    "lock-of-dead-kept": (7, ALL_GRANTED),
+    "lock-of-dead-kept": (10, ALL_GRANTED),
     "old-holder-not-told": (10, "2.15 self delivery"),
     "two-holders-after-a-split": (1, IN_PRIMARIES),
 }

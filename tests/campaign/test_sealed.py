@@ -24,7 +24,7 @@ KNOWN = {
 CAUGHT = {
     "replay-taken": (1, OPENED_ONCE),
     "challenge-skipped": (3, OPENED_ONCE),
-    "own-bundle-believed": (32, SELF_SENDING),
+    "own-bundle-believed": (152, SELF_SENDING),
     "promise-unbounded": (48, NO_CRASH),
 }
 
@@ -77,7 +77,7 @@ def test_worlds_in_which_lies_once_had_lasting_effects_are_whole(kind: WorldKind
 def test_a_faulty_daemon_changes_packets_of_all_layers_until_the_heal_and_others_drop_some() -> None:
     kinds: Counter[str] = Counter()
     drops: Counter[Drop] = Counter()
-    for seed in range(4, 64, 4):
+    for seed in (*range(4, 64, 4), 72):  # The last one has a packet of a foreign sender.
         run = WorldRun(draw_world(seed, SEALED))
         run.live()
         assert run.cluster.faulty is not None

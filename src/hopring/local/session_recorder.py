@@ -11,7 +11,6 @@ from typing import Protocol
 from hopring.check import trace
 from hopring.client.core import ClientCore
 from hopring.client.events import Event
-from hopring.client.receiving.stream import EventStream
 from hopring.local import recorder
 from hopring.local.recorder import now_us
 
@@ -62,21 +61,8 @@ class SessionRecorder(recorder.Recorder):
         super().note_gone()
 
 
-class _Watched(EventStream):
-    """A stream that records when the library closes a group, which is the place of its leave."""
-
-    leaves: deque[tuple[int, str]]
-
-    def close(self, group: str) -> None:
-        """Notes the place of a leave."""
-        self.leaves.append((self.last, group))
-        super().close(group)
-
-
 def _watch_leaves(session: Recorded) -> deque[tuple[int, str]]:
     """Collects, for each leave, the number of events before it."""
-    core = session._core
-    watched = _Watched(core.stream.entries, core.stream.by_group, core.stream.last)
-    watched.leaves = deque()
-    core.state.stream = watched
-    return watched.leaves
+    leaves: deque[tuple[int, str]] = deque()
+    session._core.stream.on_close = lambda group, last: leaves.append((last, group))
+    return leaves

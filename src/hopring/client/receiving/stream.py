@@ -6,6 +6,7 @@ for all. Messages of one bundle are one entry, however many they are.
 """
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from hopring.client.events import Event, Message, Reconnected, Suspended, Transition, View, minimum_of
@@ -31,6 +32,7 @@ class EventStream:
     credit_bytes: int = 0  # For all entries.
     suspended: set[str] = field(default_factory=set)  # Groups whose suspension was told.
     by_group_read: bool = False  # A reader has read one group alone: mixed entries are split by groups.
+    on_close: Callable[[str, int], None] | None = None  # Called with a group that is left, behind this event.
 
     def open(self, group: str) -> None:
         """Opens a queue for a group, so that its events can be read alone."""
@@ -38,6 +40,8 @@ class EventStream:
 
     def close(self, group: str) -> None:
         """Closes a group's queue as soon as it is empty."""
+        if self.on_close is not None:
+            self.on_close(group, self.last)
         self.suspended.discard(group)
         if not any(entry.at < entry.end for entry in self.by_group.get(group, ())):
             self.by_group.pop(group, None)

@@ -101,7 +101,8 @@ class MinimumAgent(BlockAgent):
             self._closing = False
         if not self._stay:
             return
-        split = view.cause == "network" and members < self._members
+        # A view on the way to a merged one knows who has left elsewhere, and that minimum is gone.
+        split = view.cause == "network" and members < self._members and not view.id.closing
         self._closing = view.id.closing or (self._closing and view.cause != "network")
         what = len(members), code_of(view.minimum), view.suspended, view.primary, split, self._closing
         self._note(MinimumView(self.now_us, self._stay, str(view.id), *what))
