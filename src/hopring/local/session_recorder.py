@@ -43,10 +43,11 @@ class SessionRecorder(recorder.Recorder):
         self._leaves = _watch_leaves(session)
 
     def note_event(self, event: Event) -> None:
-        """Records an event that the application took, after the leaves that precede it."""
+        """Records an event that the application took, between the leaves before and behind it."""
         self.note_due_leaves()
         self._taken += 1
         super().note_event(event)
+        self.note_due_leaves()
 
     def note_due_leaves(self) -> None:
         """Records the leaves whose place has been reached."""
