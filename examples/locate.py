@@ -312,7 +312,9 @@ class Story:
         await self.at["norway"].update("north", "norway/calibration", b"1.02", text="gain of the sensors")
         await self.at["norway"].update("everywhere", "norway/seg17", RAW, text="trace")
         await asyncio.gather(*[one.until_read("everywhere", "norway/seg17") for one in self.at.values()])
-        await self.at["hub"].until_read("north", "norway/calibration")
+        await asyncio.gather(
+            *[self.at[one].until_read("north", "norway/calibration") for one in NORTH.clusters]
+        )
         found = {name: [each.name for each in one.search("north")] for name, one in self.at.items()}
         self.say(f"entries of north: {found}")
         self.check(found["hub"] == ["norway/calibration"] and not found["sandiego"], "domains are mixed up")
