@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from hopring.daemon.loop.event_loop import Loop
 from hopring.sim.deployment.daemons import open_socket
 from hopring.sim.deployment.disk import MachineDisk
 from hopring.sim.deployment.event_loop import SimEventLoop
@@ -179,6 +180,33 @@ def test_a_process_runs_when_its_timer_rings_and_not_while_its_machine_is_paused
     lab.network.pause("a", 20_000)
     lab.run(40)
     assert ran == [5_000, 30_000]
+
+
+def test_a_loop_within_another_one_was_asleep_and_not_stopped(lab: Lab) -> None:
+    """It once counted the sleep of the loop around it as a stop of the process."""
+    told: list[int] = []
+    rang: list[int] = []
+    loops: list[Loop] = []
+
+    def start() -> bool:
+        loop = Loop()
+        loop.on_stall.append(told.append)
+        loop.alarm(lambda: rang.append(lab.engine.now_us)).set(1_000_000)
+        loop.alarm(lambda: rang.append(lab.engine.now_us)).set(3_000_000)
+        loops.append(loop)
+        lab.one.step = loop.serve
+        return True
+
+    lab.one.step = start
+    lab.one.wake()
+    lab.run(2_000)
+    assert len(rang) == 1
+    assert told == []
+
+    lab.network.pause("a", 1_500_000)
+    lab.run(2_000)
+    assert len(rang) == 2
+    assert [for_us >= 400_000 for for_us in told] == [True]
 
 
 def test_a_loss_of_power_takes_what_was_not_synced(lab: Lab) -> None:

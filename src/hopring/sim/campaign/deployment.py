@@ -55,7 +55,8 @@ def draw_deployment(seed: int, kind: WorldKind) -> SimWorld:
     config = _deployed(world.config)
     options = replace(membership_options(config), round_trip_us=world.membership.round_trip_us)
     tuning = replace(config.membership, round_trip_us=options.round_trip_us)
-    return replace(world, config=replace(config, membership=tuning), membership=options)
+    # Everything heals in the end here.
+    return replace(world, config=replace(config, membership=tuning), membership=options, lasting=())
 
 
 def _deployed(config: Config) -> Config:

@@ -112,7 +112,6 @@ class Deployment:
 
     def __init__(self, config: Config, seed: int, quality: Quality, events_max: int = EVENTS_MAX) -> None:
         self.config: Final = config
-        self.seed: Final = seed
         self.engine = SimEngine(events_max)
         self.network = SimNetwork(self.engine, seed, quality)
         self.kernel: Final = SimKernel(self.network, seed, open_socket)

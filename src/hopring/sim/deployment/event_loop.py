@@ -27,8 +27,6 @@ class SimSelector(selectors.BaseSelector):
     def __init__(self, process: "SimProcess") -> None:
         self._poller = SimPoller(process)
         self._keys: dict[int, selectors.SelectorKey] = {}
-        self.sleep_seconds: float | None = None
-        """How long the loop wants to sleep."""
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
         """Watches a socket from now on."""
@@ -52,7 +50,8 @@ class SimSelector(selectors.BaseSelector):
         return key
 
     def select(self, seconds: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """The sockets that are ready now."""
+        """The sockets that are ready now; it never waits."""
+        del seconds
         found: list[tuple[selectors.SelectorKey, int]] = []
         for fd, mask in self._poller.poll(0, 256):
             key = self._keys[fd]
@@ -61,7 +60,6 @@ class SimSelector(selectors.BaseSelector):
             )
             if ready & key.events:
                 found.append((key, ready & key.events))
-        self.sleep_seconds = seconds
         return found
 
     @property

@@ -61,9 +61,9 @@ class Descriptor:
         if self.number >= 0:
             self.process.descriptors.pop(self.number, None)
             self.number = -1
-            self.released(died=False)
+            self.released()
 
-    def released(self, *, died: bool) -> None:
+    def released(self) -> None:
         """It is closed, or its process has died."""
 
 
@@ -164,9 +164,8 @@ class Pipe(Descriptor):
         """Readable if there is something, or at its end."""
         return select.EPOLLIN if self.content or self.ended else 0
 
-    def released(self, *, died: bool) -> None:
+    def released(self) -> None:
         """The other end is told."""
-        del died
         if self.other is not None:
             self.other.ended = True
             self.other.changed()
@@ -221,7 +220,7 @@ class SimProcess:
             self.machine.processes.remove(self)
             for descriptor in list(self.descriptors.values()):
                 descriptor.number = -1
-                descriptor.released(died=True)
+                descriptor.released()
             self.descriptors.clear()
 
     def vanish(self) -> None:
@@ -286,7 +285,6 @@ class SimKernel:
 
     def __init__(self, network: SimNetwork, seed: int, open_socket: OpenSocket) -> None:
         self.network: Final = network
-        self.seed: Final = seed
         self._open_socket = open_socket
         self.machines: dict[str, Machine] = {}  # By address.
         self._addresses: dict[str, str] = {}  # By name.

@@ -76,14 +76,13 @@ class StreamSocket(Descriptor):
             events |= select.EPOLLOUT
         return events
 
-    def released(self, *, died: bool) -> None:
+    def released(self) -> None:
         """Tells the peer, behind what is on its way."""
-        del died
         machine = self.process.machine
         if self._listener is not None:
             machine.listeners.pop(_key(self._name), None)
             for one in self._listener.waiting:
-                one.released(died=True)
+                one.released()
         elif self._peer is not None and not self._shut:
             self._end()
 

@@ -37,9 +37,8 @@ class UdpSocket(Descriptor):
         """A datagram more can always be sent."""
         return select.EPOLLOUT | (select.EPOLLIN if self._queue else 0)
 
-    def released(self, *, died: bool) -> None:
+    def released(self) -> None:
         """Gives its port back, if any."""
-        del died
         if self._port is not None:
             self.process.kernel.network.unbind(Address(self.process.machine.name, self._port))
 
